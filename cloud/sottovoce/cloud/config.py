@@ -27,12 +27,12 @@ __all__ = [
 DEFAULT_LISTEN = "127.0.0.1:8471"
 STORE_VARIABLE = "SOTTO_CLOUD_STORE"
 EVERY_TENANT = "ALL"
-"""In the place of a tenant's name, which has small letters."""
+"""Stands for all tenants; a tenant's name has small letters, so it cannot clash."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def check_name(name: str, what: str) -> str:
-    """``name`` if it is fit for a folder and the wire.
+    """Return ``name`` if it is valid as a folder name and on the wire.
 
     Raises:
         InvalidInput: anything but lower-case letters, digits, '-' and '_'.
@@ -48,12 +48,13 @@ def check_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one tenant may ask for. Sizes in bytes of UTF-8 unless said.
+    """Limits for one tenant. Sizes in bytes of UTF-8 unless noted.
 
-    ``examples``, ``upload_bytes`` and ``training_seconds`` count for each job; the last one counts
-    time in the trainer, not in the queue. ``unfinished_jobs`` may wait or run at once, and hold
-    ``held_bytes`` of examples together; of those that wait, the tenants take turns. So many
-    ``past_jobs`` are remembered, of those that ended and trained no adapter there is.
+    ``examples``, ``upload_bytes`` and ``training_seconds`` count for each job. ``training_seconds``
+    counts time in the trainer, not in the queue. ``unfinished_jobs`` is the number of jobs that may
+    wait or run at once, and ``held_bytes`` limits their examples together. Tenants take turns among
+    waiting jobs. ``past_jobs`` is the number of ended jobs that are remembered, without those whose
+    adapter still exists.
     """
 
     examples: int = limits.MOST_EXAMPLES
@@ -70,11 +71,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
-    """A server that speaks OpenAI's protocol, behind the cloud.
+    """A server with OpenAI's protocol, behind the cloud.
 
-    ``url`` is its API's, ``model`` what it calls the model that writes, ``key_file`` holds the key
-    it wants, if any; ``adapters`` are what it calls tenants' adapters, each TENANT/ADAPTER=MODEL.
-    ``plaintext`` allows http:// beyond this machine.
+    ``url`` is the address of its API, and ``model`` its name for the model that writes.
+    ``key_file`` holds its API key, if it needs one. ``adapters`` maps tenants' adapters to its
+    model names, each TENANT/ADAPTER=MODEL. ``plaintext`` allows http:// beyond this machine.
     """
 
     url: str
@@ -84,14 +85,14 @@ class UpstreamSettings:
     plaintext: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses what could not work, or would be unsafe.
+        """Refuse settings that cannot work, or would be unsafe.
 
         Raises:
-            ConfigError: no URL, plaintext to another machine, no model, or adapters that are none.
+            ConfigError: no URL, plaintext to another machine, no model, or invalid adapters.
         """
         try:
             parts = urlsplit(self.url)
-            host, _ = parts.hostname, parts.port  # the port is read when it is asked for
+            host, _ = parts.hostname, parts.port  # reading the port validates it
         except ValueError:
             host = None
         if host is None or parts.scheme not in ("http", "https"):
@@ -110,7 +111,7 @@ class UpstreamSettings:
         self.by_tenant()
 
     def by_tenant(self) -> dict[tuple[str, str], str]:
-        """Names of models by tenant and adapter."""
+        """Return names of models by tenant and adapter."""
         found: dict[tuple[str, str], str] = {}
         for given in self.adapters:
             whose, _, model = given.partition("=")
@@ -124,10 +125,10 @@ class UpstreamSettings:
         return found
 
     def key(self) -> str:
-        """What ``key_file`` holds; empty where there is none.
+        """Return the contents of ``key_file``; empty without a file.
 
         Raises:
-            ConfigError: it cannot be read, or holds nothing.
+            ConfigError: it cannot be read, or is empty.
         """
         if self.key_file is None:
             return ""
@@ -144,25 +145,29 @@ class UpstreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How ``sotto-cloud serve`` runs.
+    """Settings of a server, replica or front, as ``sotto-cloud serve`` takes them.
 
-    ``bundles`` are bundle folders or ids of published ones, the first the default; ``threads`` are
-    CPU threads for predictions, ``training_threads`` those of the worker; ``decoder``
-    is the model that writes, by name or path, "" for none.
-    ``adapter_memory`` is bytes for adapters, ``precision`` of predictions "auto",
-    "float32" or "bfloat16", ``metrics`` HOST:PORT for Prometheus ("" for none),
-    ``trainer_metrics`` the worker's; ``log_format`` is one of `sottovoce.cloud.logs.FORMATS`,
-    ``trace`` the address of a collector of OpenTelemetry's ("" for no tracing).
-    ``generation_memory`` is bytes for what texts that are being written remember;
-    ``upstream`` writes in the decoder's place. ``store`` is the URL of a database; it may hold a
-    password; ``objects`` that of where adapters and checkpoints lie. ``trainer`` is False where
-    others train, ``jobs`` where others take uploads and watches: a replica's.
+    ``bundles`` are bundle folders or ids of published bundles; the first is the default.
+    ``threads`` are CPU threads for predictions, ``training_threads`` those of the worker.
+    ``decoder`` is the model that writes, by name or path, "" for none.
+
+    ``adapter_memory`` is in bytes. ``precision`` of predictions is "auto", "float32" or "bfloat16".
+    ``metrics`` is HOST:PORT for Prometheus ("" for none), ``trainer_metrics`` the worker's.
+    ``log_format`` is one of `sottovoce.cloud.logs.FORMATS`. ``trace`` is the address of an
+    OpenTelemetry collector ("" for no tracing).
+
+    ``generation_memory`` is in bytes, for the state of texts in progress. ``upstream`` writes in
+    place of the decoder. ``store`` is the URL of a database, which may hold a password. ``objects``
+    is the URL of the store for adapters and checkpoints. ``trainer`` is False where other processes
+    train. ``jobs`` is False on a replica, where other processes take uploads and watches.
     ``hand_out_adapters`` names the tenants whose devices may fetch their adapters, or
     `EVERY_TENANT`.
-    ``devices_listen`` is HOST:PORT where calls show a certificate ("" for nowhere), valid for
-    ``certificate_days``; ``devices_port`` is what devices are told, 0 for that port.
-    ``require_certificates`` leaves to the other address what a device needs to get one, there and
-    in every process on the store; None: as the store has it.
+
+    ``devices_listen`` is HOST:PORT for calls with a certificate ("" for none). A certificate is
+    valid for ``certificate_days``. Devices use the port ``devices_port``, or that of
+    ``devices_listen`` if 0. With ``require_certificates``, the other address serves only the calls
+    that a device needs to get a certificate, in every process on the store. None keeps the store's
+    setting.
     """
 
     state: Path
@@ -197,11 +202,11 @@ class Settings:
     require_certificates: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what would be unsafe.
+        """Refuse unsafe settings.
 
         Raises:
-            ConfigError: half a TLS pair, plaintext on a public address, two that write, no
-                tenant's name, or certificates of devices without TLS.
+            ConfigError: half a TLS pair, plaintext on a public address, both a decoder and an
+                upstream, an invalid tenant name, or certificates of devices without TLS.
         """
         for name in self.hand_out_adapters:
             if name != EVERY_TENANT and not limits.NAME.fullmatch(name):
@@ -244,6 +249,6 @@ class Settings:
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can reach the address."""
+        """Return whether only this machine can reach the address."""
         host = self.listen.rpartition(":")[0].strip("[]")
         return self.listen.startswith("unix:") or host in _LOOPBACK

@@ -1,7 +1,7 @@
-"""Tells a full disk from other failures to write.
+"""Distinguish a full disk from other failures to write.
 
-Why it is here: a full disk is the machine's affair and passes. A job that meets one must wait, not
-fail, and whoever calls must hear that trying again may help.
+A full disk is a passing problem of the machine. A job that meets one must wait, not fail, and the
+caller must learn that a retry may help.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def full_disk_is_unavailable() -> Iterator[None]:
-    """For blocks that write files.
+    """Translate errors of a full disk in a block that writes files.
 
     Raises:
-        Unavailable: there was no room; in place of what Python or safetensors raised.
+        Unavailable: the disk is full; replaces the error of Python or safetensors.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def full_disk_is_unavailable() -> Iterator[None]:
 def _number(error: Exception) -> int | None:
     if isinstance(error, OSError):
         return error.errno
-    # By name: who keeps the state need not load what knows tensors. It tells in words only.
+    # By class name, so that the state code need not import safetensors. Its error has only a text.
     told = type(error).__name__ == "SafetensorError"
     found = re.search(r"os error ([0-9]+)", str(error)) if told else None
     return int(found[1]) if found else None

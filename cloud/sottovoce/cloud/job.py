@@ -1,6 +1,6 @@
-"""What a job is: its states, what was asked of it, how far it is.
+"""The job's data types: its states, options and progress.
 
-Values only, so that the trainer can speak of progress without a database.
+Only values, so that the trainer can report progress without a database.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class State(enum.StrEnum):
-    """Where a job stands; the wire's JobState by the same names."""
+    """A job's state; the wire's JobState has the same names."""
 
     UPLOADING = "UPLOADING"
     QUEUED = "QUEUED"
@@ -50,24 +50,24 @@ FINAL = frozenset(state for state, following in TRANSITIONS.items() if not follo
 
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
-    """What the tenant chose; 0 takes the trainer's default.
+    """The tenant's training options; 0 takes the trainer's default.
 
-    The defaults are also what a job stored by an earlier version meant.
+    The defaults also apply to jobs stored by an earlier version.
 
     Attributes:
-        method: what is trained, by a name in `sottovoce.cloud.models.methods`.
+        method: the training method, by a name in `sottovoce.cloud.models.methods`.
         reconstruction: also learn to name the plain tokens (RAPT, section III-B2).
-        plain_tokens: how many stand in front of each example.
+        plain_tokens: number of plain tokens in front of each example.
         virtual_tokens: length of the prompt or the prefix.
         rank: of LoRA's update.
         label_words: a decoder scores the words of the labels; no head is trained.
-        reconstruction_width: of the reconstruction head's hidden layer.
-        reconstruction_weight: of its loss beside the task's, which counts 1.
-        dp_epsilon: train privately within it (see `sottovoce.cloud.private.plan`); 0: do not.
+        reconstruction_width: width of the reconstruction head's hidden layer.
+        reconstruction_weight: weight of its loss; the task's loss counts 1.
+        dp_epsilon: privacy budget of training (see `sottovoce.cloud.private.plan`); 0: not private.
         dp_delta: with ``dp_epsilon``; 0 takes min(1e-5, 1 / (10 examples)).
         task: "classification", or "generation": a decoder learns to write outputs.
-        continues: go on from the adapter of the job's name.
-        pate: within ``dp_epsilon`` by PATE (see `sottovoce.core.privacy.votes`).
+        continues: start from the adapter of the job's name.
+        pate: stay within ``dp_epsilon`` by PATE (see `sottovoce.core.privacy.votes`).
     """
 
     method: str = "lora"
@@ -90,13 +90,13 @@ class TrainingOptions:
 
     @property
     def writes(self) -> bool:
-        """Whether it is a decoder that is trained."""
+        """Return whether the job trains a decoder."""
         return self.task == "generation"
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """How the examples were privatised."""
+    """The privatisation of the examples."""
 
     mechanism: str
     eta: float
@@ -107,7 +107,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far training is; accuracy is the best so far on the held-out part."""
+    """The progress of training; accuracy is the best so far on the held-out part."""
 
     epoch: int = 0
     epochs: int = 0
@@ -122,9 +122,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job as stored. ``next_sequence`` counts the examples received, ``bytes`` what they
-    take; ``trained`` is the time in the trainer so far, in seconds, over restarts; ``trace`` the
-    ``traceparent`` of the call that queued it, if that was traced."""
+    """A job as stored.
+
+    ``next_sequence`` counts the examples received, ``bytes`` their size. ``trained`` is the time in
+    the trainer so far, in seconds, over restarts. ``trace`` is the ``traceparent`` of the call that
+    queued the job, if that call was traced.
+    """
 
     id: str
     tenant: str
@@ -147,9 +150,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One released text with its label ("" for a public text of PATE) or, for generation, its
-    output; plain tokens only for
-    reconstruction."""
+    """A released text with its label ("" for a public text of PATE), or with its output for
+    generation.
+
+    Plain tokens are only for reconstruction.
+    """
 
     text: str
     label: str = ""
@@ -159,11 +164,11 @@ class Example:
 
 
 def check_labels(counts: Counter[str], most: int = MOST_LABELS) -> tuple[str, ...]:
-    """The labels in the order of the adapter's outputs.
+    """Return the labels in the order of the adapter's outputs.
 
     Raises:
-        NotReady: too few examples, one label only, too many, or a label seen only once;
-            says which and how to mend it.
+        NotReady: too few examples, a single label, too many labels, or a label seen only once; the
+            error names the problem and the fix.
     """
     check_number(counts.total())
     labels = tuple(sorted(counts))
@@ -191,10 +196,10 @@ def check_labels(counts: Counter[str], most: int = MOST_LABELS) -> tuple[str, ..
 
 
 def check_number(examples: int) -> None:
-    """Refuses a job of too few examples.
+    """Refuse a job of too few examples.
 
     Raises:
-        NotReady: says how many there must be.
+        NotReady: the error names the required number.
     """
     if examples < FEWEST_EXAMPLES:
         raise NotReady(

@@ -1,7 +1,7 @@
-"""What a process says on standard error: sentences for people, or JSON lines for those who collect.
+"""Logs on standard error: sentences for people, or JSON lines for log collectors.
 
-Why it is here: neither may hold text, as `sottovoce.core.wire.logs` says; a JSON line of a library
-says where it was logged and how grave it is.
+Neither may hold text of tenants, as `sottovoce.core.wire.logs` explains. A JSON line from a library
+holds only its source and level.
 
     {"time": "2026-11-23T03:00:00.123Z", "level": "info", "role": "trainer", "pid": 7,
      "logger": "sottovoce.cloud.training.worker", "message": "job 5f0c: 24 examples",
@@ -27,14 +27,14 @@ FORMATS: Final = ("text", "json")
 
 
 class _Lines(logging.Formatter):
-    """One JSON object a line."""
+    """Formats one JSON object a line."""
 
     def __init__(self, role: str) -> None:
         super().__init__()
         self._role = role
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Return the line of a record."""
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "time": when.replace("+00:00", "Z"),
@@ -53,11 +53,11 @@ class _Lines(logging.Formatter):
 
 
 def configure(form: str, role: str, before: str = "") -> None:
-    """Has this process log from INFO on, to standard error.
+    """Set up logging from INFO on, to standard error.
 
     Args:
         form: one of `FORMATS`.
-        role: of the process, as its metrics name it.
-        before: what stands before each sentence for people.
+        role: the process's role, as in its metrics.
+        before: a prefix for each sentence.
     """
     to_standard_error(_Lines(role) if form == "json" else Sentences(f"{before}%(message)s"))

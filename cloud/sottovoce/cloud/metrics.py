@@ -1,10 +1,9 @@
-"""What each process counts, for Prometheus to fetch.
+"""Prometheus metrics of each process.
 
-Why it is here: an operator must see load, queues, memory and jobs, and must not see whose they are
-or what they say. Labels take their values from fixed sets only (methods of the wire, status codes,
-job states, roles): no text, class, tenant or adapter name can become one. Each role has the
-counters of what it does, and no others: a front's waiting requests would be a zero that means
-nothing.
+An operator must see load, queues, memory and jobs, but no tenants and no contents. Labels take
+their values from fixed sets only (methods of the wire, status codes, job states, roles). So no
+text, class, tenant or adapter name can become a label. Each role has only the counters that it
+uses: a front's waiting requests would be a meaningless zero.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class RoleMetrics:
-    """What every process tells: its role, processor time and memory; in a registry of its own.
+    """Metrics of every process: role, processor time and memory, in a separate registry.
 
     Args:
         role: "serve", "replica", "front" or "trainer".
@@ -50,7 +49,7 @@ class RoleMetrics:
 
 
 class CallMetrics(RoleMetrics):
-    """Of who answers calls: a front's."""
+    """Metrics of a process that answers calls, for example a front."""
 
     def __init__(self, role: str = "front") -> None:
         super().__init__(role)
@@ -60,7 +59,7 @@ class CallMetrics(RoleMetrics):
 
 
 class Metrics(CallMetrics):
-    """Of who answers calls from models: a server's, a replica's."""
+    """Metrics of a process that answers calls from models: a server or a replica."""
 
     def __init__(self, role: str = "serve") -> None:
         super().__init__(role)
@@ -84,15 +83,17 @@ class Metrics(CallMetrics):
         )
 
     def keeps(self, kept: Callable[[], tuple[int, int]]) -> None:
-        """Adds what one more cache holds, adapters and bytes, to what all hold."""
+        """Add one more cache's adapters and bytes to the totals."""
         self._kept.append(kept)
 
 
 class TrainerMetrics(RoleMetrics):
-    """Of who trains."""
+    """Metrics of a trainer."""
 
     OUTCOMES: Final = ("succeeded", "failed", "cancelled", "put_down", "lost")
-    """How a job may leave a trainer: put down for whoever comes next, or lost to one who has it."""
+    """How a job may leave a trainer; "put down" means released to the next, "lost" taken by
+    another.
+    """
 
     def __init__(self) -> None:
         super().__init__("trainer")
@@ -100,7 +101,7 @@ class TrainerMetrics(RoleMetrics):
             "sottovoce_trainer_jobs", "Jobs that this trainer is done with, by how.", ["outcome"]
         )
         for outcome in self.OUTCOMES:
-            self.jobs.labels(outcome)  # a rate needs the zero before the first one
+            self.jobs.labels(outcome)  # a rate needs a zero before the first event
         self.steps = self._counter("sottovoce_trainer_steps", "Steps of training made.")
         self.seconds = self._counter("sottovoce_trainer_busy_seconds", "Seconds with a job.")
         self.busy = self._gauge("sottovoce_trainer_busy", "1 while there is a job here.")
@@ -110,10 +111,10 @@ class TrainerMetrics(RoleMetrics):
 
 
 def expose(metrics: RoleMetrics, address: str) -> Callable[[], None]:
-    """Answers ``GET /metrics`` on ``address`` (HOST:PORT); what it returns stops that.
+    """Serve ``GET /metrics`` on ``address`` (HOST:PORT); return a stop function.
 
     Raises:
-        ConfigError: the address is none, or taken.
+        ConfigError: the address is invalid, or taken.
     """
     host, _, port = address.rpartition(":")
     try:

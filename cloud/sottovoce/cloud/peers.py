@@ -1,4 +1,4 @@
-"""What processes of a cloud say of themselves: by grpc health, and by what Prometheus reads."""
+"""Query processes of a cloud: by gRPC health checks, and by their Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS: Final = 5.0
 _LARGEST: Final = 1 << 20
 _DIRECT: Final = (("grpc.enable_http_proxy", 0),)
 _opener: Final = build_opener(ProxyHandler({}))
-"""A proxy that the environment names is for what is outside."""
+"""Bypasses the environment's proxy, which is for outside addresses."""
 
 FIGURES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "calls": ("sottovoce_calls_total", {}),
@@ -36,18 +36,18 @@ FIGURES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "busy": ("sottovoce_trainer_busy", {}),
     "memory_bytes": ("process_resident_memory_bytes", {}),
 }
-"""What is told of a process, each the sum of a metric's samples that have some labels."""
+"""The reported figures of a process, each the sum of a metric's samples with certain labels."""
 
 
 def answers_calls(address: str, tls_ca: Path | None = None) -> bool:
-    """Whether who is at ``address`` takes calls now; not, while it is starting or ending.
+    """Return whether the process at ``address`` accepts calls; false while it starts or ends.
 
     Args:
         address: HOST:PORT or unix:PATH of a server, replica, front or balancer.
         tls_ca: PEM to trust; plaintext if None.
 
     Raises:
-        Unavailable: nobody is there.
+        Unavailable: no process answers there.
     """
     if tls_ca is None:
         channel = grpc.insecure_channel(address, _DIRECT)
@@ -69,11 +69,12 @@ def answers_calls(address: str, tls_ca: Path | None = None) -> bool:
 
 
 def figures(address: str) -> dict[str, Any]:
-    """The role of the process that tells metrics at ``address`` (HOST:PORT), and those of `FIGURES`
-    that it has; "" where it is none of ours.
+    """Return a process's role and its `FIGURES`, from its metrics at ``address`` (HOST:PORT).
+
+    The role is "" if the metrics are not from this project.
 
     Raises:
-        Unavailable: nobody tells any there.
+        Unavailable: no metrics there.
     """
     try:
         with _opener.open(f"http://{address}/metrics", timeout=_SECONDS) as answer:

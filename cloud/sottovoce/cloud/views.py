@@ -1,7 +1,7 @@
-"""What the provider is told: jobs, tenants, tokens, acts and processes, as plain values.
+"""The provider's views of jobs, tenants, tokens, acts and processes, as plain values.
 
-Why it is here: the commands' --json and the provider's page tell the same and no more. None of it
-is a text of anybody's; names of adapters are the tenants' own, and opaque.
+The commands' --json output and the provider's page share these values. None of them holds a
+tenant's text. Names of adapters are chosen by tenants, and opaque.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ += ["tenant", "token"]
 
 View = dict[str, Any]
 _AT_ONCE: Final = 8
-"""Processes asked; one that does not answer takes seconds."""
+"""Processes queried at once; a process that does not answer takes seconds."""
 
 
 def job(one: Job) -> View:
-    """A job, without what it is sealed with."""
+    """Return a job's public fields."""
     told = one.progress
     return {
         "id": one.id,
@@ -60,7 +60,7 @@ def job(one: Job) -> View:
 
 
 def in_words(one: Job) -> dict[str, str]:
-    """A job's accuracy on held-out examples and its progress; empty before the first step."""
+    """Return a job's held-out accuracy and its progress; empty before the first step."""
     told = one.progress
     if not told.step:
         return {"accuracy": "", "progress": ""}
@@ -74,13 +74,13 @@ def in_words(one: Job) -> dict[str, str]:
 
 
 def tenant(one: Tenant) -> View:
-    """A tenant."""
+    """Return a tenant."""
     ends = "" if one.next_end is None else when(one.next_end)
     return {**asdict(one), "created": when(one.created), "next_end": ends}
 
 
 def token(one: Credential, now: float) -> View:
-    """A token, without the token."""
+    """Return a token's record, without the token."""
     over = "revoked" if one.revoked else "over"
     return {
         "number": one.number,
@@ -94,12 +94,12 @@ def token(one: Credential, now: float) -> View:
 
 
 def act(one: Act) -> View:
-    """What the provider's people did."""
+    """Return an entry of the audit log."""
     return {**asdict(one), "done": when(one.done)}
 
 
 def jobs_at_a_glance(database: Database) -> View:
-    """How many jobs are in which state, how long the queue is, who trains."""
+    """Return job counts by state, queue length, and active trainers."""
     found = overview(database)
     return {
         "jobs": {each.lower(): found.counts[each] for each in State},
@@ -122,7 +122,7 @@ def jobs_at_a_glance(database: Database) -> View:
 
 
 def ask_for(question: Callable[[], View]) -> View:
-    """What it is answered, or the error and its fix."""
+    """Return the answer, or the error and its fix."""
     try:
         return question()
     except SottovoceError as error:
@@ -130,12 +130,12 @@ def ask_for(question: Callable[[], View]) -> View:
 
 
 def processes(health: Iterable[str], metrics: Iterable[str], tls_ca: Path | None) -> View:
-    """What processes say of themselves, all asked at once.
+    """Query all processes at once.
 
     Args:
-        health: addresses to ask whether they answer calls.
-        metrics: addresses to read figures at.
-        tls_ca: PEM to trust at the first; plaintext if None.
+        health: addresses for health checks.
+        metrics: addresses of metrics.
+        tls_ca: PEM to trust for health checks; plaintext if None.
     """
 
     def well(address: str) -> View:

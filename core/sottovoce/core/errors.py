@@ -45,8 +45,10 @@ __all__ = [  # the kinds alone
 
 
 class Code(IntEnum):
-    """Those of ``google.rpc.Code`` that are raised here. An app that has no use for gRPC need not
-    carry it for their names."""
+    """The codes of ``google.rpc.Code`` that are raised here.
+
+    They are repeated so that an app without gRPC need not install it for the names.
+    """
 
     INVALID_ARGUMENT = 3
     NOT_FOUND = 5
@@ -137,7 +139,7 @@ def speaking_to(side: Side) -> Iterator[None]:
 
 
 class SottovoceError(Exception):
-    """What went wrong, and the fix.
+    """An error with a problem and its fix.
 
     Args:
         problem: one sentence for a person; no user text in it.
@@ -209,7 +211,7 @@ class QuotaExceeded(SottovoceError):
 
 
 class Unavailable(SottovoceError):
-    """The other side cannot be reached now; trying again may help."""
+    """The other side cannot be reached now; a retry may help."""
 
     code = Code.UNAVAILABLE
     exit_code = 6
@@ -217,14 +219,14 @@ class Unavailable(SottovoceError):
 
 
 class Overloaded(Unavailable):
-    """The other side has too much to do now; the same message may be sent again."""
+    """The other side is overloaded now; the same message may be sent again."""
 
     code = Code.RESOURCE_EXHAUSTED
     reason = "OVERLOADED"
 
 
 class Unauthenticated(SottovoceError):
-    """No tenant, an unknown one, or a token that is wrong, revoked or over."""
+    """The tenant is missing or unknown, or its token is wrong, revoked or expired."""
 
     code = Code.UNAUTHENTICATED
     exit_code = 7
@@ -232,7 +234,7 @@ class Unauthenticated(SottovoceError):
 
 
 class PermissionDenied(Unauthenticated):
-    """A known caller, who may not do this; ``subject`` names what forbids it."""
+    """A known caller lacks permission; ``subject`` names what forbids it."""
 
     code = Code.PERMISSION_DENIED
     reason = "PERMISSION_DENIED"

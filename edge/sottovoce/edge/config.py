@@ -1,8 +1,8 @@
-"""The owner's settings: one TOML file, overridden by environment variables, checked at once.
+"""The owner's settings: one TOML file, overridden by environment variables.
 
-Everything unknown is refused, with the nearest known name: a mistyped key that is silently ignored
-would run with another protection than the owner asked for. There is no setting for a random seed,
-because privacy noise is never reproducible in production.
+Settings are checked when they are read. An unknown name is refused, with the nearest known name. If
+a mistyped key were ignored, the agent would run with another protection than the owner asked for.
+There is no setting for a random seed, because privacy noise is never reproducible in production.
 """
 
 from __future__ import annotations
@@ -42,16 +42,21 @@ __all__ = [
 ]
 
 MACHINE = Path("/etc/sottovoce/agent.toml")
-"""Settings of an agent that serves a whole machine; its user's commands read them as well, and
-others may not."""
+"""Settings of an agent that serves a whole machine.
+
+The commands of its user read them too; other users may not.
+"""
 
 _PREFIX = "SOTTO_"
 _OF_THE_PROVIDER = frozenset(
     f"SOTTO_CLOUD_{name}"
     for name in ("BUNDLE", "CONFIG", "KEY_FILE", "LOG_FORMAT", "OBJECTS", "STATE", "STORE", "TRACE")
 )
-"""What `sotto-cloud` reads, and looks like settings of ours: who has both programs in one shell is
-not refused. These names alone, so that a mistyped one of ours still is."""
+"""Settings of `sotto-cloud` whose names look like ours.
+
+They are not refused, because one shell may serve both programs. Only these names are allowed, so a
+mistyped setting of the agent is still refused.
+"""
 _DEFAULT = Setting()
 _KINDS: dict[Any, str] = {
     str: "a string",
@@ -66,12 +71,12 @@ _KINDS: dict[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """Where the daemon listens ("unix:PATH" or "HOST:PORT") and keeps its state; ``trace`` is the
-    address of a collector of OpenTelemetry's, "" for no tracing.
+    """Where the daemon listens, and where it keeps its state.
 
-    ``key_place`` is where the key of the state lies: "file", "credential" or "keyring". With
-    ``apps`` each call must carry a token, the owner's or an app's; then ``group`` may name
-    users of this machine who can open the socket.
+    It listens on "unix:PATH" or "HOST:PORT". ``trace`` is the address of an OpenTelemetry
+    collector, "" for no tracing. ``key_place`` is the place of the state's key: "file",
+    "credential" or "keyring". With ``apps``, each call must carry a token, the owner's or an app's.
+    Then ``group`` may name the users of this machine that can open the socket.
     """
 
     listen: str
@@ -87,14 +92,12 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class BundleConfig:
-    """Folder that holds ``bundles/<id>/`` and the link ``current``; backbone and language to insist
-    on.
+    """Location of the bundles, and the required backbone, language and key.
 
-    ``key`` is the provider's public key, to insist on as well; where there is none, that of a cloud
-    is noted when a bundle is first pulled from it.
-
-    With ``accept_unchecked`` the owner believes the provider's words and name finder where this
-    device has no lists of the language.
+    The folder holds ``bundles/<id>/`` and the link ``current``. ``key`` is the provider's public
+    key, which is then required. Without it, a cloud's key is noted when a bundle is first pulled
+    from it. With ``accept_unchecked``, the owner trusts the provider's words and name finder where
+    this device has no lists of the language.
     """
 
     path: Path
@@ -105,24 +108,25 @@ class BundleConfig:
 
     @property
     def current(self) -> Path:
-        """The link to the bundle in use."""
+        """Return the link to the bundle in use."""
         return self.path / "current"
 
     @property
     def pulled(self) -> Path:
-        """Where pulled bundles lie, each in a folder named after its id."""
+        """Return the folder of pulled bundles, each in a folder named after its id."""
         return self.path / "bundles"
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacyConfig:
-    """Defaults for requests that say nothing, and the owner's limits.
+    """Defaults for requests that name no setting, and the owner's limits.
 
-    ``largest_eta`` is the loosest a level may be, and ``least_policy`` the lightest that a word may
-    be treated, whoever asks and whatever it is called.
-    ``ledger_limit`` is the permitted sum of eta over protected words; 0 means none. Without one,
-    the owner is warned once as much was spent as ``warn_after`` messages cost; 0 never warns.
-    ``plain_tokens`` is the number in front of each example; 0 takes the program's default.
+    ``largest_eta`` limits how loose a level may be. ``least_policy`` is the weakest treatment of
+    words. Both limits hold for every caller and every name of a level or policy.
+
+    ``ledger_limit`` is the permitted sum of eta over protected words; 0 means none. Without a
+    limit, the owner is warned once the cost of ``warn_after`` messages was spent; 0 never warns.
+    ``plain_tokens`` is the number in front of each example; 0 uses the program's default.
     """
 
     level: str = _DEFAULT.level
@@ -138,8 +142,11 @@ class PrivacyConfig:
 
 @dataclass(frozen=True, slots=True)
 class CloudConfig:
-    """The cloud and who we are to it. ``ca_file`` replaces the public certificate authorities;
-    ``devices_port`` is where calls show this device's certificate, 0 for none."""
+    """The cloud's address and this device's credentials.
+
+    ``ca_file`` replaces the public certificate authorities. ``devices_port`` is the port where
+    calls show this device's certificate, 0 for none.
+    """
 
     address: str = ""
     tenant: str = ""
@@ -150,13 +157,13 @@ class CloudConfig:
 
 @dataclass(frozen=True, slots=True)
 class ChatConfig:
-    """How conversations are privatised, and who answers them.
+    """How conversations are privatised, and which server answers them.
 
-    ``upstream`` is the address of a server that speaks as OpenAI's do ("https://HOST/v1"), with a
-    key and authorities of its own; without one our cloud answers. ``model`` is what to ask it for
-    where a request names none. ``keep_days`` bounds how long a conversation can go on after its
-    last turn; 0 notes nothing of any. ``trusted_tools`` are names of functions whose arguments are
-    restored in addresses too, because the owner trusts every address that they are called with.
+    ``upstream`` is the address of a server with OpenAI's API ("https://HOST/v1"), with a separate
+    key and certificate authorities. Without it, our cloud answers. ``model`` is used for requests
+    that name none. ``keep_days`` limits how long a conversation can continue after its last turn; 0
+    notes nothing. ``trusted_tools`` names functions whose arguments are restored in addresses too,
+    because the owner trusts every address in their calls.
     """
 
     policy: str = "names"
@@ -170,15 +177,18 @@ class ChatConfig:
 
 @dataclass(frozen=True, slots=True)
 class DoorwayConfig:
-    """Where the daemon answers HTTP as OpenAI's servers do: "127.0.0.1:PORT"; empty for nowhere."""
+    """Where the daemon serves OpenAI's HTTP API: "127.0.0.1:PORT"; empty for nowhere."""
 
     address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class UiConfig:
-    """Where the daemon answers the owner's browser once it is asked to: "127.0.0.1:PORT", 0 for a
-    free one. ``record`` keeps in memory, for an hour, what left."""
+    """Where the daemon answers the owner's browser, once it is asked to.
+
+    The address is "127.0.0.1:PORT"; port 0 takes a free one. ``record`` keeps sent data in memory
+    for an hour.
+    """
 
     address: str = "127.0.0.1:0"
     record: bool = False
@@ -186,8 +196,11 @@ class UiConfig:
 
 @dataclass(frozen=True, slots=True)
 class PredictConfig:
-    """Where texts are classified: "device", "cloud", or "auto", which is the device for adapters
-    that it holds. ``corrections`` is how many answers of an adapter may be corrected at a time."""
+    """Where texts are classified: "device", "cloud" or "auto".
+
+    "auto" means the device for adapters that it holds. ``corrections`` is how many answers of an
+    adapter may be corrected at a time.
+    """
 
     where: str = "auto"
     corrections: int = 1_000
@@ -195,7 +208,10 @@ class PredictConfig:
 
 @dataclass(frozen=True, slots=True)
 class TaggerConfig:
-    """``backend`` is "onnx" (the bundle's own tagger) or "spacy" (then name a ``pipeline``)."""
+    """Settings of the tagger.
+
+    ``backend`` is "onnx" (the bundle's own tagger) or "spacy", which needs a ``pipeline``.
+    """
 
     backend: str = "onnx"
     pipeline: str = ""
@@ -203,7 +219,7 @@ class TaggerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings; ``source`` is the file they came from, None where there was none."""
+    """All settings; ``source`` is their file, or None if there was no file."""
 
     agent: AgentConfig
     bundle: BundleConfig
@@ -231,12 +247,12 @@ _SECTIONS: dict[str, Any] = {
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Config:
-    """Reads the settings.
+    """Read the settings.
 
     Args:
         path: the file; None takes SOTTO_CONFIG, else ``$XDG_CONFIG_HOME/sottovoce/agent.toml`` if
-            it exists, else `MACHINE` where it may be read, else the defaults alone.
-        environ: in place of the process's environment.
+            it exists, else `MACHINE` if it may be read, else the defaults alone.
+        environ: replaces the process's environment.
 
     Raises:
         ConfigError: unreadable file, unknown key, wrong type, value out of range.
@@ -255,7 +271,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
 
 def found(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The file that `load` reads with the same arguments; None where there is none."""
+    """Return the file that `load` would read; None if there is none."""
     environ = os.environ if environ is None else environ
     if path or environ.get("SOTTO_CONFIG"):
         return path or Path(environ["SOTTO_CONFIG"])
@@ -265,14 +281,14 @@ def found(path: Path | None = None, environ: Mapping[str, str] | None = None) ->
 
 
 def usual(environ: Mapping[str, str] | None = None) -> Path:
-    """The file of a user's own settings, whether or not it exists."""
+    """Return the file of a user's own settings, whether or not it exists."""
     environ = os.environ if environ is None else environ
     base = environ.get("XDG_CONFIG_HOME") or f"{_home(environ)}/.config"
     return Path(base) / "sottovoce" / "agent.toml"
 
 
 def kinds() -> dict[str, Any]:
-    """The type of every setting, by the setting's name: "privacy.level"."""
+    """Return the type of every setting, by the setting's name: "privacy.level"."""
     return {
         f"{section}.{key}": kind
         for section, fields in _SECTIONS.items()
@@ -281,21 +297,21 @@ def kinds() -> dict[str, Any]:
 
 
 def variable(name: str) -> str:
-    """The environment variable that overrides a setting."""
+    """Return the environment variable that overrides a setting."""
     return f"{_PREFIX}{name.replace('.', '_').upper()}"
 
 
 def parsed(where: str, text: str, kind: Any, environ: Mapping[str, str] | None = None) -> Any:
-    """The value of a setting from text, as environment variables and commands give it.
+    """Parse a setting's value from an environment variable's or command's text.
 
     Args:
-        where: what an error names: the variable or the setting.
+        where: the variable or setting, named in errors.
         text: the value; ``~`` and ``$NAME`` are replaced.
         kind: one of `kinds`.
-        environ: in place of the process's environment.
+        environ: replaces the process's environment.
 
     Raises:
-        ConfigError: the text is no value of this kind.
+        ConfigError: the text is not a value of this kind.
     """
     value: Any = text
     try:

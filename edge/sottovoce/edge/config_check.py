@@ -1,7 +1,7 @@
-"""What settings must be, beyond their types, and which of them need each other.
+"""Check the values of settings, and which settings need each other.
 
-A setting is refused when it is read, by its name, and not when it would have been needed: a limit
-that is out of range protects from nothing.
+A wrong setting is refused by name when it is read, not later when it is used. A limit that is out
+of range would protect nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def check(config: Config) -> None:
     """Refuse settings that are out of range, unknown, or do not go together.
 
     Raises:
-        ConfigError: one is; it names the setting, its value and what it may be.
+        ConfigError: a setting is wrong; the message gives its name, its value and the allowed
+            values.
     """
     privacy, agent = config.privacy, config.agent
     demands = (
@@ -134,7 +135,7 @@ def check(config: Config) -> None:
 def _is_level(name: str) -> bool:
     if name in LEVELS:
         return True
-    from sottovoce.core.bundle.levels import is_target  # with NumPy, which most commands spare
+    from sottovoce.core.bundle.levels import is_target  # imports NumPy, which most commands avoid
 
     return is_target(name)
 
@@ -152,7 +153,7 @@ def _listen(address: str) -> None:
 
 
 def _collector(address: str) -> None:
-    from sottovoce.core.wire.opentelemetry import collector  # of those who trace
+    from sottovoce.core.wire.opentelemetry import collector  # only with tracing
 
     collector(address)
 
@@ -168,7 +169,7 @@ _READ: Final[dict[str, Callable[[str], object]]] = {
     "doorway.address": _loopback,
     "ui.address": _loopback,
 }
-"""Settings that are read by a function, which refuses them."""
+"""Settings that a function parses; it refuses wrong values."""
 _MAY_BE_EMPTY: Final = ("agent.trace", "cloud.address", "chat.upstream", "doorway.address")
 
 

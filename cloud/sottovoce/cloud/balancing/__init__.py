@@ -1,1 +1,1 @@
-"""Configurations of load balancers before replicas and fronts."""
+"""Configurations of load balancers in front of replicas and fronts."""

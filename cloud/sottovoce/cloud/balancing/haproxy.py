@@ -1,4 +1,4 @@
-"""A configuration of HAProxy 2.6 or newer."""
+"""A configuration for HAProxy 2.6 or newer."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from sottovoce.core.wire.tenancy import TENANT_KEY, TENANTS_ONLY
 __all__ = ["configuration"]
 
 _BUFFER: Final = 128 << 10
-"""Bytes: a request can be sent again only while all of it is still here, and texts have 64 KiB."""
+"""Bytes: HAProxy can repeat a request only while it holds all of the request; texts have 64 KiB."""
 
 _ENROLLMENTS: Final = 5
-"""A minute, of one address: half of what a replica lets all that come through a balancer be wrong.
+"""Calls with a code in a minute from one address: half of the failures that a replica allows the
+whole balancer.
 """
 
 _HEALTHY: Final = "00000000020801"
-"""How a gRPC message ends that says SERVING: not compressed, two bytes, field 1 is 1."""
+"""The end of a gRPC message with SERVING: not compressed, two bytes, field 1 is 1."""
 
 
 def configuration(layout: Layout) -> str:
-    """The file, with the reasons beside what is not obvious."""
+    """Return the configuration file, with comments that give the reasons."""
     return "\n".join(_lines(layout)) + "\n"
 
 
@@ -145,7 +146,7 @@ def _servers(layout: Layout, name: str, backends: Sequence[Backend]) -> Iterator
 
 
 def health_check() -> bytes:
-    """A call of Health/Check for the whole server, as a client begins a connection with it."""
+    """Return a Health/Check call for the whole server, as the start of a connection."""
     headers = {
         ":method": "POST",
         ":scheme": "http",
@@ -165,5 +166,5 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _string(text: str) -> bytes:
-    """As HPACK has it, without Huffman's code; shorter than 127 bytes."""
+    """Encode a text shorter than 127 bytes for HPACK, without Huffman coding."""
     return bytes([len(text)]) + text.encode()

@@ -1,8 +1,8 @@
-"""What stands behind a balancer, and which call goes where.
+"""The processes behind a balancer, and the routing of calls.
 
 Calls are spread by the tenant they name, so that one replica's memory holds a tenant's adapters.
-The name stands in a header of its own beside the token, so that no balancer reads the token.
-The replica checks that token and name belong together, so a false name finds no adapters.
+The name has a separate header beside the token, so that no balancer reads the token. The replica
+checks that token and name belong together, so a false name finds no adapters.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ __all__ = ["BUSIEST", "CODES", "REPEATABLE", "SIGNING", "TRAINING", "WITH_MODELS
 __all__ += ["Backend", "Layout"]
 
 BUSIEST: Final = 150
-"""Percent of the mean load that a replica may bear; what is more spills over to the next."""
+"""A replica's highest load in percent of the mean; further calls go to the next replica."""
 
 _INFERENCE: Final = inference_pb2.DESCRIPTOR.services_by_name["InferenceService"].full_name
 _TRAINING: Final = training_pb2.DESCRIPTOR.services_by_name["TrainingService"].full_name
 _ENROLLMENT: Final = enrollment_pb2.DESCRIPTOR.services_by_name["EnrollmentService"].full_name
 CODES: Final = f"/{_ENROLLMENT}/RedeemCode"
-"""What is called with a code alone."""
+"""The call that needs only a code."""
 SIGNING: Final = f"/{_ENROLLMENT}/IssueCertificate"
-"""What of the same service is called with a token."""
+"""The call of the same service that needs a token."""
 TRAINING: Final = f"/{_TRAINING}/"
-"""How the paths of customisation begin, which fronts answer."""
+"""The path prefix of training calls, which fronts answer."""
 
 WITH_MODELS: Final = (f"/{_TRAINING}/CreateJob", f"/{_TRAINING}/GetAdapter")
-"""Those that replicas answer."""
+"""The training calls that replicas answer."""
 
 REPEATABLE: Final = (f"/{_INFERENCE}/Predict", f"/{_INFERENCE}/Encode")
-"""What a balancer may send again: it changes nothing, and the same bytes have the same answer."""
+"""Calls that a balancer may repeat: they change nothing, and equal bytes get equal answers."""
 
 _BACKEND = re.compile(r"(?P<address>[A-Za-z0-9._:\[\]-]+?)(\*(?P<most>[1-9][0-9]{0,3}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where a process listens; ``most``: the host is a name of as many addresses, at most."""
+    """The address of a process, or a host name that stands for at most ``most`` addresses."""
 
     host: str
     port: int
@@ -51,10 +51,10 @@ class Backend:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of HOST:PORT or NAME:PORT*MOST.
+        """Parse HOST:PORT or NAME:PORT*MOST.
 
         Raises:
-            ConfigError: it is neither.
+            ConfigError: the text has neither form.
         """
         found = _BACKEND.fullmatch(text)
         if found is None:
@@ -66,24 +66,24 @@ class Backend:
         return cls(*split_address(found["address"]), int(found["most"] or 1))
 
     def __str__(self) -> str:
-        """As addresses are written."""
+        """Return the address as text."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A balancer and what is behind it.
+    """A balancer and the processes behind it.
 
     Attributes:
-        listen: where devices call.
-        replicas, fronts: what answers.
+        listen: the address for devices.
+        replicas, fronts: the processes behind the balancer.
         tls_cert: PEM file of the balancer's certificate chain and its key.
-        insecure_plaintext: whether others may reach it without TLS.
-        backend_ca: PEM of who signed the certificates of replicas and fronts; None: plaintext.
-        peer_calls: a second, of one address.
-        peer_connections: at once, of one address.
-        peer_streams: calls that need no token, open at once, of one address.
-        metrics: HOST:PORT of the balancer's own, None for none.
+        insecure_plaintext: whether other machines may reach it without TLS.
+        backend_ca: PEM of the authority for replicas' and fronts' certificates; None: plaintext.
+        peer_calls: calls a second from one address.
+        peer_connections: open connections from one address.
+        peer_streams: open calls without a token from one address.
+        metrics: HOST:PORT of the balancer's metrics, None for none.
     """
 
     listen: Backend
@@ -98,17 +98,17 @@ class Layout:
     metrics: Backend | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what could not work, or would be unsafe.
+        """Refuse settings that cannot work, or would be unsafe.
 
         Raises:
-            ConfigError: nobody who answers, certificates of bare IP addresses, or plaintext on a
+            ConfigError: no replica or front, certificates of bare IP addresses, or plaintext on a
                 public address.
         """
         for name, backends in (("replica", self.replicas), ("front", self.fronts)):
             if not backends:
                 raise ConfigError(f"no {name} behind the balancer", fix=f"give --{name} HOST:PORT")
             for backend in backends if self.backend_ca is not None else ():
-                if is_ip(backend.host):  # no server name to ask for, and none to compare
+                if is_ip(backend.host):  # an IP address gives no server name to check
                     raise ConfigError(
                         f"the certificate of {backend} cannot be checked by its address",
                         fix=f"with --backend-ca give --{name} NAME:PORT, the name that its "

@@ -1,6 +1,7 @@
-"""The ``sotto-cloud`` command. Each command is a module, imported when it is run,
+"""The ``sotto-cloud`` command.
 
-because ``sotto-cloud --help`` should not wait for torch.
+Each command is a module that is imported when it runs, so that ``sotto-cloud --help`` does not wait
+for torch.
 """
 
 from __future__ import annotations

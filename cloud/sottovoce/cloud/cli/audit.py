@@ -121,7 +121,7 @@ def command(
 
 
 def _settings(state: Path, store: str, name: str, tenant: str | None) -> TrainingOptions:
-    """Those of the newest job that made adapter ``name``, or of the job with that id."""
+    """Return the settings of the newest job for adapter ``name``, or of the job with that id."""
     from sottovoce.cloud.job import State
     from sottovoce.cloud.jobs.jobs import Jobs
     from sottovoce.cloud.state.opening import open_database
@@ -156,10 +156,10 @@ def _settings(state: Path, store: str, name: str, tenant: str | None) -> Trainin
 
 
 def _examples(source: Path) -> list[Example]:
-    """The rows of a table.
+    """Read the rows of a table.
 
     Raises:
-        InvalidInput: no such columns, a row without text or label, or not UTF-8.
+        InvalidInput: missing columns, a row without text or label, or not UTF-8.
     """
     from sottovoce.cloud.job import Example
 

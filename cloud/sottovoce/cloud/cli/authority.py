@@ -1,4 +1,4 @@
-"""``sotto-cloud authority``: who signs the certificates of devices."""
+"""``sotto-cloud authority``: the authority for certificates of devices."""
 
 from __future__ import annotations
 

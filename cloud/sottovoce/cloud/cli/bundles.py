@@ -1,4 +1,4 @@
-"""``sotto-cloud bundles``: those that machines fetch by themselves."""
+"""``sotto-cloud bundles``: bundles that machines fetch by themselves."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def publish(bundle: Path, state: Path, store: str, objects: str, as_json: bool) 
     """
     try:
         database = open_database(state, store, objects, create=False)
-    except NotFound:  # before the first server was started, which takes the bundle's id
+    except NotFound:  # before the first server start, which accepts the bundle's id
         database = open_database(state, store, objects)
     with closing(database), progress_bar(enabled=not as_json) as bar:
         task = bar.add_task("publishing", total=None, note="")

@@ -1,7 +1,7 @@
-"""A file of options, for those who would rather not repeat them.
+"""A configuration file with default options of commands.
 
-Top-level keys are for every command, the keys of a table for the command it is called after; a key
-is an option without its dashes in front. The command line and the environment go before the file.
+Top-level keys apply to every command, and the keys of a table to the command of that name. A key is
+an option without its leading dashes. The command line and the environment override the file.
 
     store = "postgresql://sotto@db.example.org/sotto"
     [serve]
@@ -23,16 +23,16 @@ from sottovoce.core.errors import ConfigError
 __all__ = ["defaults", "read"]
 
 _COMMON: Final = ("state", "store", "objects", "key-file")
-"""What the top level may say: the same for a server and for those who look after it."""
+"""Permitted top-level options: the same for a server and for the commands that manage it."""
 
 Document = Mapping[str, Any]
 
 
 def read(file: Path, commands: Mapping[str, object]) -> Document:
-    """What ``file`` says, by command.
+    """Read the options in ``file``, by command.
 
     Raises:
-        ConfigError: it cannot be read, is no TOML, or speaks of what there is not.
+        ConfigError: it cannot be read, is not TOML, or names an unknown command or option.
     """
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -55,10 +55,10 @@ def read(file: Path, commands: Mapping[str, object]) -> Document:
 
 
 def defaults(command: click.Command, name: str, document: Document) -> dict[str, Any]:
-    """What click takes as the defaults of a command, or of those in a group, by parameter.
+    """Return click's defaults for a command, or for a group's commands, by parameter.
 
     Raises:
-        ConfigError: the table has an option that the command has not, and none in the group.
+        ConfigError: the table has an option that neither the command nor any in the group has.
     """
     own = document.get(name, {})
     for key in own.keys() - _options(command).keys():
@@ -72,7 +72,7 @@ def defaults(command: click.Command, name: str, document: Document) -> dict[str,
 
 
 def _taken(command: click.Command, values: Document) -> dict[str, Any]:
-    """What a table says is for those commands of a group that have the option."""
+    """Return a table's values for each command of a group that has the option."""
     if isinstance(command, click.Group):
         return {each: _taken(inner, values) for each, inner in command.commands.items()}
     options = _options(command)
@@ -84,7 +84,7 @@ def _taken(command: click.Command, values: Document) -> dict[str, Any]:
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    """By what is written; of a group, those of all its commands."""
+    """Return the options by written name; for a group, those of all its commands."""
     if isinstance(command, click.Group):
         return {
             written: option

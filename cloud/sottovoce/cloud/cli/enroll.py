@@ -51,7 +51,7 @@ def command(
 
 
 def show_token(tenant: str, token: str, token_file: Path | None, *, as_json: bool) -> None:
-    """Prints a new token, or writes it into the file.
+    """Print a new token, or write it into the file.
 
     Raises:
         InvalidInput: it cannot be written; the token is lost.

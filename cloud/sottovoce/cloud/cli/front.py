@@ -28,7 +28,7 @@ def command(as_json: bool, **given: Any) -> None:
     the bundles of the replicas. Several may run.
     """
     settings = serving.settings(given, trainer=False)
-    # Imported late, as a server is.
+    # Imported late, like the server.
     from sottovoce.cloud.server import front
 
     logs.configure(settings.log_format, "front")

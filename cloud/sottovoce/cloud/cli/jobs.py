@@ -15,7 +15,7 @@ from sottovoce.cloud.state import audit_log
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 
 _LESS: Final = ("progress", "examples")
-"""Columns that a narrow terminal does without: `jobs show` has them."""
+"""Columns left out on a narrow terminal; `jobs show` has them."""
 
 
 @click.group("jobs")

@@ -34,7 +34,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class _Duration(click.ParamType[float]):
-    """Seconds from what people write."""
+    """Seconds, parsed from a duration."""
 
     name = "duration"
 
@@ -155,8 +155,10 @@ tls_ca_option = click.option(
 
 @contextmanager
 def opened(state: Path, store: str, objects: str | None = None) -> Iterator[Database]:
-    """The database of a cloud that there is, for one command; with its objects, if they are given:
-    "" for those in ``state``."""
+    """Open an existing cloud's database for one command.
+
+    The objects are opened too, if ``objects`` is given; "" means those in ``state``.
+    """
     database = open_database(state, store, objects or "", create=False)
     try:
         if objects is not None:
@@ -167,7 +169,7 @@ def opened(state: Path, store: str, objects: str | None = None) -> Iterator[Data
 
 
 def limit_option(name: str, text: str) -> Callable[[Any], Any]:
-    """An option for one of the limits that hold for every tenant."""
+    """Return an option for one of the limits that hold for every tenant."""
     return click.option(
         f"--limit-{name.replace('_', '-')}",
         type=click.IntRange(min=1),
@@ -179,7 +181,7 @@ def limit_option(name: str, text: str) -> Callable[[Any], Any]:
 
 @contextmanager
 def watch_stages(*, enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A callback (stage, done, total) that draws one bar a stage on standard error."""
+    """Yield a callback (stage, done, total) that draws one bar a stage on standard error."""
     with progress_bar(enabled=enabled) as bars:
         tasks = {}
 

@@ -28,7 +28,7 @@ def command(as_json: bool, **given: Any) -> None:
     `sotto-cloud front`.
     """
     settings = serving.settings(given, trainer=False, jobs=False)
-    # Imported late: half the options can be wrong without waiting for torch.
+    # Imported late, so that errors in most options appear without waiting for torch.
     from sottovoce.cloud.server import server
 
     logs.configure(settings.log_format, "replica")

@@ -55,7 +55,7 @@ def command(no_trainer: bool, as_json: bool, **given: Any) -> None:
     the public key.
     """
     settings = serving.settings(given, trainer=not no_trainer)
-    # Imported late: half the options can be wrong without waiting for torch.
+    # Imported late, so that errors in most options appear without waiting for torch.
     from sottovoce.cloud.server import server
 
     logs.configure(settings.log_format, "serve")
@@ -65,7 +65,7 @@ def command(no_trainer: bool, as_json: bool, **given: Any) -> None:
 
 
 def tell(running: Server, *, as_json: bool) -> None:
-    """Says that calls are answered, where, and who signs the bundles."""
+    """Report that the server answers calls, its address, and the key that signs its bundles."""
     keys = [show_key(signature.key) for signature in running.signatures.values()]
     if as_json:
         print_json(

@@ -1,4 +1,4 @@
-"""What the commands that answer devices can be told, and the settings made of it."""
+"""Options of the commands that serve devices, and the settings made from them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STOPPED: Final = (
     "calls have ended in order, and jobs keep what they have learnt",
     "start it again with the same options: jobs go on",
 )
-"""What Ctrl-C says of a process that serves or trains."""
+"""The message after Ctrl-C, for a process that serves or trains."""
 
 Option = Callable[[Any], Any]
 threads: Final = click.IntRange(min=1)
@@ -188,21 +188,24 @@ def _taking(options: tuple[Option, ...]) -> Option:
 
 
 address_options = _taking(_ADDRESS)
-"""Where it is reached, and what it keeps."""
+"""Options for addresses and storage."""
 
 model_options = _taking(_MODELS)
-"""What it answers from."""
+"""Options for the models."""
 
 job_limits = _taking(_LIMITS)
-"""What jobs of tenants may be."""
+"""Options for limits on tenants' jobs."""
 
 certificate_options = _taking(_CERTIFICATES)
-"""Certificates of devices. Only for who answers every call: a balancer before others cannot see
-which call it passes on."""
+"""Options for devices' certificates.
+
+Only for processes that answer every call: a balancer in front of others cannot see which call it
+passes on.
+"""
 
 
 def settings(given: dict[str, Any], **more: Any) -> Settings:
-    """What options of the three kinds ask for; ``more`` goes before them.
+    """Return the settings from all options; ``more`` overrides them.
 
     Raises:
         ConfigError: see `Settings` and `UpstreamSettings`.

@@ -1,4 +1,4 @@
-"""``sotto-cloud status``: all roles at a glance."""
+"""``sotto-cloud status``: an overview of all processes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sottovoce.core.errors import Unavailable
 from sottovoce.core.system.console import Command, json_option, print_json, print_table
 
 _SHOWN: Final = 8
-"""Letters of a trainer's random name that people are shown."""
+"""Displayed letters of a trainer's random name."""
 _LESS: Final = ("answered", "adapter loads", "waiting", "adapters", "steps", "calls ok")
-"""Figures that a narrow terminal does without, the least important one first."""
+"""Figures left out on a narrow terminal, the least important one first."""
 
 
 @click.command("status", cls=Command)

@@ -1,4 +1,4 @@
-"""``sotto-cloud tenants``: who may use this cloud."""
+"""``sotto-cloud tenants``: the tenants of this cloud."""
 
 from __future__ import annotations
 

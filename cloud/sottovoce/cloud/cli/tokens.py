@@ -1,4 +1,4 @@
-"""``sotto-cloud tokens``: what the devices of a tenant are let in with."""
+"""``sotto-cloud tokens``: the tokens of a tenant's devices."""
 
 from __future__ import annotations
 

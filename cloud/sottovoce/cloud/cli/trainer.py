@@ -111,7 +111,7 @@ def command(
         )
         on_ray.run(ray, ray_trainers or 0, given, lambda number: _ready(state, as_json, number))
         return
-    # Imported late: no option's mistake should wait for torch.
+    # Imported late, so that option errors appear without waiting for torch.
     from sottovoce.cloud.training.process import work
     from sottovoce.cloud.training.worker import Worker
 

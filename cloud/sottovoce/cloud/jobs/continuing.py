@@ -1,8 +1,8 @@
-"""Jobs that go on from an adapter: what it must be, and that nobody's examples are lost.
+"""Jobs that continue from an existing adapter, without losing another job's examples.
 
-Why it is here: several devices add to one adapter, each in jobs of its own, and trainers may be
-many. A job goes on from what the adapter is when its turn comes; if the adapter was changed before
-the job ends, what it trained lacks the others' examples, so it is trained once more.
+Several devices may add to one adapter, each in its own jobs, and several trainers may run. A job
+starts from the adapter as it is when training begins. If another job replaces the adapter before
+this job ends, the result lacks the other job's examples. The job is then trained again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEITHER = ("dp_epsilon", "label_words", "pate")
 
 
 class BaseMoved(NotReady):
-    """The adapter is no longer what a job went on from."""
+    """The adapter changed after a job started from it."""
 
 
 def check_base(
@@ -31,15 +31,15 @@ def check_base(
     options: TrainingOptions,
     labels: Collection[str] = (),
 ) -> None:
-    """Refuses a job that cannot go on from the adapter as it is.
+    """Refuse a job that cannot continue from the current adapter.
 
     Args:
-        tenant, adapter: whose, and which.
-        options: of the job.
-        labels: of its examples, once they are there.
+        tenant, adapter: the adapter's tenant and its name.
+        options: the job's options.
+        labels: the labels of the job's examples, once they are uploaded.
 
     Raises:
-        NotReady: there is no such adapter, it is of another kind, or it has not those labels.
+        NotReady: the adapter does not exist, is of another kind, or has other labels.
     """
     row = transaction.row(
         "SELECT * FROM jobs WHERE id = "
@@ -72,10 +72,10 @@ def check_base(
 
 
 def check_unmoved(transaction: Transaction, job: Job, base: str) -> None:
-    """Sees to it that a job's adapter takes the place of what it went on from, and of nothing else.
+    """Check that the adapter has not changed since the job started from it.
 
     Raises:
-        BaseMoved: another has that place. NotReady: the adapter is gone.
+        BaseMoved: another adapter has taken the name. NotReady: the adapter is gone.
     """
     row = transaction.lock(
         "SELECT sha256 FROM adapters WHERE tenant = :tenant AND name = :adapter",

@@ -1,4 +1,4 @@
-"""What a job leaves behind, what each part is called, and how it goes."""
+"""Names of a job's files and objects, and their removal."""
 
 from __future__ import annotations
 
@@ -29,35 +29,37 @@ __all__ = [
 ]
 
 _JOB: Final = re.compile(r"[0-9a-f]{24}")
-"""As `Jobs.create` draws their names."""
+"""Job ids, as `Jobs.create` draws them."""
 _HOLDER: Final = re.compile(r"([0-9a-f]+)\.([0-9]{1,18})")
 _log = logging.getLogger(__name__)
 
 
 def job_name(job: str) -> str:
-    """What all objects of a job begin with."""
+    """Return the prefix of all objects of a job."""
     return f"jobs/{job}"
 
 
 def adapter_name(job: str, token: int) -> str:
-    """The object that a holder of the job's lease makes in the end."""
+    """Return the name of the adapter object that a lease holder writes at the end."""
     return f"jobs/{job}/{token}/adapter"
 
 
 def checkpoint_name(job: str, token: int, which: str) -> str:
-    """The object of a checkpoint, one of that holder's."""
+    """Return the name of a checkpoint object written by the same lease holder."""
     return f"jobs/{job}/{token}/checkpoints/{which}"
 
 
 def scratch_home(state: Path) -> Path:
-    """Where holders of leases work on a machine, each in a folder ``<job>.<token>``."""
+    """Return the folder in which lease holders work on a machine, each in ``<job>.<token>``."""
     return state / "scratch"
 
 
 def clear(state: Path, queue: Queue) -> None:
-    """Removes the folders of holders that are none any more, and died before they could, and what
-    was half written in the state's own. What else lies there, as disks and file managers leave, is
-    not ours."""
+    """Remove working folders of lost leases and half-written files in the state folder.
+
+    Their owners died before they could remove them. Other files, for example from file
+    managers, are left alone.
+    """
     leftovers.sweep(state)
     for folder in scratch_home(state).glob("*.*"):
         named = _HOLDER.fullmatch(folder.name)
@@ -70,8 +72,10 @@ def clear(state: Path, queue: Queue) -> None:
 
 
 def tidy(jobs: Jobs) -> None:
-    """Removes what jobs that have ended no longer need: of one that succeeded all but the adapter
-    that the last holder of its lease made, of others everything."""
+    """Remove files that ended jobs no longer need.
+
+    A job that succeeded keeps the adapter of its last lease holder. Other jobs keep nothing.
+    """
     one_by_one(
         jobs.database.objects,
         ((job.id, partial(_tidy, jobs, job, token)) for job, token in jobs.untidy()),
@@ -94,9 +98,11 @@ def _leave_adapter(objects: Objects, job: Job, token: int) -> None:
 
 
 def sweep(jobs: Jobs) -> None:
-    """Removes what lies under names of jobs that are forgotten, and keys of those that have ended:
-    whoever put it there was only asleep meanwhile, and died before it could remove it, or before
-    a row told of it. What has another name, as shares and people leave, is not ours."""
+    """Remove objects of forgotten jobs, and keys of ended jobs.
+
+    A stalled process may write them late, and die before it removes them or records them in a row.
+    Objects with other names are left alone.
+    """
     objects = jobs.database.objects
     one_by_one(
         objects,
@@ -117,7 +123,7 @@ def sweep(jobs: Jobs) -> None:
 
 
 def discard(jobs: Jobs, job: Job) -> None:
-    """Removes what a deleted job left behind: adapter, checkpoint, rows.
+    """Remove a deleted job's adapter, checkpoint and rows.
 
     A job whose files cannot be removed stays `Jobs.unpurged`, and the worker tries again.
     """
@@ -128,7 +134,7 @@ def discard(jobs: Jobs, job: Job) -> None:
 
 
 def discard_left(jobs: Jobs) -> None:
-    """The same of all whose deletion was cut short."""
+    """Finish all deletions that were interrupted."""
     acts = ((job.id, partial(_discard, jobs, job)) for job in jobs.unpurged())
     one_by_one(jobs.database.objects, acts)
 

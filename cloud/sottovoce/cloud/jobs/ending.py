@@ -1,8 +1,9 @@
-"""Jobs are cancelled and deleted by their owners, on a full disk too.
+"""Cancel and delete jobs, even on a full disk.
 
-Why it is here: to do so is how room is made, and a database writes down what it will delete before
-it does; on a full disk nothing could be deleted any more. So a file holds some room, which is given
-up for such an act and taken again after it, and a job's examples go in pieces that need less.
+Deleting is how a tenant frees space, but a database first writes down what it will delete. On a
+full disk it could delete nothing. So a file reserves some space. That space is released before the
+deletion and reserved again after it. A job's examples are deleted in small pieces, which need less
+space.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sottovoce.core.errors import Unavailable
 __all__ = ["RESERVE_BYTES", "cancel", "delete", "keep_room"]
 
 RESERVE_BYTES = 16 << 20
-_AT_ONCE: Final = 1000  # rows without texts; of blocks, which may be half a MiB, one
+_AT_ONCE: Final = 1000  # rows without texts; a block may be half a MiB, so blocks go singly
 _NAME: Final = "reserve"
 
 T = TypeVar("T")
@@ -30,27 +31,27 @@ _log = logging.getLogger(__name__)
 
 
 def keep_room(state: Path) -> None:
-    """Sets the room aside in the state's folder, if there is as much."""
+    """Reserve the space in the state folder, if the disk has enough."""
     file = state / _NAME
     try:
         with file.open("ab") as held:
             os.posix_fallocate(held.fileno(), 0, RESERVE_BYTES)
     except OSError:
-        file.unlink(missing_ok=True)  # a part of it would only be missed elsewhere
+        file.unlink(missing_ok=True)  # a partly filled file would only take space
         _log.warning("the disk is full: no room is kept for ending jobs")
 
 
 def cancel(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
-    """As `Jobs.cancel`.
+    """Cancel a job; see `Jobs.cancel`.
 
     Raises:
-        Unavailable: there is no room all the same, or another process holds the database.
+        Unavailable: the disk is still full, or another process holds the database.
     """
     return _with_room(jobs, job_id, tenant, lambda: jobs.cancel(job_id, tenant))
 
 
 def delete(jobs: Jobs, job_id: str, tenant: str | None = None) -> None:
-    """Deletes a job and what it left behind; of one that is running, the worker sees to that.
+    """Delete a job and its files; if the job is running, the worker deletes them.
 
     Raises:
         See `cancel`.
@@ -74,8 +75,11 @@ def _with_room(jobs: Jobs, job_id: str, tenant: str | None, act: Callable[[], T]
 
 
 def _drop_examples(jobs: Jobs, job_id: str, tenant: str | None) -> None:
-    """Of a job that waits, piece by piece. It is marked as one to be cancelled first: if this
-    process ends in between, nobody trains on what is left."""
+    """Delete the examples of a waiting job, piece by piece.
+
+    The job is first marked for cancelling. If this process ends midway, the rest is never trained
+    on.
+    """
     with jobs.database.write() as transaction:
         row = find(transaction, job_id, tenant, lock=True)
         if row["state"] not in (State.UPLOADING, State.QUEUED):

@@ -1,8 +1,8 @@
-"""Examples as they lie in the database: sealed, in a block or more for each message of them.
+"""Encrypted examples in the database: one or more blocks for each uploaded message.
 
-A row for each example holds its number and the id that the device drew for it; texts, labels and
-what goes with them are in the blocks. Who has no key sees how many there are, and about how long
-the messages were.
+A row for each example holds its number and the id drawn by the device. Texts, labels and other
+fields are in the blocks. Without the key, a reader sees only the number of examples and the
+approximate size of the messages.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from sottovoce.core.errors import DataLoss
 __all__ = ["drop", "labels", "read", "write"]
 
 _BLOCK: Final = 1 << 18
-"""Characters of text after which a block ends: to delete one on a full disk takes some room."""
+"""Characters of text after which a block ends: deleting one on a full disk takes some space."""
 
 
 def write(
     transaction: Transaction, cipher: Cipher, job: str, first: int, examples: Sequence[Example]
 ) -> None:
-    """Adds blocks, the first of whose examples is the ``first`` of the job."""
+    """Add blocks; ``first`` is the number of the first example in the job."""
     for block in _blocks(examples):
         rows = [(e.text, e.plain_tokens, e.plain_token_ids, e.output) for e in block]
         transaction.change(
@@ -52,10 +52,10 @@ def _blocks(examples: Sequence[Example]) -> Iterator[list[Example]]:
 
 
 def read(transaction: Transaction, cipher: Cipher, job: str, number: int) -> list[Example]:
-    """All of a job, in the order of upload.
+    """Return all examples of a job, in the order of upload.
 
     Raises:
-        DataLoss: a block was altered, or they are not ``number``.
+        DataLoss: a block was altered, or the count differs from ``number``.
     """
     rows = transaction.rows("SELECT * FROM blocks WHERE job = :job ORDER BY first", job=job)
     found = [
@@ -77,7 +77,7 @@ def read(transaction: Transaction, cipher: Cipher, job: str, number: int) -> lis
 
 
 def labels(transaction: Transaction, cipher: Cipher, job: str) -> Counter[str]:
-    """How often each label is given.
+    """Count the examples of each label.
 
     Raises:
         DataLoss: a block was altered.
@@ -90,8 +90,11 @@ def labels(transaction: Transaction, cipher: Cipher, job: str) -> Counter[str]:
 
 
 def drop(transaction: Transaction, job: str) -> None:
-    """Deletes a job's examples, and what opens them: a key that lies in its row at once, another
-    once `Database.scrub` is called."""
+    """Delete a job's examples and their key.
+
+    A key stored in the job's row goes at once. A key stored elsewhere goes with the next
+    `Database.scrub`.
+    """
     transaction.change("DELETE FROM keys WHERE job = :job AND wrapped <> :no", job=job, no=b"")
     transaction.change("UPDATE keys SET ended = 1 WHERE job = :job", job=job)
     transaction.change("DELETE FROM blocks WHERE job = :job", job=job)

@@ -1,7 +1,7 @@
-"""The jobs as tenants and the provider see them: who may change them, and how.
+"""Jobs as tenants and the provider see them, and the changes they may make.
 
-A job moves only along ``TRANSITIONS``, inside one transaction that locks it and
-checks the state it comes from, so servers and workers cannot disagree about a job.
+A job moves only along ``TRANSITIONS``, inside one transaction that locks the job and checks its
+current state. So servers and workers cannot disagree about a job.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ ABANDONED_SECONDS = 30 * 24 * _HOUR
 _FORGOTTEN_AT_ONCE = 1000
 LONGEST_NAME = 128
 PAGE_BYTES = 1 << 20
-"""Of labels, after which a page ends: a job may have a thousand, and a message holds 4 MiB."""
+"""Bytes of labels after which a page ends: a job may have 1,000 labels, and a message holds 4 MiB.
+"""
 _ABANDONED = (
     "SELECT * FROM jobs WHERE state = 'UPLOADING' AND deleted = 0 AND "
     "touched < (SELECT awake FROM clock) - :month"
 )
-_TOKEN = re.compile(r"[0-9]{1,18}")  # what a database's integers hold
+_TOKEN = re.compile(r"[0-9]{1,18}")  # the range of a database integer
 
 
 def _check(release: Release) -> None:
-    """What no job can be without; its training settings were checked where they came in."""
+    """Check the fields that every job needs; training settings are checked on arrival."""
     wrong = ""
     if not 0.0 < release.eta < float("inf"):
         wrong, fix = "release.eta", "a finite number above 0"
@@ -63,7 +64,7 @@ def _check(release: Release) -> None:
 
 
 class Jobs:
-    """The jobs in a database. ``tenant`` None means the provider, who sees all."""
+    """The jobs in a database. ``tenant`` None means the provider, with access to all jobs."""
 
     def __init__(self, database: Database, limits: Limits | None = None) -> None:
         self.database = database
@@ -77,10 +78,10 @@ class Jobs:
         training: TrainingOptions,
         release: Release,
     ) -> Job:
-        """A new job, or the one made earlier with the same request id.
+        """Create a job, or return the earlier job with the same request id.
 
         Raises:
-            InvalidInput: a bad name or setting, or a request id used for another.
+            InvalidInput: a bad name or setting, or the request id was used for a different job.
             QuotaExceeded: too many unfinished jobs. NotReady: see `check_base`.
         """
         check_name(adapter, "adapter")
@@ -129,10 +130,10 @@ class Jobs:
         )
 
     def get(self, job_id: str, tenant: str | None = None) -> Job:
-        """A job.
+        """Return a job.
 
         Raises:
-            NotFound: no such job, or not this tenant's.
+            NotFound: the job does not exist, or belongs to another tenant.
         """
         with self.database.read() as transaction:
             return job_of(find(transaction, job_id, tenant))
@@ -145,11 +146,12 @@ class Jobs:
         page_size: int = 50,
         page_token: str = "",
     ) -> tuple[list[Job], str]:
-        """Jobs, newest first, and the token of the next page ("" at the end); of one tenant, or in
-        one state, if it is given.
+        """Return a page of jobs, newest first, and the next page's token ("" at the end).
+
+        Jobs can be limited to one tenant and to one state.
 
         Raises:
-            InvalidInput: a token this server did not give.
+            InvalidInput: this server did not issue the token.
         """
         if page_token and not _TOKEN.fullmatch(page_token):
             raise InvalidInput(
@@ -186,10 +188,10 @@ class Jobs:
         return [job_of(row) for row in rows], token
 
     def start(self, job_id: str, tenant: str, total: int) -> Job:
-        """Queues an uploaded job; a job that was started already stays as it is.
+        """Queue an uploaded job; a job already started is unchanged.
 
         Raises:
-            NotReady: another number of examples is held, they cannot train (see
+            NotReady: the server holds another number of examples, they cannot train (see
                 `check_labels`), public texts are too few, or the job was cancelled.
         """
         limits = quotas.of(self.database, tenant, self.limits)
@@ -226,9 +228,9 @@ class Jobs:
             return _queue(transaction, job)
 
     def cancel(self, job_id: str, tenant: str | None = None) -> Job:
-        """Cancels; a running job is only asked to, and ends within a step.
+        """Cancel a job; a running job ends within a step.
 
-        Idempotent; a job that has ended stays as it is.
+        Idempotent: a job that has ended stays as it is.
         """
         with self.database.write() as transaction:
             job = job_of(find(transaction, job_id, tenant, lock=True))
@@ -244,8 +246,10 @@ class Jobs:
         return cancelled
 
     def delete(self, job_id: str, tenant: str | None = None) -> bool:
-        """Hides the job and its adapter at once; True if its traces may be purged right away,
-        False if it is running and the worker will do so when it has stopped."""
+        """Hide the job and its adapter; return whether it may be purged now.
+
+        False means that the job is running. The worker then purges the job after stopping it.
+        """
         with self.database.write() as transaction:
             job = job_of(find(transaction, job_id, tenant, lock=True))
             transaction.change(
@@ -258,7 +262,7 @@ class Jobs:
             return True
 
     def purge(self, job_id: str) -> None:
-        """Forgets a deleted job; its request id stays taken, without content."""
+        """Forget a deleted job; its request id stays taken, without content."""
         with self.database.write() as transaction:
             examples.drop(transaction, job_id)
             transaction.change(
@@ -269,21 +273,25 @@ class Jobs:
         self.database.scrub()
 
     def unpurged(self) -> list[Job]:
-        """Jobs that were deleted and have ended, whose traces are still to be removed: whoever
-        was to do so died first."""
+        """Return deleted and ended jobs that still have files or rows.
+
+        The process that was to remove them died first.
+        """
         with self.database.read() as transaction:
             rows = transaction.rows("SELECT * FROM jobs WHERE deleted = 1 AND purged = 0")
         return [job for job in map(job_of, rows) if job.state in FINAL]
 
     def remembered(self, job_id: str) -> bool:
-        """Whether anything that lies under the job's name may still be needed, or is removed with
-        it. A job that is forgotten stays so."""
+        """Return whether the job is remembered, so that its files are needed or will be removed.
+
+        A forgotten job stays forgotten.
+        """
         with self.database.read() as transaction:
             row = transaction.row("SELECT 1 FROM jobs WHERE id = :job AND purged = 0", job=job_id)
         return row is not None
 
     def unfinished(self, job_id: str) -> bool:
-        """Whether the job may still need its examples. One that does not never will."""
+        """Return whether the job may still need its examples; false is final."""
         with self.database.read() as transaction:
             row = transaction.row(
                 "SELECT 1 FROM jobs WHERE id = :job AND "
@@ -293,8 +301,7 @@ class Jobs:
         return row is not None
 
     def untidy(self) -> list[tuple[Job, int]]:
-        """Jobs that have ended and may have left more than an adapter, each with the token of its
-        last lease."""
+        """List ended jobs that may hold more than an adapter, with their last lease's token."""
         with self.database.read() as transaction:
             rows = transaction.rows(
                 "SELECT * FROM jobs WHERE untidy = 1 AND "
@@ -303,21 +310,23 @@ class Jobs:
         return [(job_of(row), row["fence"]) for row in rows]
 
     def tidied(self, job_id: str) -> None:
-        """Notes that nothing but the adapter of the job is left."""
+        """Record that only the job's adapter is left."""
         with self.database.write() as transaction:
             transaction.change(
                 "UPDATE jobs SET checkpoint = '', untidy = 0 WHERE id = :job", job=job_id
             )
 
     def give_up_abandoned(self) -> None:
-        """Cancels jobs nothing was uploaded to in a month of the cloud's running: what they hold is
-        no longer needed. A clock that is set forward, or a cloud that was off, counts for none."""
+        """Cancel jobs that received no upload during a month of the cloud's running time.
+
+        Their data is no longer needed. Clock jumps and downtime do not count.
+        """
         with self.database.read() as transaction:
             (clock,) = transaction.rows("SELECT seen FROM clock")
             due = abs(transaction.now() - clock["seen"]) >= _HOUR
         if due:
             with self.database.write() as transaction:
-                transaction.change(  # by one worker: for those that come later it is not an hour
+                transaction.change(  # one worker counts the hour; later workers find it counted
                     "UPDATE clock SET awake = awake + :hour, seen = :now "
                     "WHERE abs(:now - seen) >= :hour",
                     hour=_HOUR,
@@ -327,7 +336,7 @@ class Jobs:
             if not transaction.rows(_ABANDONED, month=ABANDONED_SECONDS):
                 return
         with self.database.write() as transaction:
-            # Those started or deleted since then, or in someone's hands now, stay as they are.
+            # Skip jobs that were started, deleted or locked since then.
             for row in transaction.lock_free(_ABANDONED, month=ABANDONED_SECONDS):
                 message = "nothing was uploaded for 30 days; customise again"
                 move(transaction, job_of(row), State.CANCELLED, message)
@@ -349,7 +358,7 @@ def _check_unfinished(transaction: Transaction, tenant: str, limits: Limits) -> 
 
 
 def _fitting(sizes: list[Row]) -> list[int]:
-    """Numbers of the jobs that go on a page: one in any case, then as many as have room."""
+    """Return the numbers of the jobs that fit on a page: at least one."""
     taken = 0
     numbers: list[int] = []
     for row in sizes:
@@ -369,9 +378,11 @@ def _queue(transaction: Transaction, job: Job) -> Job:
 
 
 def _forget(transaction: Transaction, tenant: str, most: int) -> None:
-    """Bounds what a tenant's past jobs take, which every look at the jobs would pay for: of those
-    older than its newest ``most``, what left no files goes at once, and all else but the adapters
-    in use is deleted, which the worker brings to an end."""
+    """Bound the space that a tenant's past jobs take, because every listing reads them.
+
+    Only jobs older than the tenant's newest ``most`` are affected. Jobs without files are forgotten
+    at once. Others are marked deleted, unless their adapter is in use, and the worker removes them.
+    """
     last = transaction.row(
         "SELECT number FROM jobs WHERE tenant = :tenant ORDER BY number DESC LIMIT 1 OFFSET :most",
         tenant=tenant,

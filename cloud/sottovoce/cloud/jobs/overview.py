@@ -1,7 +1,7 @@
-"""All jobs at a glance: how many are in which state, how long the queue is, who trains.
+"""An overview of all jobs: counts by state, queue length and active trainers.
 
-Why it is here: a server, a front and a trainer tell Prometheus the same of the one database that
-they share, and `sotto-cloud status` tells a person. Whose jobs they are is in none of it.
+A server, a front and a trainer share one database, and all export these figures to Prometheus.
+`sotto-cloud status` prints them. The figures name no tenants.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["JobsCollector", "Overview", "Running", "overview"]
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job in a trainer's hands.
+    """A job that a trainer has claimed.
 
     Attributes:
         job: its id.
-        trainer: the name that the trainer gave itself, which is random.
-        lease_seconds: that its lease still lasts; 0 or less: the trainer died or stands still,
-            and another one may take the job.
-        attempts: rounds since the job last got further, this one included.
-        progress: how far it is.
+        trainer: the trainer's random name.
+        lease_seconds: time left on the lease. At 0 or less, the trainer died or stalled, and
+            another one may take the job.
+        attempts: rounds since the job last made progress, including this one.
+        progress: the job's progress.
     """
 
     job: str
@@ -41,7 +41,7 @@ class Running:
 
     @property
     def held(self) -> bool:
-        """Whether somebody trains it now."""
+        """Return whether the lease is still valid."""
         return self.lease_seconds > 0
 
 
@@ -50,9 +50,9 @@ class Overview:
     """The jobs of a cloud at one moment.
 
     Attributes:
-        counts: jobs by state, of those that were not deleted.
-        oldest_queued_seconds: since the job that has waited longest was queued; 0 if none waits.
-        running: those that a trainer has, or had.
+        counts: jobs by state, without deleted jobs.
+        oldest_queued_seconds: waiting time of the job queued first; 0 if none waits.
+        running: jobs that a trainer holds, or held until its lease ended.
     """
 
     counts: Counter[State]
@@ -61,22 +61,22 @@ class Overview:
 
     @property
     def trainers(self) -> int:
-        """How many trainers hold a lease. Of those that wait for a job no row tells."""
+        """Count trainers that hold a lease; idle trainers are not recorded."""
         return len({each.trainer for each in self.running if each.held})
 
     @property
     def expired(self) -> int:
-        """Jobs in training whose lease has ended."""
+        """Count jobs in training with an expired lease."""
         return sum(not each.held for each in self.running)
 
     @property
     def examples_per_second(self) -> float:
-        """Of all that run."""
+        """Return the total training speed of all running jobs."""
         return sum(each.progress.examples_per_second for each in self.running)
 
 
 def overview(database: Database) -> Overview:
-    """The jobs as they are now, by the database's clock."""
+    """Return the current jobs, by the database's clock."""
     with database.read() as transaction:
         now = transaction.now()
         counts = transaction.rows(
@@ -107,13 +107,13 @@ def overview(database: Database) -> Overview:
 
 
 class JobsCollector(Collector):
-    """What Prometheus is told of the jobs, read from the database when asked."""
+    """Prometheus metrics about jobs, read from the database on each scrape."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The figures as they are now; they are the same wherever one asks."""
+        """Yield the current figures; they are the same on every process."""
         found = overview(self._database)
         jobs = GaugeMetricFamily("sottovoce_jobs", "Training jobs, by state.", labels=["state"])
         for state in State:

@@ -1,10 +1,10 @@
-"""The jobs as workers see them: whose turn it is, and who may write about a job.
+"""The job queue as workers see it: claims, leases and progress.
 
-Workers may be many, on machines that know nothing of each other, and each may die or stand still
-at any moment. So a worker holds a job by a lease, which ends by the database's clock unless it is
-renewed; then another worker is given the job, with a fencing token one higher. Whatever a worker
-writes is refused unless its token is the newest, in the transaction that would write it: one that
-was asleep while its lease ended can do no harm when it wakes.
+Many workers may run on separate machines, and any worker may die or stall at any moment. So a
+worker holds a job by a lease. The lease ends by the database's clock unless the worker renews it.
+The next worker gets the job with a fencing token one higher. Every write checks, in its own
+transaction, that the worker's token is the newest. So a worker that stalls past its lease can do no
+harm later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEASE_SECONDS: Final = 10.0
 RECENT_HOURS: Final = 24
 _HOUR: Final = 3600.0
 _CLAIMS_AT_ONCE: Final = 128
-"""Tenants whose turn it may be: there are more than workers that claim at the same moment."""
+"""Candidate tenants of a claim: more than the workers that claim at the same moment."""
 
 
 class LeaseLost(NotReady):
@@ -36,7 +36,7 @@ class LeaseLost(NotReady):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a worker shows for a job: the token is higher than all that were given before."""
+    """A worker's claim on a job; its token is higher than all earlier ones."""
 
     job: str
     token: int
@@ -46,8 +46,8 @@ class Queue:
     """The queued and running jobs of a database.
 
     Args:
-        database: where they are.
-        seconds: that a lease lasts after it was given or renewed.
+        database: stores the jobs.
+        seconds: a lease's lifetime after each renewal.
     """
 
     def __init__(self, database: Database, seconds: float = LEASE_SECONDS) -> None:
@@ -55,17 +55,19 @@ class Queue:
         self.seconds = seconds
 
     def claim(self, owner: str) -> tuple[Job, Lease] | None:
-        """The next job to train: one whose worker's lease has ended, then that of the tenant who
-        had least of the trainers' time in the last day (a job counts as a second at least), then
-        the oldest.
+        """Claim the next job to train.
+
+        Jobs with an expired lease come first. Next come jobs of the tenant with the least training
+        time in the last day, where each job counts at least one second. The oldest
+        job of a tenant comes first.
 
         Args:
-            owner: who claims. A name in use twice must mean that the first user is dead: its jobs
-                are given to the second at once.
+            owner: the claiming worker's name. Reusing a name must mean that the first user is dead:
+                its jobs go to the second user at once.
         """
         with self.database.read() as transaction:
             if not _is_anything(transaction, owner):
-                return None  # without a writer's lock: this is asked for as long as nothing comes
+                return None  # no write lock, because idle workers poll here
         with self.database.write() as transaction:
             row = _next(transaction, owner)
             if row is None:
@@ -84,15 +86,15 @@ class Queue:
             return job, Lease(job.id, given["fence"])
 
     def renew(self, lease: Lease) -> None:
-        """Has the lease last from now on; one that has ended too, if nobody has the job yet.
+        """Renew the lease from now on, even an expired one that no other worker has taken.
 
         Raises:
-            LeaseLost: see there; so does all that follows.
+            LeaseLost: see there. All methods below raise it too.
         """
         self._write(lease)
 
     def release(self, lease: Lease) -> None:
-        """Puts the job down in order, for whoever comes next."""
+        """Release the job in order, so that the next worker can claim it."""
         with self.database.write() as transaction:
             _held(transaction, lease, lock=True)
             transaction.change(
@@ -101,11 +103,11 @@ class Queue:
             transaction.announce()
 
     def begin(self, lease: Lease, labels: tuple[str, ...]) -> None:
-        """Records the labels in the order of the outputs."""
+        """Record the labels in the order of the outputs."""
         self._write(lease, labels=json.dumps(labels))
 
     def report(self, lease: Lease, progress: Progress, trained: float = 0.0) -> None:
-        """Records progress, and the seconds of training it took so far."""
+        """Record progress, and the seconds of training so far."""
         with self.database.write() as transaction:
             row = self._set(
                 transaction, lease, progress=json.dumps(asdict(progress)), trained=trained
@@ -114,24 +116,27 @@ class Queue:
             _charge(transaction, row["tenant"], more)
 
     def trained(self, lease: Lease) -> float:
-        """Seconds of training so far, of all rounds and whoever reported them."""
+        """Return the seconds of training so far, over all rounds and workers."""
         with self.database.read() as transaction:
             return float(_held(transaction, lease)["trained"])
 
     def keep(self, lease: Lease, checkpoint: str) -> str:
-        """Records the object that the job goes on from, whoever does. Gives the one before ("" if
-        there was none), and forgets failed attempts: the job got further."""
+        """Record the checkpoint object that the job resumes from.
+
+        Returns the previous checkpoint ("" if there was none). Resets the failed attempts, because
+        the job made progress.
+        """
         with self.database.write() as transaction:
             row = self._set(transaction, lease, checkpoint=checkpoint, attempts=0)
         return str(row["checkpoint"])
 
     def checkpoint(self, lease: Lease) -> str:
-        """The object that the job goes on from; "" if there is none."""
+        """Return the checkpoint object that the job resumes from; "" if there is none."""
         with self.database.read() as transaction:
             return str(_held(transaction, lease)["checkpoint"])
 
     def stop_requested(self, lease: Lease) -> bool:
-        """Whether the job is to be cancelled."""
+        """Return whether the job is to be cancelled."""
         with self.database.read() as transaction:
             return bool(_held(transaction, lease)["cancel_requested"])
 
@@ -143,21 +148,22 @@ class Queue:
         adapter: AdapterFiles | None = None,
         base: str = "",
     ) -> bool:
-        """Ends the job, drops its examples and gives the adapter its name, all at once.
+        """End the job, drop its examples and give the adapter its name, in one transaction.
 
         Args:
-            lease: of the job.
-            state: in which it ends.
-            message: for its tenant.
-            adapter: what was trained.
-            base: what it went on from, if the job does, by `AdapterFiles.sha256`.
+            lease: the job's lease.
+            state: the final state.
+            message: a message for the tenant.
+            adapter: the trained adapter.
+            base: `AdapterFiles.sha256` of the adapter that the job started from, if any.
 
         Returns:
-            Whether it was deleted meanwhile and is now to be purged; the adapter then gets no name.
+            Whether the job was deleted meanwhile and must now be purged; the adapter then gets no
+                name.
 
         Raises:
-            NotReady: ``state`` ends no job, or what it went on from is gone.
-            BaseMoved: what it went on from is not what the adapter is now.
+            NotReady: ``state`` is not a final state, or the base adapter is gone.
+            BaseMoved: the adapter is no longer the one that the job started from.
         """
         with self.database.write() as transaction:
             row = _held(transaction, lease, lock=True)
@@ -177,7 +183,7 @@ class Queue:
         return bool(row["deleted"])
 
     def examples(self, job_id: str) -> list[Example]:
-        """A job's examples in upload order; none if it has ended.
+        """Return a job's examples in upload order; none if it has ended.
 
         Raises:
             DataLoss: they were altered, some are missing, or their key is gone.
@@ -201,7 +207,7 @@ class Queue:
             self._set(transaction, lease, **values)
 
     def _set(self, transaction: Transaction, lease: Lease, **values: object) -> Row:
-        """Who writes is alive: it renews the lease too. Gives the row as it was."""
+        """Update the row and renew the lease; return the row as it was."""
         row, now = _held(transaction, lease, lock=True), transaction.now()
         if values:
             values["updated"] = now
@@ -234,7 +240,7 @@ def _is_anything(transaction: Transaction, owner: str) -> bool:
 
 
 def _next(transaction: Transaction, owner: str) -> Row | None:
-    """The job to be claimed, locked: those that others claim at this moment are passed over."""
+    """Return the next job's row, locked; skip rows that other workers are claiming."""
     left = transaction.lock_free(
         "SELECT * FROM jobs WHERE state = 'RUNNING' AND "
         "(lease_ends <= :now OR lease_owner = :owner) ORDER BY number LIMIT 1",
@@ -243,7 +249,7 @@ def _next(transaction: Transaction, owner: str) -> Row | None:
     )
     if left:
         return left[0]
-    # Only what waits is looked at: what has ended is neither counted nor met.
+    # Only waiting jobs are read; ended jobs are neither counted nor locked.
     turns = transaction.rows(
         "SELECT tenant FROM jobs AS waiting WHERE state = 'QUEUED' GROUP BY tenant ORDER BY "
         "(SELECT coalesce(sum(seconds), 0) FROM usage "
@@ -253,7 +259,7 @@ def _next(transaction: Transaction, owner: str) -> Row | None:
     )
     for turn in turns:
         oldest = transaction.lock_free(
-            # What goes on from an adapter waits for whoever trains it, or would train twice.
+            # A continuing job waits while its adapter is in training, to avoid training twice.
             "SELECT * FROM jobs WHERE state = 'QUEUED' AND tenant = :tenant AND "
             "(continues = 0 OR adapter NOT IN "
             "(SELECT adapter FROM jobs WHERE state = 'RUNNING' AND tenant = :tenant)) "
@@ -266,7 +272,7 @@ def _next(transaction: Transaction, owner: str) -> Row | None:
 
 
 def _charge(transaction: Transaction, tenant: str, seconds: float) -> None:
-    """Counts trainers' time by tenant and hour, so that a day's sum has few rows at any load."""
+    """Count training time by tenant and hour, so that a day's sum reads few rows."""
     hour = int(transaction.now() // _HOUR)
     transaction.change(
         "DELETE FROM usage WHERE tenant = :tenant AND hour < :hour",

@@ -1,4 +1,4 @@
-"""A job as a row of the database, and the one way it moves from state to state."""
+"""Conversion between jobs and database rows, and the state transition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["find", "job_of", "move"]
 
 
 def job_of(row: Row) -> Job:
-    """The job in a row of ``jobs``."""
+    """Return the job in a row of ``jobs``."""
     return Job(
         id=row["id"],
         tenant=row["tenant"],
@@ -46,13 +46,13 @@ def job_of(row: Row) -> Job:
 def find(
     transaction: Transaction, job_id: str, tenant: str | None = None, *, lock: bool = False
 ) -> Row:
-    """The row of a job that was not deleted; of anybody's where ``tenant`` is None.
+    """Return the row of a job that was not deleted; ``tenant`` None finds any tenant's.
 
     Args:
-        lock: the row, for what is decided by it.
+        lock: lock the row, because a decision depends on it.
 
     Raises:
-        NotFound: there is none; nor is there, for a tenant, one that is another's.
+        NotFound: the job does not exist, or belongs to another tenant.
     """
     asked = transaction.lock if lock else transaction.row
     row = asked("SELECT * FROM jobs WHERE id = :job AND deleted = 0", job=job_id)
@@ -66,10 +66,10 @@ def find(
 
 
 def move(transaction: Transaction, job: Job, state: State, message: str = "") -> Job:
-    """The job, whose row is locked, in its new state.
+    """Return the job in its new state; the caller has locked its row.
 
     Raises:
-        NotReady: `TRANSITIONS` has no such arrow.
+        NotReady: `TRANSITIONS` does not allow the change.
     """
     if state not in TRANSITIONS[job.state]:
         raise NotReady(
@@ -78,7 +78,7 @@ def move(transaction: Transaction, job: Job, state: State, message: str = "") ->
             subject="state",
         )
     if state in FINAL:
-        # The cloud keeps released texts no longer than it needs them.
+        # The cloud deletes released texts once they are not needed.
         drop(transaction, job.id)
     (row,) = transaction.rows(
         "UPDATE jobs SET state = :state, message = :message, updated = :now WHERE id = :job "

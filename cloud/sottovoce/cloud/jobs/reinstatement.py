@@ -1,6 +1,6 @@
-"""Gives an adapter's name back to what an earlier job trained.
+"""Make an earlier job's adapter current again.
 
-A job's files stay for as long as the job is remembered, whoever took its adapter's name since.
+A job's files are kept as long as the job is remembered, even after another job took the name.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["reinstate"]
 
 
 def reinstate(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
-    """Makes what a job trained the adapter of its name.
+    """Make a job's result the current adapter of its name.
 
     Raises:
-        NotFound: no such job, not this tenant's, or its files are gone.
+        NotFound: the job does not exist, belongs to another tenant, or has lost its files.
         NotReady: it did not succeed.
     """
     with jobs.database.read() as transaction:
@@ -28,7 +28,7 @@ def reinstate(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
     job = job_of(row)
     if job.state != State.SUCCEEDED:
         raise NotReady("the job trained no adapter", fix="name one that succeeded", subject=job_id)
-    # Under the lease with which it was trained, which was the last.
+    # The adapter lies under the last lease's token.
     name = adapter_name(job.id, row["fence"])
     with jobs.database.objects.at(name) as folder:
         if not folder.is_dir() or not any(folder.iterdir()):
@@ -37,8 +37,8 @@ def reinstate(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
             )
         sha256 = digest(folder)
     with jobs.database.write() as transaction:
-        quotas.lock(transaction, job.tenant)  # nor are its past jobs forgotten now
-        find(transaction, job_id, tenant, lock=True)  # not deleted meanwhile
+        quotas.lock(transaction, job.tenant)  # also keeps past jobs from being forgotten
+        find(transaction, job_id, tenant, lock=True)  # refuses a job deleted meanwhile
         install(
             transaction,
             job.tenant,

@@ -1,8 +1,8 @@
-"""Examples arriving: exactly once, in order, each message one transaction.
+"""Upload of examples: exactly once, in order, one transaction for each message.
 
-The device may be cut off at any byte and will send again what it is not sure
-of. A message is therefore stored whole or not at all, what is held already is
-passed over, and a gap is refused with the number to go on from.
+A device may lose its connection at any byte, and sends again anything unconfirmed. So each message
+is stored whole or not at all. Examples already held are skipped. A gap is refused, and the error
+names the number to continue from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Upload", "append"]
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """One example with the id the device gave it."""
+    """An example with the id drawn by the device."""
 
     example_id: str
     example: Example
@@ -33,20 +33,20 @@ class Upload:
 def append(
     jobs: Jobs, job_id: str, tenant: str, first: int, uploads: Sequence[Upload], words: int
 ) -> int:
-    """Stores ``uploads`` as sequences ``first``, ``first + 1``, ...
+    """Store ``uploads`` as sequences ``first``, ``first + 1``, ...
 
     Args:
         words: length of the bundle's word list, which bounds plain token ids.
 
     Returns:
-        the sequence number expected next.
+        the next expected sequence number.
 
     Raises:
-        OutOfRange: a gap; metadata "next_sequence" says where to go on.
-        InvalidInput: a malformed example, or one that contradicts what is held.
+        OutOfRange: a gap; metadata "next_sequence" holds the number to continue from.
+        InvalidInput: a malformed example, or one that contradicts a stored example.
         NotReady: the job is no longer uploading.
-        QuotaExceeded: more examples, or bytes of them, than a job may hold, or the tenant's
-            unfinished jobs together.
+        QuotaExceeded: too many examples or bytes, for the job or for all unfinished jobs of the
+            tenant.
         Unavailable: see `Keys.fetch`.
     """
     limits = quotas.of(jobs.database, tenant, jobs.limits)

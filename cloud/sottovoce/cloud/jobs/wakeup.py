@@ -1,9 +1,9 @@
-"""Wakes the worker when there may be something to train.
+"""Wake the worker when there may be something to train.
 
-Why it is here: server, worker and command line share a database, not memory. Whoever queues a job
-announces it; an idle worker asks a few times a second whether there is news, which costs
-microseconds, and looks for work only then. It only saves waiting: what time alone brings, such as
-the end of a dead worker's lease, is seen because a wait is never long.
+Server, worker and command line share a database, not memory. A process that queues a job announces
+the change. An idle worker polls for announcements a few times a second, which costs microseconds,
+and looks for work only after one. Waits are short, so that the worker also notices changes without
+an announcement, for example an expired lease.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ POLL_SECONDS: Final = 0.2
 
 
 class Wakeup:
-    """Tells of news since it was made or last waited for: none is lost between two waits."""
+    """Reports news since creation or the last wait; no news is lost between waits."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._seen = database.news()
 
     def wait(self, seconds: float, unless: Callable[[], bool]) -> None:
-        """Returns after news of anybody, ``seconds`` at most, or as soon as ``unless``."""
+        """Wait for news, for at most ``seconds``, or until ``unless`` returns true."""
         end = time.monotonic() + seconds
         while not unless() and time.monotonic() < end:
             seen = self._database.news()

@@ -1,1 +1,1 @@
-"""A page for the provider's browser, on loopback: jobs, tenants and what processes say."""
+"""A page for the provider's browser, on loopback: jobs, tenants and process metrics."""

@@ -1,7 +1,7 @@
-"""What the page asks for: the database's tables and what processes say, a bounded part at a time.
+"""The page's data: the database's tables and process metrics, in bounded parts.
 
-Why it is here: the page shows what `sotto-cloud jobs`, `tenants`, `tokens`, `audit-log` and
-`status` show. Everything here reads; nothing changes anything.
+The page shows the data of `sotto-cloud jobs`, `tenants`, `tokens`, `audit-log` and `status`.
+Everything here reads; nothing changes anything.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from sottovoce.core.errors import InvalidInput
 __all__ = ["A_PAGE", "MOST_TOKENS", "endpoints"]
 
 A_PAGE: Final = 50
-"""Jobs, tenants, and lines of the audit log that are told at once."""
+"""Jobs, tenants and log entries in one response."""
 MOST_TOKENS: Final = 200
-"""Of one tenant, the newest."""
+"""The newest tokens of one tenant."""
 _FRESH_SECONDS: Final = 2.0
-"""For so long what processes said is told again: however often one asks, they are asked less."""
+"""How long process metrics are cached, so that frequent page loads do not reach the processes."""
 
 
 def endpoints(
     database: Database, health: Sequence[str], metrics: Sequence[str], tls_ca: Path | None
 ) -> dict[str, Endpoint]:
-    """What is told at which path.
+    """Return the endpoint of each path.
 
     Args:
-        database: of the cloud; only read.
+        database: the cloud's database; only read.
         health, metrics, tls_ca: see `views.processes`.
     """
 
@@ -113,7 +113,7 @@ def endpoints(
 
 
 class _Fresh:
-    """What was found no longer than `_FRESH_SECONDS` ago, by one who looks for all."""
+    """A result at most `_FRESH_SECONDS` old; one thread refreshes it for all."""
 
     def __init__(self, look: Callable[[], views.View]) -> None:
         self._look = look

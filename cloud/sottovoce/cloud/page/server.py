@@ -1,9 +1,9 @@
-"""The page's server: HTTP/1.1 by h11 on loopback, a request a connection.
+"""The page's server: HTTP/1.1 by h11 on loopback, one request for each connection.
 
-Why it is here: the page is for one person, but every user of the machine can reach the port. So all
-of it is bounded: connections, heads, the time for a head and for an answer to be taken, what is
-worked on at once. No body is ever read, and who has not proved who they are gives way to who comes
-after them.
+The page is for one person, but every user of the machine can reach the port. So all resources are
+bounded: connections, request heads, the time to receive a head and to send a response, and
+concurrent work. Request bodies are never read. When the server is full, new connections displace
+unauthenticated ones.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
 __all__ = ["AT_ONCE", "MOST_CONNECTIONS", "Endpoint", "Limits", "PageServer"]
 
 MOST_CONNECTIONS: Final = 64
-"""Beyond, the oldest that has not proved who it is gives way."""
+"""Beyond this number, the oldest unauthenticated connection is closed."""
 AT_ONCE: Final = 8
-"""Requests that are worked on, each by a thread; another is asked to come again."""
+"""Requests in progress, each on a thread; further requests must try again later."""
 
 _MOST_FIELDS: Final = 8
 _JSON: Final = "application/json"
 _AFTER_GRACE: Final = 1.0
-"""Seconds for connections to end in."""
+"""Seconds for connections to end."""
 _STATUS: Final[tuple[tuple[type[errors.SottovoceError], int], ...]] = (
     (errors.InvalidInput, 400),
     (errors.NotFound, 404),
@@ -48,30 +48,30 @@ _STATUS: Final[tuple[tuple[type[errors.SottovoceError], int], ...]] = (
 _log = logging.getLogger(__name__)
 
 Endpoint = Callable[[Mapping[str, str]], Any]
-"""What is told, of what a request's query asks for; values of JSON."""
+"""Returns an endpoint's data as JSON values, from the request's query."""
 Headers = Sequence[tuple[str, str]]
 
 
 class Limits:
-    """Seconds that a client may take; attributes, so that a test need not wait for them."""
+    """Time limits for a client in seconds; attributes, so that a test can shorten them."""
 
     head = 10.0
-    """For the head of its request."""
+    """For the head of the request."""
     taking = 30.0
-    """To take its answer."""
+    """For reading the response."""
 
 
 class PageServer:
-    """Answers from `start` until `stop`.
+    """Serves the page from `start` until `stop`.
 
     Args:
-        address: "HOST:PORT", on loopback; port 0 takes a free one.
-        files: by path, for everybody.
-        endpoints: by path, for who has entered.
-        command: that gives out links, for who has none.
+        address: "HOST:PORT", on loopback; port 0 takes a free port.
+        files: public files, by path.
+        endpoints: by path, for authenticated clients.
+        command: the command that prints links, named to unauthenticated clients.
 
     Raises:
-        ConfigError: not on loopback, or not free.
+        ConfigError: the address is not on loopback, or not free.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class PageServer:
         host, self._gate.port = self._socket.getsockname()[:2]
         self._host = f"[{host}]" if ":" in host else host
         self._open: dict[asyncio.StreamWriter, bool] = {}
-        """Connections, the oldest first, and whether each has proved who it is."""
+        """Open connections, oldest first, and whether each is authenticated."""
         self._working = 0
         self._threads = Threads(AT_ONCE, "page")
         self._loop = asyncio.new_event_loop()
@@ -95,23 +95,23 @@ class PageServer:
         self._thread = threading.Thread(target=self._run, name="page")
 
     def start(self) -> None:
-        """Answers from now on."""
+        """Start to answer."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends all connections. What a thread is still at ends with the process."""
+        """Close all connections. Work still running on threads ends with the process."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._ending.set)
             self._thread.join()
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._open)
 
     def link(self) -> str:
-        """A link to the page, good once."""
-        # Behind "#": what stands there is sent to nobody, and not in a Referer either.
+        """Return a link to the page, valid once."""
+        # After "#", because browsers send the fragment to no server and in no Referer.
         return f"http://{self._host}:{self._gate.port}/#{self._gate.link()}"
 
     def _run(self) -> None:
@@ -124,7 +124,7 @@ class PageServer:
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._accepted, sock=self._socket, limit=PIECE)
         await self._ending.wait()
-        # In this order: Python 3.11 loses a connection that it accepts while its server closes.
+        # In this order: Python 3.11 loses a connection accepted while its server closes.
         self._loop.remove_reader(self._socket)
         await asyncio.sleep(0)
         server.close()
@@ -136,13 +136,13 @@ class PageServer:
                     await asyncio.wait(others)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.set_write_buffer_limits(high=0)  # drained: the kernel has all of it
+        writer.transport.set_write_buffer_limits(high=0)  # drained: in the kernel
         if self._room():
             self._open[writer] = False
             try:
                 await self._one(reader, writer)
             except (OSError, TimeoutError, h11.LocalProtocolError):
-                pass  # it has gone, or takes nothing
+                pass  # the client has gone, or does not read
             except Exception as error:
                 _log.error("unexpected %s", kind_and_place(error))
             finally:
@@ -152,7 +152,7 @@ class PageServer:
             await writer.wait_closed()
 
     def _room(self) -> bool:
-        """Whether there is room for one more, made if need be."""
+        """Return whether one more connection fits, after closing an old one if needed."""
         if len(self._open) < MOST_CONNECTIONS:
             return True
         oldest = next((each for each, proven in self._open.items() if not proven), None)
@@ -186,10 +186,10 @@ class PageServer:
     async def _answer(
         self, head: h11.Request, headers: Mapping[str, str], writer: asyncio.StreamWriter
     ) -> File:
-        """What a request is told.
+        """Return the response to a request.
 
         Raises:
-            Failure: it is refused.
+            Failure: the request is refused.
         """
         method = head.method.decode()
         path, _, query = head.target.decode().partition("?")
@@ -239,10 +239,10 @@ def _json(value: Any) -> File:
 
 
 def _worked(endpoint: Endpoint, query: str) -> File:
-    """On a thread.
+    """Call an endpoint on a thread.
 
     Raises:
-        Failure: whatever goes wrong.
+        Failure: any error.
     """
     try:
         return _json(endpoint(_asked(query)))

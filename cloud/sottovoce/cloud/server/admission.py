@@ -1,10 +1,10 @@
-"""How many calls may be open at once: in total, and for each tenant.
+"""Limits on open calls: in total, and for each tenant.
 
-Why it is here: an open call holds a thread of the server for as long as it lasts. Without a share
-of its own each tenant could have all of them, and others would be turned away before anyone looked
-at who they are. Nor may a few have all of them by their shares together: a tenant that holds as
-many as are still free gets no more, so that who comes later finds room, however many hold what they
-can (dynamic thresholds, Choudhury and Hahne 1998).
+An open call holds a thread of the server for its whole duration. Without a limit for each tenant,
+one tenant could hold all threads, and other tenants would be refused before authentication. A few
+tenants must not exhaust the server together either. So a tenant gets no more calls once its open
+calls equal the calls that are still free. Later tenants then still find free threads (dynamic
+thresholds, Choudhury and Hahne 1998).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Admission:
     """Counts open calls.
 
     Args:
-        calls: open at once, at most.
-        per_tenant: of one tenant, at most; fewer where many are open.
+        calls: the most open calls in total.
+        per_tenant: the most open calls of one tenant; fewer while many are open.
     """
 
     def __init__(self, *, calls: int, per_tenant: int) -> None:
@@ -34,10 +34,10 @@ class Admission:
 
     @contextmanager
     def admitted(self, tenant: str) -> Iterator[None]:
-        """One call of ``tenant``, while the block lasts.
+        """Admit one call of ``tenant`` for the duration of the block.
 
         Raises:
-            Overloaded: too many are open, of all tenants or of this one.
+            Overloaded: too many calls are open, in total or for this tenant.
         """
         with self._lock:
             if self._open[tenant] >= self._per_tenant:

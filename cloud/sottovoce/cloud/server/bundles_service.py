@@ -1,4 +1,4 @@
-"""Hands out bundles: public files, in chunks, from any offset."""
+"""Serve bundles: public files, in chunks, from any offset."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ CHUNK = 256 * 1024
 def open_bundles(
     folders: Sequence[Path], backbone: tuple[str, str] | None = None
 ) -> dict[str, Bundle]:
-    """Bundles by id, in the order given.
+    """Return bundles by id, in the order given.
 
     Args:
-        folders: where they are.
-        backbone: name and hash of the one they must be made from; None where nobody reads them.
+        folders: the bundles' folders.
+        backbone: name and hash of the required backbone; None if no backbone is used.
 
     Raises:
-        ConfigError: there is none.
-        BundleMismatch: one was made from another backbone.
+        ConfigError: no bundle is given.
+        BundleMismatch: a bundle was made from another backbone.
     """
     if not folders:
         raise ConfigError("no bundle to serve", fix="give --bundle DIR")
@@ -48,7 +48,7 @@ def open_bundles(
 
 
 def released_with(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
-    """The bundle that a job's examples were released with.
+    """Return the bundle with which a job's examples were released.
 
     Raises:
         BundleMismatch: this cloud does not serve it.
@@ -63,7 +63,7 @@ def released_with(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
 
 
 def find(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
-    """A bundle by id; empty for the first, the default.
+    """Return a bundle by id; an empty id means the first, the default.
 
     Raises:
         NotFound: this cloud does not serve it.
@@ -80,11 +80,11 @@ def find(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
 
 
 class BundlesService(bundles_pb2_grpc.BundlesServiceServicer):
-    """Serves the bundles it is given, the first one by default.
+    """Serves the given bundles, the first one by default.
 
     Args:
         bundles: by id.
-        signatures: of their manifests, by the same ids.
+        signatures: the manifests' signatures, by the same ids.
     """
 
     def __init__(self, bundles: Mapping[str, Bundle], signatures: Mapping[str, Signature]) -> None:
@@ -94,7 +94,7 @@ class BundlesService(bundles_pb2_grpc.BundlesServiceServicer):
     def GetManifest(  # noqa: N802 - the wire's name
         self, request: wire.GetManifestRequest, context: grpc.ServicerContext
     ) -> wire.GetManifestResponse:
-        """The manifest's exact bytes, and who signed them."""
+        """Return the manifest's exact bytes and its signature."""
         bundle = find(self._bundles, request.bundle_id)
         data = (bundle.folder / MANIFEST).read_bytes()
         signature = self._signatures[bundle.id]
@@ -108,9 +108,9 @@ class BundlesService(bundles_pb2_grpc.BundlesServiceServicer):
     def FetchFile(  # noqa: N802
         self, request: wire.FetchFileRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.FetchFileResponse]:
-        """One file from an offset on."""
+        """Stream one file from an offset on."""
         bundle = find(self._bundles, request.bundle_id)
-        # Only names in the manifest are ever opened: no path reaches outside.
+        # Only names in the manifest are opened, so no path reaches outside.
         manifest = bundle.manifest
         stored = manifest.files.get(request.path) or manifest.optional.get(request.path)
         if stored is None:

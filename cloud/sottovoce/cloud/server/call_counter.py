@@ -1,4 +1,4 @@
-"""Counts the calls of every method a server has, as they end."""
+"""Count the calls of every method of a server, as they end."""
 
 from __future__ import annotations
 

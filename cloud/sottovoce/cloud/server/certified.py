@@ -1,9 +1,9 @@
-"""Who a tenant's call comes from: its token, and the certificate that its connection shows.
+"""Authentication of a tenant's call by its token and its connection's certificate.
 
-Why it is here: the handshake tells that a certificate is our authority's and was valid when the
-connection began. Whose token a call then carries, and what the time is, each call says anew; a
-resumed session is not even asked for its certificate again. And a process that has no port for
-certificates is to refuse a token alone all the same, where they are required.
+The TLS handshake shows that our authority signed the certificate, and that it was valid at that
+time. The token and the expiry are checked for each call, because a resumed session does not send
+its certificate again. A process without a port for certificates must still refuse calls with a
+token alone, if certificates are required.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ _REMEMBERED = 4096
 
 
 class Certified(Interceptor):
-    """Tells whose call it is, and refuses streams of requests that are nobody's; of calls with one
-    request the doorkeeper asks it. Goes inside the doorkeeper, to whose callers every call brings a
-    stream of requests, and would be asked about twice.
+    """Authenticates tenants, and refuses client streams without a valid tenant.
+
+    For calls with one request, the doorkeeper asks this object. It goes inside the doorkeeper,
+    which turns every call into a stream of requests. Outside, it would check such calls twice.
 
     Args:
-        tenants: who knows which token belongs to which key, and whether there must be one.
+        tenants: knows tokens and device keys, and whether certificates are required.
     """
 
     def __init__(self, tenants: Tenants) -> None:
         self._tenants = tenants
 
     def tenant(self, context: grpc.ServicerContext) -> str:
-        """The tenant that a call comes from.
+        """Return the tenant of a call.
 
         Raises:
             Unauthenticated, PermissionDenied: see `Tenants.authenticate`.
-            Unauthenticated: the certificate has ended.
+            Unauthenticated: the certificate has expired.
         """
         name, ends = shown(context) or ("", None)
         if ends is not None:
@@ -65,8 +66,11 @@ class Certified(Interceptor):
 
 
 def whose(context: grpc.ServicerContext) -> str:
-    """Who is one caller, whatever he calls: the device whose certificate is shown, and its host
-    only where none is, as all that a balancer passes on comes from one."""
+    """Return the caller's identity for limits: the certificate's device, else the host.
+
+    The host identifies callers only without a certificate, because all calls through a balancer
+    come from one host.
+    """
     found = shown(context)
     return host(context.peer()) if found is None else found[0]
 
@@ -82,8 +86,10 @@ def _check_time(ends: float) -> None:
 
 
 def shown(context: grpc.ServicerContext) -> tuple[str, float] | None:
-    """Which device the certificate names that a call's connection shows, if any, and when it
-    ends, in seconds since 1970."""
+    """Return the device of a connection's certificate, if any, and the certificate's end.
+
+    The end is in seconds since 1970.
+    """
     found = iter(context.auth_context().get("x509_pem_cert", ()))
     pem = next(found, None)
     return None if pem is None else _read(bytes(pem))
@@ -93,5 +99,5 @@ def shown(context: grpc.ServicerContext) -> tuple[str, float] | None:
 def _read(pem: bytes) -> tuple[str, float]:
     certificate = x509.load_pem_x509_certificate(pem)
     key = certificate.public_key()
-    assert isinstance(key, Key)  # the authority signs no other
+    assert isinstance(key, Key)  # the authority signs no other keys
     return device(key), certificate.not_valid_after_utc.timestamp()

@@ -1,4 +1,4 @@
-"""Adapters on their way to devices: whom the provider gives theirs, and in what pieces."""
+"""Send adapters to devices in chunks, for permitted tenants."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["CALLS", "CHUNK", "Downloads", "stays_here"]
 
 CHUNK: Final = 256 * 1024
 CALLS, CALLS_PER_TENANT = 16, 4
-"""Open at once; each holds one adapter in memory."""
+"""Open calls at once; each holds one adapter in memory."""
 
 
 class Downloads:
     """Streams tenants' adapters.
 
     Args:
-        database: knows where they are.
-        encoder: the part of the backbone that reads text; only its shapes are looked at.
-        allowed: tenants that may have theirs, or `EVERY_TENANT`.
+        database: locates them.
+        encoder: the backbone's text encoder; only its shapes are used.
+        allowed: tenants that may download adapters, or `EVERY_TENANT`.
     """
 
     def __init__(self, database: Database, encoder: Any, allowed: Collection[str]) -> None:
@@ -41,11 +41,12 @@ class Downloads:
     def stream(
         self, tenant: str, request: wire.GetAdapterRequest
     ) -> Iterator[wire.GetAdapterResponse]:
-        """What file it is, then the file from the caller's offset on.
+        """Yield the file's description, then its bytes from the caller's offset on.
 
         Raises:
-            NotReady: this tenant gets none, or devices cannot run this one. NotFound: no such
-                adapter. OutOfRange: an offset past its end. InvalidInput: no name.
+            NotReady: this tenant may not download adapters, or devices cannot run this one.
+                NotFound: no adapter of that name. OutOfRange: an offset past the end. InvalidInput:
+                no name.
         """
         check_name(request.adapter, "adapter")
         if not self._allowed & {tenant, EVERY_TENANT}:
@@ -84,7 +85,7 @@ class Downloads:
 
 
 def stays_here() -> NotReady:
-    """For a tenant whose adapters the provider keeps."""
+    """Return the error for a tenant that may not download adapters."""
     return NotReady(
         "this provider does not hand out adapters",
         fix="have the cloud answer with --where cloud, or ask the provider, who allows it with "

@@ -1,4 +1,4 @@
-"""Devices that are let in by a code, and get certificates. Whoever redeems one is a stranger."""
+"""Enrol devices by code, and issue their certificates; callers may be strangers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SCOPES: Final = {
 
 
 class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
-    """Redeems the codes that the provider makes, and signs keys of devices.
+    """Redeems the provider's codes, and signs devices' keys.
 
     Args:
-        codes: to redeem.
-        tenants: who has which token.
-        authority: signs; None: nobody gets a certificate.
-        days: that one is valid.
-        devices_port: where calls go that show one.
+        codes: the codes to redeem.
+        tenants: authenticates tokens.
+        authority: signs; None: no certificates are issued.
+        days: a certificate's lifetime.
+        devices_port: the port for calls with a certificate.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
     def RedeemCode(  # noqa: N802 - the wire's name
         self, request: wire.RedeemCodeRequest, context: grpc.ServicerContext
     ) -> wire.RedeemCodeResponse:
-        """Lets the device in.
+        """Enrol the device.
 
         Raises:
             Unauthenticated, InvalidInput, PermissionDenied: see `Codes.redeem`.
@@ -75,14 +75,14 @@ class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
     def IssueCertificate(  # noqa: N802
         self, request: wire.IssueCertificateRequest, context: grpc.ServicerContext
     ) -> wire.IssueCertificateResponse:
-        """Signs the key of a device that has its token.
+        """Sign the key of a device that holds a token.
 
         Raises:
             Unauthenticated, PermissionDenied: see `Tenants.bind`.
-            InvalidInput: see `asked`. NotReady: there is no authority.
+            InvalidInput: see `asked`. NotReady: the cloud has no authority.
         """
         metadata = context.invocation_metadata()
-        self._tenants.authenticate(metadata)  # before what a stranger sent is read
+        self._tenants.authenticate(metadata)  # before a stranger's request is parsed
         if self._authority is None:
             raise NotReady(
                 "this cloud gives devices no certificates",

@@ -1,4 +1,4 @@
-"""How often an address may be wrong: few enough that nobody finds a short code by trying."""
+"""Limit failed attempts from one address, so that short codes cannot be guessed."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _HOSTS: Final = 4096
 
 
 class Guesses:
-    """Counts what went wrong, by host: `MOST` in `SECONDS`, those in progress counted in.
+    """Counts failures by host: `MOST` in `SECONDS`, including attempts in progress.
 
     Args:
-        clock: seconds that only go forward.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counted: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """By host when it began to be counted, and how many; the longest ago first."""
+        """By host: the start of its count, and the count; oldest first."""
         self._lock = threading.Lock()
 
     @contextmanager
     def one(self, peer: str) -> Iterator[None]:
-        """The block, which counts for its caller's host if it refuses what he sent.
+        """Run the block as one attempt, which counts against the host if it fails.
 
         Args:
-            peer: as gRPC names it.
+            peer: the caller as gRPC names it.
 
         Raises:
-            Overloaded: the host has had its share.
+            Overloaded: the host has no attempts left.
         """
         name = host(peer)
         self._add(name, 1)

@@ -1,7 +1,7 @@
-"""The process that answers for jobs: uploads, watches, cancellations, deletions. It has no model.
+"""The front process, which serves jobs: uploads, watches, cancellations, deletions.
 
-Why it is here: uploads and watches stay open for hours and need no more than the database. A front
-starts in a moment, takes a tenth of a replica's memory, and its death disturbs no prediction.
+Uploads and watches stay open for hours and need only the database. A front loads no model. It
+starts in a moment and takes a tenth of a replica's memory. Its death disturbs no prediction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Front:
     """The gRPC server of a front.
 
     Raises:
-        ConfigError: the port is taken, no bundle is given, or a TLS file unreadable.
+        ConfigError: the port is taken, no bundle is given, or a TLS file is unreadable.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -60,16 +60,16 @@ class Front:
         )
 
     def start(self) -> None:
-        """Opens for business."""
+        """Start to accept calls."""
         self._listener.start()
 
     def stop(self) -> None:
-        """Turns callers away, lets calls in progress end, frees everything."""
+        """Refuse new calls, let open calls end, and free everything."""
         self._listener.stop()
         self._listener.close()
         self.database.close()
 
 
 def serve(settings: Settings, on_ready: Callable[[Front], None]) -> None:
-    """Runs a front until SIGTERM or SIGINT."""
+    """Run a front until SIGTERM or SIGINT."""
     until_told(lambda: Front(settings), on_ready)

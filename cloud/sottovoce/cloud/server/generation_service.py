@@ -1,4 +1,4 @@
-"""Texts over the wire, piece by piece."""
+"""Stream generated texts over the wire."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from sottovoce.v1 import generation_pb2_grpc
 __all__ = ["TEXTS", "GenerationService", "Write", "from_decoder"]
 
 TEXTS, TEXTS_PER_TENANT = 64, 16
-"""Written at once; each holds a thread."""
+"""Texts written at once; each holds a thread."""
 
 Write = Callable[[str, str, str, Asked], Pieces]
-"""Begins a text, by tenant, adapter or "", and the bundle of the prompt."""
+"""Begins a text; takes the tenant, the adapter or "", and the bundle of the prompt."""
 
 _ROLES: Final[dict[int, Role]] = {
     wire.ROLE_SYSTEM: "system",
@@ -49,7 +49,7 @@ _FINISHES: Final = {
 
 
 def from_decoder(database: Database, generator: Generator) -> Write:
-    """Texts of ``generator``, with the adapters that the registry in ``database`` names."""
+    """Generate texts with ``generator`` and the adapters registered in ``database``."""
 
     def write(tenant: str, adapter: str, bundle_id: str, asked: Asked) -> Pieces:
         submit = partial(generator.submit, asked, tenant=tenant, bundle_id=bundle_id)
@@ -59,11 +59,11 @@ def from_decoder(database: Database, generator: Generator) -> Write:
 
 
 class GenerationService(generation_pb2_grpc.GenerationServiceServicer):
-    """Answers tenants.
+    """Serves tenants.
 
     Args:
-        tenants: who may ask.
-        write: None where this cloud has nothing that writes.
+        tenants: authenticates callers.
+        write: None if this cloud has no text generator.
     """
 
     def __init__(self, tenants: Tenants, write: Write | None) -> None:
@@ -74,7 +74,7 @@ class GenerationService(generation_pb2_grpc.GenerationServiceServicer):
     def Generate(  # noqa: N802 - the wire's name
         self, request: wire.GenerateRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.GenerateResponse]:
-        """Deltas, then how the text ended."""
+        """Stream the text's pieces, then the reason for its end."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         if self._write is None:
             raise NotReady(
@@ -103,7 +103,7 @@ class GenerationService(generation_pb2_grpc.GenerationServiceServicer):
 
 
 def _asked(request: wire.GenerateRequest) -> Asked:
-    """The request, or what is wrong with it."""
+    """Validate the request."""
     if request.adapter:
         check_name(request.adapter, "adapter")
     check_padding(request.padding, limits.LARGEST_PROMPT_PADDING)
@@ -152,7 +152,7 @@ def _prompt(request: wire.GenerateRequest) -> tuple[Turn, ...] | str:
 
 
 def _sampling(given: wire.GenerateSampling) -> Sampling:
-    # A comparison with what is no number is never true.
+    # Comparisons with NaN are false.
     if not 0 <= given.temperature <= limits.HIGHEST_TEMPERATURE:
         raise InvalidInput(
             "the temperature is out of range",

@@ -1,9 +1,8 @@
-"""Streams of tenants that outlived their reason: nothing moves on them, or nobody is let in by what
-they came with.
+"""End idle streams, and streams of callers without access.
 
-Why it is here: an open stream holds a thread, and each tenant may hold some; four who open theirs
-and say nothing would hold all of them for ever. And a stream asks who is there when it begins: who
-renews a token, because someone else has it, must also be rid of what was opened with the old one.
+An open stream holds a thread, and each tenant may hold only a few threads. A few silent streams
+could hold all of them for ever. Also, a stream is authenticated only at its start. A tenant that
+renews a stolen token must also lose the streams opened with the old token.
 """
 
 from __future__ import annotations
@@ -31,33 +30,35 @@ _LAST_LOOK_SECONDS: Final = 5.0
 
 @dataclass(eq=False)
 class _Stream:
-    """An open stream; one that the caller has nothing to say on, once asked, is idle only while he
-    does not read."""
+    """An open stream.
+
+    A stream without further requests is idle only while its caller does not read.
+    """
 
     context: grpc.ServicerContext
     listens: bool
     moved: float = field(default_factory=time.monotonic)
-    """When a message last came or went."""
+    """The time of the last message in either direction."""
     unread: bool = False
-    """Whether one waits for the caller to read."""
+    """Whether a message waits for the caller to read."""
 
     def idle_since(self, then: float) -> bool:
-        """Whether it waits for the caller, and has done so since before ``then``."""
+        """Return whether it has waited for the caller since before ``then``."""
         return (self.listens or self.unread) and self.moved < then
 
 
 class Attendant(Interceptor):
-    """Ends streams that are idle or no longer permitted; goes inside the error interceptor.
+    """Ends idle and unauthorised streams; goes inside the error interceptor.
 
     Args:
-        tenants_only: names of the services whose streams are looked after.
-        authenticate: gives the tenant of a call, or raises `Unauthenticated`.
-        idle: seconds without a message in either direction, after which a stream of requests ends,
-            or one whose answers are not read.
-        again: seconds between two looks at the tokens of open streams: when one ends by itself,
-            nothing tells.
-        news: a number that is another one when a token may have been revoked since, by anybody,
-            on any machine: then they are looked at without delay.
+        tenants_only: names of the services whose streams are watched.
+        authenticate: returns the tenant of a call, or raises `Unauthenticated`.
+        idle: seconds without a message after which a stream ends, if it waits for requests or for
+            its caller to read.
+        again: seconds between two checks of the tokens of open streams. A token's expiry announces
+            nothing.
+        news: returns a number that changes when a token may have been revoked, on any machine. A
+            change triggers a check without delay.
     """
 
     def __init__(
@@ -81,11 +82,11 @@ class Attendant(Interceptor):
         self._looking = threading.Thread(target=self._look, name="attendant", daemon=True)
 
     def start(self) -> None:
-        """Begins to look."""
+        """Start the checks."""
         self._looking.start()
 
     def close(self) -> None:
-        """Looks no more, so that what it asks can be closed."""
+        """Stop the checks, so that the database can be closed."""
         self._closed.set()
         if self._looking.is_alive():
             self._looking.join(_LAST_LOOK_SECONDS)
@@ -124,12 +125,12 @@ class Attendant(Interceptor):
                 self._open.discard(stream)
 
     def _look(self) -> None:
-        with suppress(Exception):  # then all that there are is news
+        with suppress(Exception):  # on failure, assume that something changed
             self._known = self._news()
         while not self._closed.wait(min(1.0, self._idle, self._again)):
             try:
                 self._look_once()
-            except Exception as error:  # without this thread no open stream ends any more
+            except Exception as error:  # without this thread, no open stream would end
                 _log.error("open streams are looked at again: %s", kind_and_place(error))
 
     def _look_once(self) -> None:
@@ -146,7 +147,7 @@ class Attendant(Interceptor):
             self._looked, self._known = now, news
 
     def _forbidden(self, streams: Collection[_Stream]) -> list[_Stream]:
-        """Those whose caller would not be let in now; each caller is asked about once."""
+        """Return streams of callers without access now; each caller is checked once."""
         callers: dict[Hashable, list[_Stream]] = {}
         for stream in streams:
             said = frozenset((k, v) for k, v in stream.context.invocation_metadata())
@@ -158,9 +159,9 @@ class Attendant(Interceptor):
             self._authenticate(context)
         except Unauthenticated:
             return False
-        except SottovoceError:  # the database is busy: asked again soon
+        except SottovoceError:  # the database is busy: ask again soon
             return True
-        except Exception as error:  # nor does it keep the others from being asked about
+        except Exception as error:  # an error must not stop the check of other streams
             _log.error("a caller is asked about again: %s", kind_and_place(error))
             return True
         return True
@@ -173,7 +174,7 @@ def _noted(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
 
 
 def _handed(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
-    """The same for answers: who asks for the next has seen one off."""
+    """Record responses: a request for the next message means that the last one was read."""
     for message in _noted(messages, stream):
         stream.unread = True
         yield message

@@ -1,4 +1,4 @@
-"""Predictions and embeddings over the wire: one at a time, or a stream in its order."""
+"""Predictions and embeddings over the wire: single calls and ordered streams."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from sottovoce.v1 import inference_pb2_grpc
 
 __all__ = ["CALLS", "CALLS_PER_TENANT", "WINDOW", "InferenceService"]
 
-WINDOW = 64  # requests of one stream in flight; more wait on the wire
-CALLS, CALLS_PER_TENANT = 128, 32  # open at once; each holds a thread
+WINDOW = 64  # requests of one stream in progress; others wait in the network
+CALLS, CALLS_PER_TENANT = 128, 32  # open calls at once; each holds a thread
 
 LONGEST_ID = 128
 LONGEST_REST = 2_048
 
 
 class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
-    """Answers tenants: from their own adapters, and embeddings from the backbone they share."""
+    """Serves tenants: predictions from their own adapters, embeddings from the shared backbone."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
     def Predict(  # noqa: N802 - the wire's names
         self, request: wire.InferenceServicePredictRequest, context: grpc.ServicerContext
     ) -> wire.InferenceServicePredictResponse:
-        """All labels with their probabilities."""
+        """Return all labels with their probabilities."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
             answer = self._submit(tenant, request)
@@ -87,12 +87,12 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
         request_iterator: Iterator[wire.InferenceServicePredictStreamRequest],
         context: grpc.ServicerContext,
     ) -> Iterator[wire.InferenceServicePredictStreamResponse]:
-        """Answers in the order of the requests; what has arrived is batched."""
+        """Stream answers in the order of the requests; waiting requests are batched."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
 
         def begin(message: wire.InferenceServicePredictStreamRequest) -> Callable[[], Scores]:
             text, padding = message.request.released_text.encode(), message.request.padding
-            # All that is not the text is short: a window of messages is held in memory.
+            # Fields other than the text must be short: a window of messages is held in memory.
             if message.ByteSize() - len(text) - len(padding) > LONGEST_REST:
                 raise InvalidInput(
                     "request_id is too long",
@@ -116,7 +116,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
     def Encode(  # noqa: N802
         self, request: wire.EncodeRequest, context: grpc.ServicerContext
     ) -> wire.EncodeResponse:
-        """The sentence embedding of noisy token vectors."""
+        """Return the sentence embedding of noisy token vectors."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
             answer = self._embedder.submit(self._query(request), tenant=tenant)
@@ -128,7 +128,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
         request_iterator: Iterator[wire.EncodeStreamRequest],
         context: grpc.ServicerContext,
     ) -> Iterator[wire.EncodeStreamResponse]:
-        """The same for a stream, in its order."""
+        """Stream embeddings in the order of the requests."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
 
         def begin(message: wire.EncodeStreamRequest) -> Callable[[], NDArray[np.float32]]:
@@ -140,7 +140,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
                 yield wire.EncodeStreamResponse(response=_encoded(message.request, embedding))
 
     def _query(self, request: wire.EncodeRequest) -> Query:
-        """The request as numbers, or what is wrong with it. Nothing in it is trusted."""
+        """Validate the untrusted request and convert it to numbers."""
         if not request.request_id or len(request.request_id) > LONGEST_ID:
             raise InvalidInput(
                 "request_id is empty or too long",

@@ -1,7 +1,7 @@
-"""The ports of a process that answers devices, whatever it answers: who comes in, and how many.
+"""The ports of any process that serves devices, with limits and metrics.
 
-Why it is here: a server, a replica and a front differ in the services that they add; how callers
-are bounded, known, counted and sent home is the same.
+A server, a replica and a front offer different services. Limits, authentication, metrics and
+shutdown are the same for all three.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_
 
 __all__ = ["BUNDLES", "ENROLLMENT", "GENERATION", "INFERENCE", "STREAMS", "TRAINING", "Listener"]
 
-STREAMS = 64  # of callers who need not say who they are: downloads, health, reflection
+STREAMS = 64  # of unauthenticated callers: downloads, health, reflection
 WAITING = 128  # calls whose request has not arrived
-PATIENCE = 60.0, 10.0  # seconds with a tenant's, and with those of nobody in particular
-IDLE, TOKENS_AGAIN = 300.0, 5.0  # seconds: of a stream without messages, between looks at tokens
-QUEUED_CALLS = 256  # beyond the threads, until one is free to answer or refuse them
+PATIENCE = 60.0, 10.0  # seconds for tenants' calls, and for unauthenticated ones
+IDLE, TOKENS_AGAIN = 300.0, 5.0  # seconds: idle limit of a stream, time between token checks
+QUEUED_CALLS = 256  # calls that wait for a thread to serve or refuse them
 
 BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION = (
     module.DESCRIPTOR.services_by_name[name].full_name
@@ -49,36 +49,37 @@ BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION = (
 )
 _log = logging.getLogger(__name__)
 _OPTIONS = (
-    ("grpc.max_concurrent_streams", 256),  # of one connection; what is more waits there
+    ("grpc.max_concurrent_streams", 256),  # per connection; further calls wait in the client
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a twin
+    ("grpc.so_reuseport", 0),  # a second server on the port is an error
 )
 
 
 class Listener:
-    """A gRPC server on ``settings.listen``, to which services are added before it starts; with
-    ``settings.devices_listen`` also there.
+    """A gRPC server on ``settings.listen``, and on ``settings.devices_listen`` if set.
+
+    Services are added before it starts.
 
     Args:
         settings: address, TLS and metrics.
-        tenants: who may call.
-        metrics: where calls are counted.
-        services: the names of those it answers for, as health tells them.
-        calls: of tenants, open at once; each holds a thread.
+        tenants: authenticates callers.
+        metrics: counts calls.
+        services: the names of its services, for health checks.
+        calls: the most open calls of tenants; each holds a thread.
         news: see `Attendant`.
-        authority: PEM of who signs the certificates that devices show.
+        authority: PEM of the authority that signs devices' certificates.
 
     Attributes:
-        server: takes the services.
-        address: with the port that it got.
-        devices_address: where certificates are shown, or "".
+        server: the gRPC server, to which services are added.
+        address: the address with the actual port.
+        devices_address: the address for calls with certificates, or "".
 
     Raises:
-        ConfigError: the port is taken, or a TLS file unreadable.
+        ConfigError: the port is taken, or a TLS file is unreadable.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Listener:
         self._services = tuple(services)
         self._grace = settings.grace_seconds
         self._health = health.HealthServicer()
-        # What is open holds one, what is short the rest.
+        # Long calls hold one thread each; the other threads serve short calls.
         threads = calls + STREAMS + WAITING + 64
         self._calls = Threads(threads, "rpc")
         certified = Certified(tenants)
@@ -139,9 +140,12 @@ class Listener:
             )
 
     def _bind(self, settings: Settings, listen: str, authority: bytes = b"") -> str:
-        """Opens a port; with an ``authority``, one where who has no certificate of it gets no
-        further than the handshake. It is a port of its own because grpcio has none where a
-        certificate may be shown or not, and who enrols has none yet."""
+        """Open a port; with an ``authority``, callers without its certificate fail in the
+        handshake.
+
+        Certificates need a separate port: grpcio cannot make them optional, and a device has no
+        certificate when it enrols.
+        """
         try:
             if settings.tls_cert and settings.tls_key:
                 pair = (settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())
@@ -173,7 +177,7 @@ class Listener:
             raise
 
     def start(self) -> None:
-        """Opens for business."""
+        """Start to accept calls."""
         self.server.start()
         self._doorkeeper.start()
         self._attendant.start()
@@ -181,13 +185,13 @@ class Listener:
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self) -> None:
-        """Turns callers away and lets calls in progress end. Metrics are told until `close`."""
+        """Refuse new calls and let open calls end. Metrics stay available until `close`."""
         self._health.enter_graceful_shutdown()
         self.server.stop(self._grace).wait()
-        self._calls.shutdown(wait=False)  # which grpc leaves to us
+        self._calls.shutdown(wait=False)  # grpc leaves this to its caller
         self._doorkeeper.close()
         self._attendant.close()
 
     def close(self) -> None:
-        """Tells no metrics any more."""
+        """Stop the metrics endpoint."""
         self._stop_metrics()

@@ -1,7 +1,7 @@
-"""The calls of customisation that need a model: what may be trained, and adapters for devices.
+"""The training calls that need a model: job creation, and adapters for devices.
 
-Why it is here: a job that could not be trained is refused before anything is uploaded, and only who
-has the models knows. They are part of the service that `training_service` answers.
+A job that cannot be trained is refused before the upload, and only a process with the models can
+check this. These calls are part of the service in `training_service`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TASKS = {number: name for name, number in TASKS.items()}
 
 
 def _options(settings: wire.TrainingSettings) -> TrainingOptions:
-    """What the tenant chose.
+    """Return the tenant's training options.
 
     Raises:
         InvalidInput: settings that contradict one another.
@@ -47,15 +47,15 @@ def _options(settings: wire.TrainingSettings) -> TrainingOptions:
 
 
 class ModelsService(training_pb2_grpc.TrainingServiceServicer):
-    """Answers `CreateJob` and `GetAdapter`; who asks for the rest is told where that is answered.
+    """Answers `CreateJob` and `GetAdapter`, and refuses all other calls.
 
     Args:
-        jobs: where new ones go.
-        tenants: who may call.
-        bundles: by id, those that examples may have been released with.
-        backbone: what jobs are trained on.
-        decoder: what those are trained on that write, if there is one.
-        adapters: hands them out.
+        jobs: stores new jobs.
+        tenants: authenticates callers.
+        bundles: by id, the bundles that examples may be released with.
+        backbone: the model for classification jobs.
+        decoder: the model for generation jobs, if there is one.
+        adapters: sends adapters to devices.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
         self._adapters = adapters
 
     def _trained(self, options: TrainingOptions) -> LoadedBackbone:
-        """What a job is trained on."""
+        """Return the model that a job trains on."""
         if not options.writes:
             return self._backbone
         if self._decoder is None:
@@ -85,11 +85,11 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
     ) -> wire.CreateJobResponse:
-        """A new job, or the one this request id made.
+        """Create a job, or return the earlier job with this request id.
 
         Raises:
             InvalidInput: see `_options`, `methods.check` and `Jobs.create`.
-            NotReady: a method this cloud cannot run, or generation where there is no decoder.
+            NotReady: a method that this cloud cannot run, or generation without a decoder.
             BundleMismatch: released with a bundle that is not served here.
             QuotaExceeded: too many unfinished jobs.
         """
@@ -117,7 +117,7 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
     def GetAdapter(  # noqa: N802
         self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.GetAdapterResponse]:
-        """The tenant's adapter, for a device to run."""
+        """Stream the tenant's adapter to a device."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.TRAIN, Scope.PREDICT)
         yield from self._adapters.stream(tenant, request)
 

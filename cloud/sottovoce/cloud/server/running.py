@@ -1,4 +1,4 @@
-"""A process that serves until it is told to end."""
+"""Run a server process until a signal ends it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def until_told(
     """Run a server until SIGTERM or SIGINT, and end it in order.
 
     Args:
-        opened: makes it.
+        opened: creates the server.
         on_ready: called once calls are answered.
-        beside: starts what runs beside it, if anything does; that is stopped first.
+        beside: starts a companion process, if any, which is stopped first.
 
     Raises:
-        NotReady: there is no room for the files and threads it needs.
-        KeyboardInterrupt: SIGINT ended it, and all is in order.
+        NotReady: files or threads are exhausted.
+        KeyboardInterrupt: SIGINT ended it, after an orderly shutdown.
     """
     memory.bound_heap(_LARGE, _ARENAS)
     room_for_files(DAEMON_FILES)

@@ -1,7 +1,7 @@
-"""The process that answers from models: wires the parts together, opens the port, ends in order.
+"""The process that serves models: builds its parts, opens the port, and ends in order.
 
-A *server* answers everything, a *replica* what needs a model: the rest of customisation is a
-front's.
+A *server* answers all calls. A *replica* answers only calls that need a model; a front answers the
+other training calls.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Server:
-    """The gRPC server over one state; the worker is not its business.
+    """The gRPC server over one state; it does not manage the worker.
 
     Raises:
-        ConfigError: the port is taken, no bundle is given, or a TLS file unreadable.
+        ConfigError: the port is taken, no bundle is given, or a TLS file is unreadable.
         BundleMismatch: a bundle was made from another backbone.
-        NotFound, InvalidInput: no such decoder, or one that cannot be served.
+        NotFound, InvalidInput: the decoder is missing, or cannot be served.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -167,7 +167,7 @@ class Server:
         )
 
     def _write(self, upstream: Upstream | None, settings: Settings) -> Write | None:
-        """What writes texts here, if anything does."""
+        """Return the text generator, if there is one."""
         if upstream is not None:
             return upstream.write
         if self.decoder is None:
@@ -181,11 +181,11 @@ class Server:
         return from_decoder(self.database, generator)
 
     def start(self) -> None:
-        """Opens for business."""
+        """Start to accept calls."""
         self.listener.start()
 
     def stop(self) -> None:
-        """Turns callers away, lets calls in progress end, frees everything."""
+        """Refuse new calls, let open calls end, and free everything."""
         self.listener.stop()
         self.thread.close()
         self.listener.close()
@@ -199,17 +199,18 @@ def _upstream(settings: Settings) -> Upstream | None:
 
 
 def serve(settings: Settings, on_ready: Callable[[Server], None], parent: int) -> None:
-    """Runs server and worker, if it is to have one, until SIGTERM or SIGINT.
+    """Run the server, and its worker if configured, until SIGTERM or SIGINT.
 
     Args:
         on_ready: called once calls are answered.
-        parent: this process's id, for the worker to watch.
+        parent: this process's id, which the worker watches.
     """
 
     def opened() -> Server:
         server = Server(settings)
-        # What starting made, a million objects, stays: to look through it for garbage would hold
-        # up every call for a third of a second, again and again.
+        # Exempt the million objects made at start from garbage collection, because scanning them
+        # would
+        # delay every call by a third of a second, again and again.
         gc.freeze()
         return server
 

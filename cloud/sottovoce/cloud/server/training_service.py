@@ -1,7 +1,7 @@
 """Customisation jobs over the wire. Every call names its tenant.
 
-Loads no model and no torch, so that whoever watches jobs and uploads needs none: what has to know
-the models is in `models_service`.
+This module loads no model and no torch, so that a front needs neither. Calls that need the models
+are in `models_service`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = ["ALIKE", "UPLOADS", "WATCHES", "TrainingService", "job_message"]
 POLL_SECONDS = 0.3
 UPLOADS, UPLOADS_PER_TENANT = 64, 16
 WATCHES, WATCHES_PER_TENANT = 128, 32
-"""Calls open at once; each holds a thread for as long as the caller likes."""
+"""Open calls at once; each holds a thread for as long as the caller likes."""
 
 ALIKE: Final = [f.name for f in fields(TrainingOptions) if f.name not in ("method", "task")]
-"""What `TrainingOptions` and the wire's TrainingSettings call by the same name."""
+"""Fields with the same name in `TrainingOptions` and the wire's TrainingSettings."""
 
 
 def job_message(job: Job) -> wire.Job:
-    """A job as the wire shows it."""
+    """Return a job as a wire message."""
     training = job.training
     message = wire.Job(
         id=job.id,
@@ -87,24 +87,24 @@ class WithModels(Protocol):
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
     ) -> wire.CreateJobResponse:
-        """A new job, or the one this request id made."""
+        """Create a job, or return the earlier job with this request id."""
         ...
 
     def GetAdapter(  # noqa: N802
         self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.GetAdapterResponse]:
-        """The tenant's adapter, for a device to run."""
+        """Stream the tenant's adapter to a device."""
         ...
 
 
 class TrainingService(training_pb2_grpc.TrainingServiceServicer):
-    """Jobs of the tenants who call.
+    """Jobs of the calling tenants.
 
     Args:
-        jobs: the tenants'.
-        tenants: who may call.
-        bundles: by id, those that examples may have been released with.
-        models: answers the calls that need a model; None where there is none.
+        jobs: the tenants' jobs.
+        tenants: authenticates callers.
+        bundles: by id, the bundles that examples may be released with.
+        models: answers the calls that need a model; None if this process has none.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
         request_iterator: Iterator[wire.UploadExamplesRequest],
         context: grpc.ServicerContext,
     ) -> wire.UploadExamplesResponse:
-        """Appends message by message, each committed before the next is read."""
+        """Append message by message, each committed before the next is read."""
         tenant = self._tenant(context)
         held = 0
         with self._uploads.admitted(tenant):
@@ -167,21 +167,21 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def StartJob(  # noqa: N802
         self, request: wire.StartJobRequest, context: grpc.ServicerContext
     ) -> wire.StartJobResponse:
-        """Queues the job."""
+        """Queue the job."""
         job = self._jobs.start(request.job_id, self._tenant(context), request.total_examples)
         return wire.StartJobResponse(job=job_message(job))
 
     def GetJob(  # noqa: N802
         self, request: wire.GetJobRequest, context: grpc.ServicerContext
     ) -> wire.GetJobResponse:
-        """The job as it stands."""
+        """Return the job's current state."""
         job = self._jobs.get(request.job_id, self._tenant(context))
         return wire.GetJobResponse(job=job_message(job))
 
     def WatchJob(  # noqa: N802
         self, request: wire.WatchJobRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.WatchJobResponse]:
-        """The job at once and on every change, until it ends or the caller goes."""
+        """Stream the job at once and on every change, until it ends or the caller disconnects."""
         tenant = self._tenant(context)
         shown: Job | None = None
         with self._watches.admitted(tenant):
@@ -192,13 +192,13 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
                     shown = job
                 if job.state in FINAL:
                     return
-                # The worker is another process: SQLite tells of changes only if asked.
+                # The worker is another process, so SQLite must be polled.
                 time.sleep(POLL_SECONDS)
 
     def CancelJob(  # noqa: N802
         self, request: wire.CancelJobRequest, context: grpc.ServicerContext
     ) -> wire.CancelJobResponse:
-        """Cancels; a running job ends within a step."""
+        """Cancel a job; a running job ends within a step."""
         tenant = self._tenant(context)
         job = cancel(self._jobs, request.job_id, tenant)
         return wire.CancelJobResponse(job=job_message(job))
@@ -206,7 +206,7 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def ListJobs(  # noqa: N802
         self, request: wire.ListJobsRequest, context: grpc.ServicerContext
     ) -> wire.ListJobsResponse:
-        """The tenant's jobs, newest first."""
+        """Return the tenant's jobs, newest first."""
         found, token = self._jobs.page(
             self._tenant(context, Scope.PREDICT),
             page_size=request.page_size,
@@ -217,20 +217,20 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def DeleteJob(  # noqa: N802
         self, request: wire.DeleteJobRequest, context: grpc.ServicerContext
     ) -> wire.DeleteJobResponse:
-        """Deletes the job and its traces."""
+        """Delete the job and its traces."""
         delete(self._jobs, request.job_id, self._tenant(context))
         return wire.DeleteJobResponse()
 
     def ReinstateAdapter(  # noqa: N802
         self, request: wire.ReinstateAdapterRequest, context: grpc.ServicerContext
     ) -> wire.ReinstateAdapterResponse:
-        """Gives an earlier adapter its name back."""
+        """Make an earlier adapter current again."""
         job = reinstate(self._jobs, request.job_id, self._tenant(context))
         return wire.ReinstateAdapterResponse(job=job_message(job))
 
     def WatchAdapters(  # noqa: N802
         self, request: wire.WatchAdaptersRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.WatchAdaptersResponse]:
-        """Versions of the tenant's adapters, for devices that follow them."""
+        """Stream versions of the tenant's adapters to the devices that follow them."""
         tenant = self._tenant(context, Scope.PREDICT)
         yield from self._followers.stream(tenant, request, context.is_active)

@@ -1,4 +1,4 @@
-"""Which version each of a tenant's adapters has, said to the devices that follow them."""
+"""Stream the versions of a tenant's adapters to its devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sottovoce.v1 import training_pb2 as wire
 __all__ = ["FOLLOWERS", "Followers"]
 
 FOLLOWERS, FOLLOWERS_PER_TENANT = 128, 64
-"""Calls open at once; each holds a thread for some minutes."""
+"""Open calls at once; each holds a thread for some minutes."""
 
 _FOLLOWED: Final = 32
 _LOOK_SECONDS: Final = 1.0
@@ -27,7 +27,7 @@ class Followers:
     """Streams versions.
 
     Args:
-        database: knows them.
+        database: stores them.
     """
 
     def __init__(self, database: Database) -> None:
@@ -37,10 +37,10 @@ class Followers:
     def stream(
         self, tenant: str, request: wire.WatchAdaptersRequest, listening: Callable[[], bool]
     ) -> Iterator[wire.WatchAdaptersResponse]:
-        """Versions at once and on every change, for some minutes, while somebody listens.
+        """Yield versions at once and on every change, for some minutes, while the client listens.
 
         Raises:
-            InvalidInput: no names, or too many. Overloaded: too many follow.
+            InvalidInput: no names, or too many. Overloaded: too many streams are open.
         """
         names = set(request.adapters)
         if not 0 < len(names) <= _FOLLOWED:
@@ -58,5 +58,5 @@ class Followers:
                     if said.get(name) != version:
                         yield wire.WatchAdaptersResponse(adapter=name, version=version)
                 said = now
-                # Who trains is another process: a database tells of changes only if asked.
+                # The trainer is another process, so the database must be polled.
                 time.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""The worker beside a server: a process of its own, kept running."""
+"""Keep the worker process beside a server running."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerProcess:
-    """Keeps one worker running beside the server, and starts it again if it dies: after a pause
-    that doubles as long as it dies at once, for starting costs seconds of a processor."""
+    """Keeps one worker running beside the server, and restarts it if it dies.
+
+    The pause before a restart doubles while the worker dies at once, because starting costs seconds
+    of a processor.
+    """
 
     def __init__(self, settings: Settings, parent: int) -> None:
         self._command = [
@@ -35,7 +38,7 @@ class WorkerProcess:
             "--threads", str(settings.training_threads),
             "--training-seconds", str(settings.limits.training_seconds),
             "--parent", str(parent),
-            # One at a time: who comes after a worker that died goes on with its job at once.
+            # One worker at a time: a new worker resumes the dead worker's job at once.
             "--owner", secrets.token_hex(8),
             "--metrics", settings.trainer_metrics,
             "--log-format", settings.log_format,
@@ -54,7 +57,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of the worker running now."""
+        """Process id of the current worker."""
         return self._process.pid
 
     def _watch(self) -> None:
@@ -71,7 +74,7 @@ class WorkerProcess:
             self._process, began = self._start(), time.monotonic()
 
     def stop(self) -> None:
-        """Has the worker write its checkpoint and end."""
+        """Stop the worker after it has written its checkpoint."""
         self._ending.set()
         self._thread.join()
         self._process.terminate()

@@ -1,1 +1,1 @@
-"""The database, tenants, quotas, names of adapters; no torch."""
+"""The database, tenants, quotas and adapter names; imports no torch."""

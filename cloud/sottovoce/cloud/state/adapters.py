@@ -1,7 +1,7 @@
-"""The registry of adapters: which files a tenant's name stands for.
+"""The registry of adapters: the files behind each adapter name of a tenant.
 
-A name changes hands in the transaction that ends the job which trained its adapter, so that no
-power cut parts the two.
+A name moves to new files in the transaction that ends the training job. So a power cut cannot leave
+the job ended and the name unchanged, or the reverse.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AdapterFiles:
-    """An adapter's folder and the `digest` of what it holds; one that is trained anew under the
-    same name is another object, so whoever keeps adapters can know them by this.
+    """An adapter's folder, and the `digest` of its contents.
+
+    A retrained adapter under the same name is a different object, so this object can be a cache
+    key.
 
     Attributes:
-        folder: on this machine; or, with ``objects``, what takes its place there.
+        folder: the local folder; with ``objects``, a placeholder path.
         sha256: its `digest`.
-        objects: where it is fetched from.
+        objects: the store to fetch it from.
     """
 
     folder: Path
@@ -47,29 +49,29 @@ class AdapterFiles:
     objects: Objects | None = field(default=None, compare=False, repr=False)
 
     def name(self, objects: Objects) -> str:
-        """Under which they are kept there."""
+        """Return the adapter's name in the store."""
         root = objects.place("")
         return (self.folder if root is None else self.folder.relative_to(root)).as_posix()
 
     @property
     def gone(self) -> bool:
-        """Whether they are known not to be there; of what is fetched that is seen then."""
+        """Return whether the local files are missing; for fetched files, fetching shows this."""
         return self.objects is None and not self.folder.exists()
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """What is in ``folder`` now."""
+        """Return the files now in ``folder``."""
         return cls(folder, digest(folder))
 
     @contextmanager
     def opened(self) -> Iterator[Path]:
-        """A folder of this machine with the files, for as long as the block.
+        """Yield a local folder with the files, for the duration of the block.
 
-        They are hashed wherever they lie: what says which label is which is in a file like others.
+        The files are always hashed, because one of them maps outputs to labels.
 
         Raises:
-            Unavailable: the store they are fetched from cannot be reached.
-            DataLoss: they are not there, or others.
+            Unavailable: their store cannot be reached.
+            DataLoss: they are missing, or differ from those stored.
         """
         if self.objects is None:
             yield self._whole(self.folder)
@@ -78,7 +80,7 @@ class AdapterFiles:
             yield self._whole(folder)
 
     def _whole(self, folder: Path) -> Path:
-        """``folder``, if it holds what was kept."""
+        """Return ``folder`` if its contents match the digest."""
         with suppress(OSError):
             if digest(folder) == self.sha256:
                 return folder
@@ -90,7 +92,7 @@ class AdapterFiles:
 
 
 def digest(folder: Path) -> str:
-    """SHA-256 in hex over names and contents of the files in ``folder``."""
+    """Return SHA-256 in hex over names and contents of the files in ``folder``."""
     held = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         with file.open("rb") as opened:
@@ -100,7 +102,7 @@ def digest(folder: Path) -> str:
 
 
 def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
-    """The files behind a tenant's adapter name.
+    """Return the files behind a tenant's adapter name.
 
     Raises:
         NotFound: the tenant has no such adapter.
@@ -121,24 +123,25 @@ def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
 
 
 def stored(objects: Objects, name: str, sha256: str) -> AdapterFiles:
-    """The adapter that is kept as ``name``."""
+    """Return the adapter stored as ``name``."""
     folder = objects.place(name)
     return AdapterFiles(folder or Path(name), sha256, None if folder else objects)
 
 
 def with_files(database: Database, tenant: str, name: str, use: Callable[[AdapterFiles], T]) -> T:
-    """What ``use`` makes of the files behind a tenant's adapter name; of those that took their
-    place if they go meanwhile.
+    """Call ``use`` on the files behind a tenant's adapter name, and return its result.
+
+    If the files are replaced meanwhile, call it again on the new ones.
 
     Raises:
-        NotFound: the tenant has no such adapter. Unavailable: the objects are away.
-        And what ``use`` raises.
+        NotFound: the tenant has no such adapter. Unavailable: the objects cannot be reached.
+        Errors of ``use`` pass through.
     """
     located = locate(database, tenant, name)
     try:
         return use(located)
     except DataLoss:
-        # Damaged, or deleted or trained anew since it was located?
+        # Damaged, or deleted or retrained since it was located?
         now = locate(database, tenant, name)
         if now == located:
             database.objects.reach()
@@ -147,8 +150,7 @@ def with_files(database: Database, tenant: str, name: str, use: Callable[[Adapte
 
 
 def versions(database: Database, tenant: str, names: Collection[str]) -> dict[str, str]:
-    """The `digest` behind each of a tenant's adapter names; those that are not there are left
-    out."""
+    """Return each adapter name's `digest`, leaving out missing names."""
     with database.read() as transaction:
         found = transaction.rows(
             "SELECT name, sha256 FROM adapters WHERE tenant = :tenant", tenant=tenant
@@ -159,7 +161,7 @@ def versions(database: Database, tenant: str, names: Collection[str]) -> dict[st
 def install(
     transaction: Transaction, tenant: str, name: str, *, job: str, folder: str, sha256: str
 ) -> None:
-    """Makes what ``job`` trained the tenant's adapter ``name``, in place of another.
+    """Install the result of ``job`` as the tenant's adapter ``name``.
 
     Args:
         folder: the name of its object.
@@ -180,5 +182,5 @@ def install(
 
 
 def uninstall(transaction: Transaction, job: str) -> None:
-    """Takes the name away if it still stands for what ``job`` trained."""
+    """Remove the name if it still stands for the adapter that ``job`` trained."""
     transaction.change("DELETE FROM adapters WHERE job = :job", job=job)

@@ -1,7 +1,7 @@
-"""What the provider's people did, and when: written with the act itself, or neither is.
+"""The audit log of the provider's acts, written in each act's transaction.
 
-Why it is here: who let a device in, and who shut one out, is asked months later, by someone else.
-No text of a tenant's is in it, no token and no code; the oldest entries give way to new ones.
+Months later, another person may ask which operator let a device in or shut it out. The log holds no
+tenant's text, no token and no code. New entries displace the oldest.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from sottovoce.core.errors import Unavailable
 __all__ = ["A_DEVICE", "KEPT", "Act", "note", "operator", "record", "recorded"]
 
 KEPT: Final = 10_000
-"""Acts; with more, the oldest go."""
+"""The number of entries kept; beyond it, the oldest are deleted."""
 A_DEVICE: Final = "a device"
-"""Who redeems a code, as far as the cloud knows."""
+"""The logged actor when a code is redeemed; the cloud knows no more."""
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One of them; ``done`` in seconds since 1970 by the database's clock."""
+    """One entry; ``done`` in seconds since 1970 by the database's clock."""
 
     number: int
     done: float
@@ -39,7 +39,7 @@ class Act:
 
 
 def operator() -> str:
-    """The user of this process and the machine, and who called sudo, if anybody did."""
+    """Return this process's user and machine, and the caller of sudo, if any."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container's user without an entry
@@ -51,11 +51,11 @@ def operator() -> str:
 def record(
     transaction: Transaction, what: str, tenant: str, detail: str = "", *, who: str = ""
 ) -> None:
-    """Notes an act with the transaction that does it.
+    """Record an act in the transaction that performs it.
 
     Args:
-        what: in two or three words, as ``token revoked``.
-        who: the operator of this process if left out.
+        what: two or three words, for example ``token revoked``.
+        who: the actor; by default this process's operator.
     """
     transaction.change(
         "INSERT INTO acts (done, who, what, tenant, detail) "
@@ -72,8 +72,10 @@ def record(
 
 
 def note(database: Database, what: str, tenant: str, detail: str = "") -> None:
-    """Notes an act that has a transaction of its own, such as one that makes room on a full disk:
-    that there was none for the note does not undo it."""
+    """Record an act in a separate transaction.
+
+    Used for acts that free space on a full disk: a failure to record them does not undo them.
+    """
     try:
         with database.write() as transaction:
             record(transaction, what, tenant, detail)
@@ -82,7 +84,7 @@ def note(database: Database, what: str, tenant: str, detail: str = "") -> None:
 
 
 def recorded(database: Database, *, most: int, tenant: str = "") -> list[Act]:
-    """The newest ``most`` acts, newest first; of one tenant, if one is named."""
+    """Return the newest ``most`` entries, newest first, optionally of one tenant."""
     with database.read() as transaction:
         rows = transaction.rows(
             "SELECT number, done, who, what, tenant, detail FROM acts "

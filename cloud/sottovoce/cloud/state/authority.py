@@ -1,9 +1,8 @@
-"""The provider's authority for devices: its key, its own certificate, and what it signs.
+"""The provider's certificate authority for devices.
 
-Why it is here: a token is a bearer's, so whoever copies one has it. A certificate goes with a key
-that never leaves the device, and ends by itself within days, so there is no list of those that were
-revoked. It says nothing but which key it is for: whose token belongs to that key, the database
-knows.
+Anyone who copies a token can use it. A certificate belongs to a key that never leaves the device.
+It expires within days, so no revocation list is needed. It names only its key. The database records
+which token belongs to that key.
 """
 
 from __future__ import annotations
@@ -26,28 +25,28 @@ from sottovoce.core.system.files import atomic, open_to_others, private_folder
 __all__ = ["AUTHORITY", "AUTHORITY_KEY", "LARGEST_REQUEST", "Authority", "asked", "device"]
 
 AUTHORITY, AUTHORITY_KEY = "authority.pem", "authority.key"
-"""The files in the server's state: what anybody may see, and what nobody else may."""
+"""Files in the server's state: the public certificate, and the private key."""
 LARGEST_REQUEST: Final = 4 << 10
 """Bytes."""
 _YEARS: Final = datetime.timedelta(days=3653)
 _EARLIER: Final = datetime.timedelta(minutes=5)
-"""So that a device whose clock is a little behind takes what it is given."""
+"""Allows for a device whose clock is a little behind."""
 _PEM: Final = serialization.Encoding.PEM
 
 Key = ec.EllipticCurvePublicKey
 
 
 def device(key: Key) -> str:
-    """What a device is called: SHA-256 of its key, 64 digits."""
+    """Return a device's id: SHA-256 of its key, 64 digits."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return hashlib.sha256(key.public_bytes(serialization.Encoding.DER, form)).hexdigest()
 
 
 def asked(request: bytes) -> Key:
-    """The key that a request (PKCS #10, DER) is for, and that it was signed with.
+    """Return the key of a certificate request (PKCS #10, DER), after checking its signature.
 
     Raises:
-        InvalidInput: it is none, too large, for a key of another kind, or signed with another.
+        InvalidInput: it is malformed, too large, has a key of another kind, or a wrong signature.
     """
     try:
         if len(request) > LARGEST_REQUEST:
@@ -66,7 +65,7 @@ def asked(request: bytes) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A key that signs, and the certificate to know what it signed by."""
+    """A signing key and its certificate."""
 
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
@@ -78,10 +77,10 @@ class Authority:
 
     @classmethod
     def make(cls, state: Path) -> Authority:
-        """A new one in a folder; of several that are made there at once, all have the first.
+        """Create an authority in a folder; concurrent calls all return the first one.
 
         Raises:
-            InvalidInput: there is one. ConfigError: it cannot be written.
+            InvalidInput: an authority exists. ConfigError: it cannot be written.
         """
         if (state / AUTHORITY).exists():
             raise InvalidInput(
@@ -111,11 +110,11 @@ class Authority:
 
     @classmethod
     def read(cls, state: Path) -> Authority:
-        """The one in a folder.
+        """Read the authority in a folder.
 
         Raises:
-            ConfigError: there is none, a file of it is gone, damaged or another's, others can read
-                the key, or its time has ended.
+            ConfigError: it does not exist, a file is missing, damaged or does not match, others can
+                read the key, or it has expired.
         """
         file = state / AUTHORITY
         if not file.exists():
@@ -138,11 +137,11 @@ class Authority:
         return cls(key, certificate)
 
     def sign(self, key: Key, days: float, now: datetime.datetime | None = None) -> bytes:
-        """A certificate for a device's key, in DER.
+        """Return a certificate for a device's key, in DER.
 
         Args:
-            days: from now on, and no longer than the authority's own.
-            now: in place of this moment.
+            days: lifetime from now on, limited by the authority's own certificate.
+            now: replaces the current time.
         """
         now = now or datetime.datetime.now(datetime.UTC)
         own = self.certificate

@@ -1,8 +1,8 @@
-"""What objects of either kind have in common: whose they are, and keys of jobs beside them.
+"""Common parts of both object stores: the owner's id, and the keys of jobs.
 
-Why it is here: that something is not there is believed only beside the id, whatever is looked for,
-and of several who write under one name the first counts. A kind of objects says how a name is read
-and how it is written once, and what its failures are called; the rest is the same for all.
+A missing object is believed only if the store's id is present. Of several writers under one name,
+the first one counts. A subclass reads a name, writes a name once, and lists its failures. The rest
+is shared.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from sottovoce.core.errors import ConfigError, Unavailable
 __all__ = ["KEYS", "OBJECTS_ID", "BoundObjects"]
 
 OBJECTS_ID: Final = "objects.id"
-"""Under what the id lies."""
+"""The name of the id."""
 KEYS: Final = "keys"
-"""Under what keys of jobs lie, each by the job's name."""
+"""The folder of the jobs' keys, each under its job's id."""
 
 
 class BoundObjects(ABC):
-    """A half of `Objects`; as text, where they lie."""
+    """A base class of `Objects`; its text form is the store's location."""
 
     failures: ClassVar[tuple[type[Exception], ...]] = (OSError,)
-    """With which they say that they are away."""
+    """The errors that mean the store cannot be reached."""
     fix: ClassVar[str]
-    """What is to be done then."""
+    """The advice to give in that case."""
 
     def __init__(self) -> None:
         self._owner = b""
@@ -51,7 +51,7 @@ class BoundObjects(ABC):
         return found.decode(errors="replace")
 
     def leave(self) -> None:
-        """See `Objects.leave`. Another who took them with us may have left them, too."""
+        """See `Objects.leave`. A concurrent process may have removed the binding already."""
         with self._asked():
             if self._read(OBJECTS_ID) == self._owner:
                 self._destroy(OBJECTS_ID)
@@ -90,38 +90,41 @@ class BoundObjects(ABC):
 
     @abstractmethod
     def _read(self, name: str) -> bytes | None:
-        """What lies under a name; None if nothing does."""
+        """Return the bytes under a name; None if it is missing."""
 
     @abstractmethod
     def _put_once(self, name: str, data: bytes) -> None:
-        """Has it lie there, where nothing does yet."""
+        """Store bytes under a name that does not exist yet."""
 
     @abstractmethod
     def _destroy(self, name: str) -> None:
-        """Has nothing lie there, for good as far as that can be."""
+        """Delete the bytes under a name as thoroughly as the store can."""
 
     @abstractmethod
     def _check(self) -> None:
-        """Raises ConfigError if they cannot do what is asked of them."""
+        """Raise ConfigError if the store lacks a needed feature."""
 
     def _said(self, error: Exception) -> str:
-        """What a failure says, without names of anything."""
+        """Describe a failure, without names of keys or accounts."""
         return getattr(error, "strerror", "") or "no answer"
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
-        """Around all that asks for what lies there."""
+        """Translate failures of any access to the store."""
         try:
             with full_disk_is_unavailable():
                 yield
         except self.failures as error:
-            # Not chained: what a store says may name keys and accounts.
+            # Not chained: a store's message may name keys and accounts.
             raise self._away(self._said(error)) from None
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """The same, beside the id: below a mount point may be another folder, and a bucket may be
-        made anew, or be another's."""
+        """Translate failures, and check the id of the store.
+
+        Another folder may lie below a mount point, and a bucket may be recreated or belong to
+        another database.
+        """
         with self._asked():
             if self._owner and self._read(OBJECTS_ID) != self._owner:
                 raise self._away("their objects.id is not there")
@@ -145,5 +148,5 @@ class BoundObjects(ABC):
 
 
 def _is(found: bytes | None, owner: str) -> bool:
-    """Whether an id is an owner's."""
+    """Return whether an id belongs to an owner."""
     return found is not None and f"{found.decode(errors='replace')}.".startswith(f"{owner}.")

@@ -1,10 +1,10 @@
-"""This machine's copies of published bundles: fetched once, then folders as any.
+"""This machine's copies of published bundles: fetched once, then used as plain folders.
 
-Why it is here: a bundle is mapped into memory and read for as long as a process runs, so it lies on
-the machine's own disk. A copy is whole or not there: files gather in a folder aside, each is
-compared with the manifest, and one rename makes them the copy. Who is cut off goes on where it
-stopped. Who uses one holds a lock until it ends, as `fetched` does: a copy of what is no longer
-published goes when nobody has it.
+A bundle is mapped into memory while a process runs, so it lies on the machine's own disk. A copy is
+complete or absent: files are collected in a separate folder, each is compared with the manifest,
+and one rename publishes them. An interrupted fetch resumes where it stopped. A process that uses a
+copy holds a lock until it ends, as in `fetched`. The copy of an unpublished bundle is removed once
+no process uses it.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from sottovoce.core.system.files import atomic, disk, sync_folder, sync_tree
 __all__ = ["folders", "is_id"]
 
 _HOME: Final = "fetched-bundles"
-"""In the folder of the machine's own files."""
+"""Inside the folder of the machine's files."""
 _LOCK: Final = ".lock"
 _used: Final[list[int]] = []
-"""Locks that are held until this process ends: as long as that it may be asked for their files."""
+"""Locks held until this process ends, because it may need the files until then."""
 _log = logging.getLogger(__name__)
 
 
 def is_id(given: Path) -> bool:
-    """Whether a published bundle is meant, by the beginning of its id, and no folder there is."""
+    """Return whether the path is the start of a bundle id, and not an existing folder."""
     text = str(given)
     return 4 <= len(text) <= 64 and not set(text) - set("0123456789abcdef") and not given.is_dir()
 
 
 def folders(database: Database, given: Sequence[Path]) -> tuple[Path, ...]:
-    """The bundles' folders on this machine; of those given by their ids, fetched if need be.
+    """Return the bundles' local folders; fetch those given by id if needed.
 
     Raises:
-        ConfigError: there are no objects that other machines reach.
+        ConfigError: the objects are not shared between machines.
         NotFound, InvalidInput: see `bundles.find`.
-        DataLoss: a file among the objects is damaged or gone.
-        QuotaExceeded: the disk is full. Unavailable: the objects are away. What has come stays.
+        DataLoss: a file among the objects is damaged or missing.
+        QuotaExceeded: the disk is full. Unavailable: the objects cannot be reached. In both cases,
+            files fetched so far stay.
     """
     _clear(database)
     return tuple(_copy(database, str(each)) if is_id(each) else each for each in given)
@@ -76,18 +77,18 @@ def _sound(folder: Path, found: PublishedBundle) -> bool:
         return False
     try:
         bundles.whole(folder, found.id)
-    except (DataLoss, NotReady) as error:  # the latter without a manifest
+    except (DataLoss, NotReady) as error:  # NotReady: the manifest is missing
         _log.warning("the copy of bundle %s is mended: %s", found.id, error.problem)
         return False
     return True
 
 
 def _fetch(objects: Objects, found: PublishedBundle, folder: Path) -> None:
-    """Has all of the bundle be in ``folder``, of which nobody else takes care meanwhile."""
+    """Fetch the whole bundle into ``folder``; the caller holds the lock."""
     manifest = Manifest.from_json(found.manifest)
     files = {**manifest.files, **manifest.optional}
     partial = _partial(folder)
-    if folder.is_dir():  # damaged; its good files stay good
+    if folder.is_dir():  # a damaged copy; its good files are kept
         shutil.rmtree(partial, ignore_errors=True)
         folder.rename(partial)
     partial.mkdir(exist_ok=True, mode=0o700)
@@ -102,7 +103,7 @@ def _fetch(objects: Objects, found: PublishedBundle, folder: Path) -> None:
 
 
 def _complete(objects: Objects, name: str, file: Path, stored: StoredFile, identity: str) -> None:
-    """Brings one file to its full size and compares it."""
+    """Fetch the rest of a file, and verify it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     while True:
         begun = file.stat().st_size if file.exists() else 0
@@ -110,7 +111,7 @@ def _complete(objects: Objects, name: str, file: Path, stored: StoredFile, ident
             if begun < stored.bytes:
                 for piece in objects.pieces(name, begun):
                     out.write(piece)
-                    if out.tell() > stored.bytes:  # nor is a disk filled on a stranger's word
+                    if out.tell() > stored.bytes:  # so that a wrong object cannot fill the disk
                         break
         if file.stat().st_size == stored.bytes and sha256(file) == stored.sha256:
             return
@@ -124,7 +125,7 @@ def _complete(objects: Objects, name: str, file: Path, stored: StoredFile, ident
 
 
 def _make_room(partial: Path, size: int) -> None:
-    """Refuses before others on the disk have none left."""
+    """Refuse a fetch that would fill the disk."""
     have = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
     free = shutil.disk_usage(partial).free
     if size - have > free:
@@ -137,7 +138,7 @@ def _make_room(partial: Path, size: int) -> None:
 
 
 def _sign(folder: Path, signature: bytes) -> None:
-    """The signature is the row's, as that may be made later than the bundle."""
+    """Write the row's signature, because a signature may be made later than the bundle."""
     file = folder / SIGNATURE
     if not signature:
         file.unlink(missing_ok=True)
@@ -147,7 +148,7 @@ def _sign(folder: Path, signature: bytes) -> None:
 
 
 def _clear(database: Database) -> None:
-    """Removes the copies that nobody uses of bundles that are no longer published."""
+    """Remove unused copies of bundles that are no longer published."""
     locks = {lock.stem: lock for lock in (database.state / _HOME).glob(f"*{_LOCK}")}
     if not locks:
         return
@@ -167,7 +168,7 @@ def _partial(folder: Path) -> Path:
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """Of all processes of this machine, for as long as the block; waits for another's."""
+    """Hold this machine's lock for the block; waits for other processes."""
     held = _lock(home / "fetching", fcntl.LOCK_EX)
     try:
         yield
@@ -176,7 +177,7 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 def _lock(file: Path, how: int) -> int:
-    """Files of locks stay; a share (NFS) locks only what is opened to be written."""
+    """Lock a file, which then stays; a share (NFS) locks only files opened for writing."""
     held = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(held, how)

@@ -1,12 +1,12 @@
-"""Bundles that are published: files among the objects, by a row that has their manifest.
+"""Published bundles: files among the objects, and a row that holds the manifest.
 
-Why it is here: a cloud of many machines copies no folders between them. What devices draw from is
-the bundle's, so the manifest, whose hashes all else is compared with, lies in the row and not
-beside what it names: who can write the objects, and not the database, can spoil a bundle and never
-swap one.
+A cloud of many machines cannot copy folders between them. The bundle decides what devices draw
+from, and the manifest's hashes protect all other files. So the manifest lies in the row, not among
+the objects. An attacker with write access to the objects can damage a bundle, but cannot replace it
+unnoticed.
 
-A bundle can be had once all of its files are there. Each publication has a name of its own among
-the objects; who goes on with one that was cut off finds the name in the row.
+A bundle becomes available once all its files are stored. Each publication has a unique name among
+the objects. An interrupted publication can be resumed, because the row holds this name.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ __all__ = ["BundleState", "PublishedBundle", "delete", "find", "publish", "publi
 __all__ += ["shared", "sweep", "whole"]
 
 _ID: Final = 16
-"""Digits of the hash that are the bundle's id, see `core.bundle.manifest.bundle_id`."""
+"""Digits of the hash that form the bundle's id, see `core.bundle.manifest.bundle_id`."""
 _HOME: Final = "bundles"
 _NAME: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")
-"""As `publish` draws what stands after that in the objects' names."""
+"""Prefixes of object names, as `publish` draws them."""
 _KEY: Final = 32
-"""Bytes of the public key that a signature begins with, see `Signature.to_bytes`."""
+"""Bytes of the public key at the start of a signature, see `Signature.to_bytes`."""
 Progress = Callable[[str, int, int], None]
-"""Called with the file's name, the bytes there so far, and the bytes of the whole bundle."""
+"""Called with the file's name, the bytes stored so far, and the bytes of the whole bundle."""
 
 
 class BundleState(StrEnum):
-    """How far a bundle's files are."""
+    """Whether a bundle's files are complete."""
 
     UPLOADING = "UPLOADING"
     PUBLISHED = "PUBLISHED"
@@ -51,10 +51,13 @@ class BundleState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PublishedBundle:
-    """A row: the manifest's exact bytes and their SHA-256, ``signature`` as `Signature.to_bytes`
-    has it or nothing, ``name`` what its objects' names begin with, ``size`` of all files but the
-    manifest in bytes, ``created`` in seconds since 1970 by the database's clock. Without its
-    manifest where that is not asked for."""
+    """A published bundle's row.
+
+    ``manifest`` holds the manifest's exact bytes, and is left out where the caller does not need
+    them. The row also has their SHA-256. ``signature`` is as in `Signature.to_bytes`, or empty.
+    ``name`` is the prefix of its objects' names. ``size`` counts the bytes of all files but the
+    manifest. ``created`` is in seconds since 1970 by the database's clock.
+    """
 
     sha256: str
     name: str
@@ -68,12 +71,12 @@ class PublishedBundle:
 
     @property
     def id(self) -> str:
-        """The bundle's."""
+        """The bundle's id."""
         return self.sha256[:_ID]
 
     @property
     def signer(self) -> str:
-        """The public key that has signed it, as people read it; "" if none has."""
+        """The public key that signed the bundle, in readable form; "" if unsigned."""
         return show_key(self.signature[:_KEY]) if self.signature else ""
 
 
@@ -83,14 +86,17 @@ _BRIEF: Final = ", ".join(f.name for f in fields(PublishedBundle) if f.name != "
 def publish(
     database: Database, folder: Path, progress: Progress = lambda name, done, total: None
 ) -> tuple[PublishedBundle, int]:
-    """Has other machines fetch the bundle in ``folder``; gives what it is published as, and the
-    bytes that were sent for it. What is there already is not sent again.
+    """Publish the bundle in ``folder``, so that other machines can fetch it.
+
+    Returns the published bundle and the number of bytes sent. Files already stored are not sent
+    again.
 
     Raises:
-        NotFound: no bundle is there.
+        NotFound: the folder holds no bundle.
         DataLoss: it is damaged, or its signature does not fit.
         NotReady: it was deleted meanwhile.
-        ConfigError: there are no objects that other machines reach. Unavailable: they are away.
+        ConfigError: the objects are not shared between machines. Unavailable: they cannot be
+            reached.
     """
     shared(database)
     manifest, signature = _checked(folder)
@@ -107,17 +113,17 @@ def publish(
 
 
 def published(database: Database) -> list[PublishedBundle]:
-    """All there are, those that are half there too; the oldest first."""
+    """Return all published bundles, oldest first, including incomplete ones."""
     with database.read() as transaction:
         rows = transaction.rows(f"SELECT {_BRIEF} FROM bundles ORDER BY created, sha256")
     return [_of(row) for row in rows]
 
 
 def find(database: Database, given: str) -> PublishedBundle:
-    """The published bundle of that id, or the only one whose id begins so, with its manifest.
+    """Return the published bundle with that id or unique id prefix, with its manifest.
 
     Raises:
-        NotFound: there is none, or not yet. InvalidInput: there are several.
+        NotFound: no complete bundle matches. InvalidInput: several bundles match.
     """
     found = _one(given, [b for b in published(database) if b.state == BundleState.PUBLISHED])
     with database.read() as transaction:
@@ -128,12 +134,12 @@ def find(database: Database, given: str) -> PublishedBundle:
 
 
 def delete(database: Database, given: str) -> PublishedBundle:
-    """Takes a bundle back, or what there is of one. Who has fetched it goes on with its copy.
+    """Delete a complete or incomplete bundle. Machines that fetched it keep their copy.
 
     Raises:
-        NotFound: there is none. InvalidInput: there are several whose ids begin so.
-        Unavailable: its files cannot be removed now; nobody can fetch it, and it can be deleted
-            again.
+        NotFound: no bundle matches. InvalidInput: the ids of several begin so.
+        Unavailable: its files cannot be removed now; it can no longer be fetched, and can be
+            deleted again.
     """
     shared(database)
     found = _one(given, published(database))
@@ -145,13 +151,14 @@ def delete(database: Database, given: str) -> PublishedBundle:
 
 
 def sweep(database: Database) -> None:
-    """Removes files of no row: whoever published them was killed after they had been deleted. What
-    has another name, as shares and people leave, is not ours.
+    """Remove bundle files without a row, left by a process killed while publishing.
+
+    Files with other names are left alone.
 
     Raises:
         Unavailable: see `delete`.
     """
-    # A row is there before its files and goes after them, and no name is given twice.
+    # A row is created before its files and deleted after them. Names are never reused.
     there = [f"{_HOME}/{each}" for each in database.objects.within(_HOME) if _NAME.fullmatch(each)]
     known = {bundle.name for bundle in published(database)}
     for name in there:
@@ -160,10 +167,10 @@ def sweep(database: Database) -> None:
 
 
 def shared(database: Database) -> None:
-    """Nothing, if there are objects that other machines reach.
+    """Check that other machines can reach the objects.
 
     Raises:
-        ConfigError: those of this cloud lie in its own folder.
+        ConfigError: this cloud keeps its objects in its own folder.
     """
     if database.objects.place("") == database.state:
         raise ConfigError(
@@ -175,8 +182,7 @@ def shared(database: Database) -> None:
 
 
 def whole(folder: Path, expected: str | None = None) -> Manifest:
-    """The manifest of a bundle of which every file is as it was built, those too that only some
-    devices fetch.
+    """Check every file of a bundle, including optional ones, and return its manifest.
 
     Raises:
         NotReady, DataLoss, BundleMismatch: see `Bundle.open`.
@@ -189,7 +195,7 @@ def whole(folder: Path, expected: str | None = None) -> Manifest:
 
 
 def _checked(folder: Path) -> tuple[Manifest, Signature | None]:
-    """What is in the folder, if all of it is as it was built."""
+    """Return the folder's manifest and signature, after checking all files."""
     if not (folder / MANIFEST).is_file():
         raise NotFound(
             f"no bundle at {folder}",
@@ -214,8 +220,7 @@ def _checked(folder: Path) -> tuple[Manifest, Signature | None]:
 def _begun(
     database: Database, manifest: Manifest, data: bytes, signature: Signature | None, size: int
 ) -> PublishedBundle:
-    """The row that is to become visible: a new one, or that of who published it before or does
-    now."""
+    """Return the row to complete, which may be new or of another publication."""
     digest = hashlib.sha256(data).hexdigest()
     while True:
         with database.write() as transaction:
@@ -233,7 +238,7 @@ def _begun(
                 size=size,
                 now=transaction.now(),
             )
-            if signature is not None:  # which may be made later than the bundle, or anew
+            if signature is not None:  # a signature may be made or replaced after the bundle
                 transaction.change(
                     "UPDATE bundles SET signature = :signature WHERE sha256 = :sha256",
                     signature=signature.to_bytes(),
@@ -247,14 +252,14 @@ def _begun(
 
 
 def _ended(database: Database, bundle: PublishedBundle) -> PublishedBundle:
-    """Has it be visible."""
+    """Make the bundle visible."""
     with database.write() as transaction:
         row = _locked(transaction, "name", bundle.name)
         if row is not None and row.state == BundleState.UPLOADING:
             _set_state(transaction, row, BundleState.PUBLISHED)
             audit_log.record(transaction, "bundle published", "", row.id)
     if row is None or row.state == BundleState.DELETING:
-        database.objects.remove(bundle.name)  # what came after the deletion had looked
+        database.objects.remove(bundle.name)  # removes files stored after the deletion listed them
         raise NotReady(
             "the bundle was deleted while it was published",
             fix="publish it again if it is to be there",
@@ -264,7 +269,7 @@ def _ended(database: Database, bundle: PublishedBundle) -> PublishedBundle:
 
 
 def _remove(database: Database, bundle: PublishedBundle) -> None:
-    """The row goes last: it is what is known of the files."""
+    """Remove the files, then the row, because the row records the files' name."""
     database.objects.remove(bundle.name)
     with database.write() as transaction:
         transaction.change("DELETE FROM bundles WHERE name = :name", name=bundle.name)

@@ -1,9 +1,9 @@
-"""One-time codes: what the provider reads out, and a device turns into a token of its own.
+"""One-time codes, which a device exchanges for a token.
 
-A code is short because people type it, so it is valid for minutes, for one token, and for a few
-wrong guesses. Its first letters say which code is meant, so that wrong guesses count against it;
-the rest is the secret, 40 bits. The token is the device's own making: what it is was never said,
-and a call whose answer was lost can be made again.
+People type a code, so it is short. It is therefore valid for minutes, for one token, and for a few
+wrong guesses. Its first letters select the code, so that wrong guesses count against it. The rest
+is the secret, 40 bits. The device draws the token and sends only its hash. So the device can repeat
+a call after a lost response.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["GUESSES", "LONGEST", "MOST", "SECONDS", "Codes", "Redeemed"]
 
 SECONDS: Final = 600.0
 LONGEST: Final = 86_400.0
-"""Seconds that a code is valid, at most: it lies about, and is short."""
+"""The longest lifetime in seconds: a code is short, and may lie around in plain sight."""
 GUESSES: Final = 5
-"""Wrong ones, after which a code is void."""
+"""Wrong guesses after which a code is void."""
 MOST: Final = 1000
-"""Codes that are valid at once, of all tenants: among so many, a guess is right once in 2^50."""
+"""Valid codes of all tenants together: at this number, a guess succeeds once in 2^50."""
 _LETTERS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Crockford's: none is taken for another."""
+"""Crockford's alphabet, without letters that are easily confused."""
 _READ_AS: Final = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
 _SELECTOR, _SECRET = 4, 8
 _TYPED: Final = 64
@@ -37,7 +37,9 @@ _TYPED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Redeemed:
-    """Whom a code let in; ``ends`` of the token in seconds since 1970, None: never."""
+    """A redeemed code's tenant and device; ``ends`` of the token in seconds since 1970, None:
+    never.
+    """
 
     tenant: str
     name: str
@@ -61,18 +63,19 @@ class Codes:
         seconds: float = SECONDS,
         replace: bool = False,
     ) -> str:
-        """A code for one device: three groups of four letters, with dashes between. Earlier ones
-        of that name are void.
+        """Return a code for one device: three groups of four letters, with dashes between.
+
+        Earlier codes of that name become void.
 
         Args:
-            name: of the device.
-            token_seconds: how long its token will be valid; None for ever.
-            seconds: how long the code is.
+            name: the device's name.
+            token_seconds: the token's lifetime; None for ever.
+            seconds: the code's lifetime.
             replace: a token of this name ends when the code is redeemed; see
                 `credentials.as_before`.
 
         Raises:
-            InvalidInput: no such tenant, a bad name, one that is in use and not to be replaced, too
+            InvalidInput: no such tenant, a bad name, a name in use that is not to be replaced, too
                 many codes, or more than `LONGEST` seconds.
             NotFound: see `credentials.as_before`.
         """
@@ -116,18 +119,18 @@ class Codes:
                 ends=now + seconds,
                 replaces=int(replace),
             )
-            if not added:  # another begins alike: once in a thousand, among the most there may be
+            if not added:  # the prefix is taken: about once in a thousand, with all codes in use
                 raise _too_many()
             audit_log.record(transaction, "code made", tenant, f"{name}: {scope}")
         return "-".join((selector, secret[:4], secret[4:]))
 
     def redeem(self, code: str, token_sha256: bytes) -> Redeemed:
-        """Lets in whoever has the token of that hash. Doing so again with both changes nothing.
+        """Redeem a code for the token with that hash; repeating the call changes nothing.
 
         Raises:
-            InvalidInput: no hash of 32 bytes, or one of a token that is known; or the name has got
-                a token meanwhile, which this code was not made to replace.
-            Unauthenticated: a code that is wrong, used or over.
+            InvalidInput: not a hash of 32 bytes, or the hash of a known token; or the name has
+                received a token meanwhile, which this code was not made to replace.
+            Unauthenticated: a code that is wrong, used or expired.
             PermissionDenied: the tenant is disabled.
         """
         if len(token_sha256) != hashlib.sha256().digest_size:
@@ -136,12 +139,12 @@ class Codes:
             )
         letters = code.upper().translate(_READ_AS) if len(code) <= _TYPED else ""
         selector, secret = letters[:_SELECTOR], letters[_SELECTOR:]
-        with self._database.read() as transaction:  # most guesses end here, and lock nothing
+        with self._database.read() as transaction:  # most guesses end here, without a lock
             if _found(transaction, selector) is None:
                 raise _refused()
         with self._database.write() as transaction:
             done = _redeemed(transaction, selector, secret, token_sha256)
-        if isinstance(done, SottovoceError):  # once it is counted
+        if isinstance(done, SottovoceError):  # raised only after the guess is counted
             raise done
         return done
 
@@ -152,7 +155,7 @@ def _redeemed(
     row = _found(transaction, selector)
     if row is None:
         return _refused()
-    quotas.lock(transaction, row["tenant"])  # a tenant before what is its
+    quotas.lock(transaction, row["tenant"])  # lock order: the tenant before its rows
     row = _found(transaction, selector, lock=True)
     if row is None:
         return _refused()
@@ -199,7 +202,7 @@ def _found(transaction: Transaction, selector: str, *, lock: bool = False) -> Ro
 
 
 def _count(transaction: Transaction, selector: str, row: Row) -> None:
-    """One more wrong guess at a code."""
+    """Count a wrong guess at a code."""
     if row["wrong"] + 1 < GUESSES:
         transaction.change(
             "UPDATE codes SET wrong = wrong + 1 WHERE selector = :selector", selector=selector

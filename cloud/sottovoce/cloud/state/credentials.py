@@ -1,8 +1,7 @@
-"""Tokens of tenants: one for each device, by name, with what it may do and how long.
+"""Tokens of tenants: one for each device, with a name, a scope and a lifetime.
 
-A token is 32 random bytes, never a password a person chose, so a plain SHA-256 is enough to keep a
-stolen database from being a set of keys; and a row found by such a hash tells who guesses nothing
-by the time it takes.
+A token is 32 random bytes, never a password. So a plain SHA-256 is enough to make a stolen database
+useless. Lookup by this hash also leaks nothing through its timing.
 """
 
 from __future__ import annotations
@@ -22,29 +21,29 @@ __all__ = ["FIRST", "MOST", "VALID", "Credential", "Credentials", "Scope", "add"
 __all__ += ["check_name_free", "hashed", "made", "told"]
 
 FIRST: Final = "first"
-"""The name of the token that a tenant is enrolled with."""
+"""The name of a tenant's first token."""
 MOST: Final = 10_000
-"""Valid tokens of one tenant."""
+"""The most valid tokens of one tenant."""
 _REMEMBERED: Final = 100
-"""Tokens of one tenant that are over, so that who still has one is told so."""
+"""Ended tokens kept for each tenant, so that their owners get a precise error."""
 VALID: Final = "revoked = 0 AND (ends IS NULL OR ends > :now)"
-"""Of a row of ``credentials``."""
+"""A condition on a row of ``credentials``."""
 _TOLD: Final = "number, tenant, name, scope, created, ends, revoked"
 
 
 class Scope(StrEnum):
-    """What a token is for."""
+    """The permitted use of a token."""
 
     ALL = "all"
     TRAIN = "train"
     """Customisation jobs."""
     PREDICT = "predict"
-    """Questions: predictions, embeddings, texts."""
+    """Predictions, embeddings and generated texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A token, without the token. Times in seconds since 1970; ``ends`` None: never."""
+    """A token's record, without the token. Times in seconds since 1970; ``ends`` None: never."""
 
     number: int
     tenant: str
@@ -55,17 +54,17 @@ class Credential:
     revoked: bool
 
     def valid_at(self, now: float) -> bool:
-        """Whether it opens anything then."""
+        """Return whether the token is valid at that time."""
         return not self.revoked and (self.ends is None or self.ends > now)
 
 
 def made() -> str:
-    """A new token."""
+    """Return a new token."""
     return secrets.token_urlsafe(32)
 
 
 def hashed(token: str) -> bytes:
-    """What is kept of a token."""
+    """Return the hash of a token, which the database stores."""
     return hashlib.sha256(token.encode()).digest()
 
 
@@ -81,19 +80,20 @@ def add(
     grace: float = 0.0,
     device: str = "",
 ) -> float | None:
-    """Lets in whoever has the token of that hash.
+    """Add the token with that hash.
 
     Args:
-        name: of the device.
-        seconds: from now on; None for ever.
+        name: the device's name.
+        seconds: lifetime from now on; None for ever.
         replace: tokens of this name end, ``grace`` seconds from now.
-        device: whose key it belongs to; "" for the first that asks, see `Tenants.bind`.
+        device: the device whose key the token is bound to; "" binds the first that uses it, see
+            `Tenants.bind`.
 
     Returns:
         When it ends, in seconds since 1970; None: never.
 
     Raises:
-        InvalidInput: see `check_name_free`; more tokens than there may be, or this one again.
+        InvalidInput: see `check_name_free`; too many tokens, or a token that exists already.
     """
     quotas.lock(transaction, tenant)
     check_name_free(transaction, tenant, name, replace=replace)
@@ -135,8 +135,10 @@ def add(
 def as_before(
     transaction: Transaction, tenant: str, name: str, scope: Scope | None, seconds: float | None
 ) -> tuple[Scope, float | None]:
-    """Scope and lifetime of what takes a token's place: what is left out is as the newest token of
-    that name has it, so that a device which gets another may do no more than before.
+    """Return the scope and lifetime of a replacement token.
+
+    Missing values come from the newest token of that name, so that a replacement never gains
+    rights.
 
     Raises:
         InvalidInput: no such tenant. NotFound: no such token.
@@ -148,7 +150,7 @@ def as_before(
         tenant=tenant,
         name=name,
     )
-    if row is None and name == FIRST:  # every tenant had it: it was over, and is forgotten
+    if row is None and name == FIRST:  # every tenant had one; its row is gone
         return scope or Scope.ALL, seconds
     if row is None:
         raise NotFound(
@@ -160,7 +162,10 @@ def as_before(
 
 
 def _device(transaction: Transaction, tenant: str, name: str) -> str:
-    """Whose key a valid token of that name belongs to: it is the same device that gets another."""
+    """Return the device that a valid token of that name is bound to.
+
+    A replacement token stays with the same device.
+    """
     row = transaction.row(
         f"SELECT device FROM credentials WHERE tenant = :tenant AND name = :name AND {VALID} "
         "ORDER BY number DESC LIMIT 1",
@@ -172,17 +177,17 @@ def _device(transaction: Transaction, tenant: str, name: str) -> str:
 
 
 def told(name: str, scope: Scope, ends: float | None) -> str:
-    """What the audit log has of a token."""
+    """Return the audit log's description of a token."""
     if ends is None:
         return f"{name}: {scope}, for ever"
     return f"{name}: {scope}, until {when(ends)}"
 
 
 def check_name_free(transaction: Transaction, tenant: str, name: str, *, replace: bool) -> None:
-    """Sees to it that a token may be called that.
+    """Check that a new token may have this name.
 
     Raises:
-        InvalidInput: no such tenant, a bad name, or one that is in use and not to be replaced.
+        InvalidInput: no such tenant, a bad name, or a name in use that is not to be replaced.
     """
     check_name(name, "token")
     if name.isdecimal():
@@ -211,7 +216,7 @@ def _count(transaction: Transaction, tenant: str, now: float, name: str = "") ->
 
 
 def _forget(transaction: Transaction, tenant: str, now: float) -> None:
-    """All but the newest of those that are over."""
+    """Delete all but the newest of the ended tokens."""
     over = f"SELECT number FROM credentials WHERE tenant = :tenant AND NOT ({VALID})"
     transaction.change(
         f"DELETE FROM credentials WHERE number IN ({over} "
@@ -238,7 +243,7 @@ class Credentials:
         replace: bool = False,
         grace: float = 0.0,
     ) -> str:
-        """A token, which is shown this once; see `add`, and `as_before` for ``replace``."""
+        """Create a token and return it, this once; see `add`, and `as_before` for ``replace``."""
         token, device = made(), ""
         with self._database.write() as transaction:
             quotas.lock(transaction, tenant)
@@ -262,7 +267,7 @@ class Credentials:
         return token
 
     def all(self, tenant: str = "") -> tuple[list[Credential], float]:
-        """Tokens by tenant and age, also of the newest that are over, and what time it is.
+        """Return tokens by tenant and age, with the newest ended ones, and the current time.
 
         Raises:
             InvalidInput: no such tenant.
@@ -278,8 +283,9 @@ class Credentials:
             return [_credential(row) for row in rows], transaction.now()
 
     def newest(self, tenant: str, most: int) -> tuple[list[Credential], int, float]:
-        """The ``most`` newest of a tenant's tokens, newest first; how many more there are, and what
-        time it is.
+        """Return a tenant's ``most`` newest tokens, the number of others, and the current time.
+
+        The newest token comes first.
 
         Raises:
             InvalidInput: no such tenant.
@@ -299,17 +305,18 @@ class Credentials:
             return [_credential(row) for row in rows], there["n"] - len(rows), transaction.now()
 
     def revoke(self, tenant: str, which: str = "") -> int:
-        """Shuts out tokens at once, and ends what was opened with them within seconds; codes of
-        the same name, too, let nobody in any more.
+        """Revoke tokens at once; streams opened with them end within seconds.
+
+        Codes of the same name become void too.
 
         Args:
-            which: a name, or the number of one token; "" for all of the tenant's.
+            which: a name, or the number of one token; "" for all tokens of the tenant.
 
         Returns:
             How many tokens were valid until now.
 
         Raises:
-            InvalidInput: no such tenant. NotFound: no such token that is valid, and no such code.
+            InvalidInput: no such tenant. NotFound: no valid token and no code matches.
         """
         with self._database.write() as transaction:
             quotas.lock(transaction, tenant)

@@ -1,11 +1,11 @@
-"""What the cloud asks of its database, whichever it is: transactions, reads, a clock, news.
+"""The interface to either database: transactions, reads, a clock and news.
 
-Why it is here: one machine keeps its state in a file, many share a server. Jobs, tenants and
-quotas speak to both through these few calls, in SQL that both understand; what is peculiar to one
-of them (its pragmas, its locks, its types) stays in the module that drives it.
+One machine keeps its state in a file; several machines share a server. All other code uses both
+through these few methods, in SQL that both understand. Each driver module handles its own pragmas,
+locks and types.
 
-A file has one writer at a time, a server has many. So whoever decides by what is in a row locks
-that row first, and whoever counts a tenant's rows locks the tenant; a tenant before its jobs.
+A file has one writer at a time, a server has many. So code that decides by a row locks the row
+first. Code that counts a tenant's rows locks the tenant first, and the tenant before its jobs.
 """
 
 from __future__ import annotations
@@ -25,45 +25,53 @@ Row = Mapping[str, Any]
 
 
 def when(seconds: float) -> str:
-    """A time in seconds since 1970, for people and programs."""
+    """Format a time in seconds since 1970, for people and programs."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 class Transaction(Protocol):
-    """Statements that are one. Values go by name, ``WHERE id = :id``, never into the text.
+    """A set of statements that commit together.
 
-    A statement sees what others have committed until then, and what was changed before it here.
+    Values go by name, ``WHERE id = :id``, never into the text.
+
+    A statement sees all earlier commits, and earlier changes of this transaction.
     """
 
     def rows(self, statement: str, **values: object) -> list[Row]:
-        """All rows that a query gives, or a change that is ``RETURNING`` some."""
+        """Return all rows of a query, or of a change with ``RETURNING``."""
         ...
 
     def row(self, statement: str, **values: object) -> Row | None:
-        """The first of them, or None."""
+        """Return the first row, or None."""
         ...
 
     def lock(self, statement: str, **values: object) -> Row | None:
-        """The first row of a query of one table, which nobody else then changes or locks until the
-        transaction ends. Waits for whoever has it, and gives the row as they left it."""
+        """Return and lock the first row of a query on one table until the transaction ends.
+
+        Waits for another holder of the lock, and then returns the row as that holder left it.
+        """
         ...
 
     def lock_free(self, statement: str, **values: object) -> list[Row]:
-        """The same for all rows of the query, but for those that someone else has locked: they are
-        passed over, and the next ones within its LIMIT given in their place."""
+        """Return and lock all rows of the query, skipping rows that others have locked.
+
+        The query's LIMIT counts only unlocked rows.
+        """
         ...
 
     def change(self, statement: str, **values: object) -> int:
-        """How many rows the statement changed."""
+        """Return how many rows the statement changed."""
         ...
 
     def now(self) -> float:
-        """Seconds since 1970 by the database's clock: the one clock that decides between processes,
-        which may run on machines whose own clocks differ."""
+        """Return the database's time in seconds since 1970.
+
+        Processes compare times by this clock alone, because their machines' clocks may differ.
+        """
         ...
 
     def announce(self) -> None:
-        """Has `Database.news` tell everybody of the change, once it is committed."""
+        """Announce the change to all processes through `Database.news`, once it is committed."""
         ...
 
 
@@ -71,9 +79,9 @@ class Database(Protocol):
     """The state of one cloud, shared by the threads of this process and by other processes.
 
     Attributes:
-        state: a folder of this machine, for what it keeps for itself.
-        objects: where adapters, checkpoints and published bundles lie.
-        keys: what examples are sealed with.
+        state: a folder for files of this machine.
+        objects: stores adapters, checkpoints and published bundles.
+        keys: encrypts examples.
     """
 
     state: Path
@@ -81,29 +89,33 @@ class Database(Protocol):
     keys: Keys
 
     def read(self) -> AbstractContextManager[Transaction]:
-        """For queries. They see what is committed: within `write`, nothing of it; they wait for
-        no writer, so that no prediction is held up by someone else's upload."""
+        """Begin a read of committed data.
+
+        Inside a `write` block it does not see that block's changes. It waits for no writer, so that
+        uploads never delay predictions.
+        """
         ...
 
     def write(self) -> AbstractContextManager[Transaction]:
-        """A transaction: all of the block or nothing.
+        """Begin a transaction: the whole block is committed, or nothing.
 
         Raises:
-            Unavailable: it cannot be written now (a full disk, another writer that takes long), or
-                nobody knows whether it was, as the line broke in the middle of the commit.
+            Unavailable: the database cannot be written now (a full disk, a slow writer), or the
+                connection broke during the commit, so that the outcome is unknown.
         """
         ...
 
     def news(self) -> int:
-        """A number that is another one when anybody has committed what was announced since it was
-        last asked for; costs next to nothing, and may differ without reason."""
+        """Return a number that changes after any process commits an announced change.
+
+        The call costs next to nothing, and the number may change without reason.
+        """
         ...
 
     def scrub(self) -> None:
-        """Sees to it that what was deleted is nowhere in the database's files either, as far as
-        that is in its user's power."""
+        """Erase deleted data from the database's files, as far as its user can."""
         ...
 
     def close(self) -> None:
-        """Ends the connections; the object is of no use afterwards."""
+        """Close the connections; the object cannot be used afterwards."""
         ...

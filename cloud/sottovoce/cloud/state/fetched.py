@@ -1,8 +1,8 @@
-"""Folders of this machine for what is fetched, each for as long as somebody uses it.
+"""Temporary folders for fetched files, each with a lock while in use.
 
-Why it is here: who dies in between leaves files, of jobs perhaps that are deleted meanwhile. A lock
-beside the folder goes with its holder however that ends; so whoever comes next knows what is
-nobody's. It is a file opened to be written: a share (NFS) locks no other, and no folder.
+A process that dies midway leaves files, perhaps of jobs deleted meanwhile. A lock beside the folder
+ends with its holder, however that process ends. So a later process can find unused folders. The
+lock is a file opened for writing: a share (NFS) locks no other files, and no folders.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOCK: Final = ".lock"
 
 @contextmanager
 def own_folder(home: Path) -> Iterator[Path]:
-    """A new folder in ``home``, for as long as the block.
+    """Yield a new folder in ``home``, for the duration of the block.
 
     Raises:
         OSError: it cannot be made.
@@ -34,7 +34,7 @@ def own_folder(home: Path) -> Iterator[Path]:
         lock, folder = Path(name), Path(name).with_suffix("")
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
-            if lock.exists():  # else `clear` was faster
+            if lock.exists():  # else `clear` removed it first
                 folder.mkdir(mode=0o700)
                 yield folder
                 return
@@ -45,12 +45,12 @@ def own_folder(home: Path) -> Iterator[Path]:
 
 
 def clear(home: Path) -> None:
-    """Removes the folders in ``home`` that nobody uses any more."""
+    """Remove the folders in ``home`` that no process uses."""
     for lock in home.glob(f"*{_LOCK}"):
         with suppress(OSError), lock.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
             lock.unlink()
     for folder in home.glob("*/"):
-        if not folder.with_suffix(_LOCK).exists():  # which is made before it, and goes after it
+        if not folder.with_suffix(_LOCK).exists():  # made first, removed last
             shutil.rmtree(folder, ignore_errors=True)

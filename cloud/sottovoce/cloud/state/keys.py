@@ -1,11 +1,11 @@
-"""A key for every job's examples, whose destruction is their deletion.
+"""An encryption key for each job's examples; destroying the key deletes the examples.
 
-Why it is here: rows that are deleted live on in a server's pages and log, in replicas and backups,
-and nobody can promise when they go. So examples are sealed before the database sees them, each
-job's with a key of its own, and it is the key that goes. It must not lie where deletion is not
-real: on a server's behalf it lies among the objects; a SQLite file, which overwrites what is
-deleted, keeps it in a row. Either way it is itself sealed with the provider's master key, so that
-neither the database nor the objects alone tell anything.
+Deleted rows survive in a server's pages and log, in replicas and in backups, for an unknown time.
+So examples are encrypted before the database sees them, under a separate key for each job. Deleting
+a job destroys its key. The key must lie where deletion is real. With a database server, keys lie
+among the objects. A SQLite file overwrites deleted data, so it keeps them in rows. Either way the
+provider's master key encrypts each job key. So neither the database nor the objects alone reveal
+anything.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
 __all__ = ["MASTER_KEY", "Cipher", "Keys"]
 
 MASTER_KEY: Final = "master.key"
-"""The file in the state's folder."""
+"""The master key's file in the state's folder."""
 _BYTES: Final = 32
 _NONCE: Final = 12
 _KNOWN: Final = 256
-"""Keys of jobs that are remembered, where each is fetched."""
+"""Cached keys of jobs, where each has to be fetched."""
 
 _log = logging.getLogger(__name__)
 
 
 class Cipher:
-    """AES-256-GCM under one key; what it makes is of few sizes."""
+    """AES-256-GCM under one key; ciphertexts are padded to a few sizes."""
 
     def __init__(self, key: bytes) -> None:
         self._aead = AESGCM(key)
 
     def seal(self, values: Sequence[Any], place: str) -> bytes:
-        """Values that JSON has, for one place alone."""
+        """Encrypt JSON values, bound to one place."""
         data = json.dumps(values, ensure_ascii=False).encode()
         data += bytes(padded_size(len(data)) - len(data))
         return self.seal_bytes(data, place)
 
     def unseal(self, sealed: bytes, place: str) -> list[Any]:
-        """What was sealed there.
+        """Decrypt values sealed for this place.
 
         Raises:
             DataLoss: altered, sealed for another place, or with another key.
@@ -68,12 +68,12 @@ class Cipher:
         return values
 
     def seal_bytes(self, data: bytes, place: str) -> bytes:
-        """The same of bytes, at their own length."""
+        """Encrypt bytes for one place, without padding."""
         nonce = secrets.token_bytes(_NONCE)
         return nonce + self._aead.encrypt(nonce, data, place.encode())
 
     def unseal_bytes(self, sealed: bytes, place: str) -> bytes:
-        """See `unseal`."""
+        """Decrypt bytes; see `unseal`."""
         try:
             return self._aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], place.encode())
         except (InvalidTag, ValueError) as error:
@@ -88,7 +88,7 @@ class Keys:
     """The keys of the jobs in one database.
 
     Args:
-        file: of the master key, which is made with the first job.
+        file: the master key's file, which is made with the first job.
         objects: where keys lie; None: in rows of the database.
     """
 
@@ -99,10 +99,10 @@ class Keys:
         self._known: OrderedDict[str, Cipher] = OrderedDict()
 
     def check(self, database: Database) -> None:
-        """Whether what is sealed there can be opened here, asked at the start of who serves.
+        """Check at start that this process can decrypt the database's examples.
 
         Raises:
-            ConfigError: the master key is not the one that others sealed with.
+            ConfigError: other processes encrypted with a different master key.
         """
         sweep(self._file.parent, escape(self._file.name))
         with database.read() as transaction:
@@ -110,12 +110,13 @@ class Keys:
                 self._opened(transaction)
 
     def fetch(self, database: Database, job: str, *, make: bool = False) -> None:
-        """Has a job's key at hand for the transaction that will ask for it next. Where keys lie
-        among the objects these are asked for it, who may take a minute; a server ends transactions
-        that stand still, and others wait for their locks.
+        """Fetch a job's key before the transaction that needs it.
+
+        Fetching a key from the objects may take a minute. A database server ends stalled
+        transactions, and other transactions wait for their locks.
 
         Args:
-            make: one if there is none, of a job that may still get examples.
+            make: create a missing key, for a job that may still receive examples.
 
         Raises:
             DataLoss: it is damaged. Unavailable: see `make`.
@@ -134,10 +135,10 @@ class Keys:
             self._remember(job, wrapping.unseal_bytes(wrapped, job))
 
     def make(self, transaction: Transaction, job: str) -> Cipher:
-        """The key of a job, which is made if it has none; see `fetch`.
+        """Return a job's key, created if the job has none; see `fetch`.
 
         Raises:
-            Unavailable: it cannot be kept now, or the master key is not at hand; see `check`.
+            Unavailable: it cannot be stored now, or the master key is missing; see `check`.
         """
         if transaction.row("SELECT 1 FROM keys WHERE job = :job", job=job) is not None:
             return self.of(transaction, job)
@@ -155,7 +156,7 @@ class Keys:
         return cipher
 
     def of(self, transaction: Transaction, job: str) -> Cipher:
-        """The key of a job that has examples; see `fetch`.
+        """Return the key of a job that has examples; see `fetch`.
 
         Raises:
             DataLoss: it is gone. Unavailable: see `make`.
@@ -172,8 +173,10 @@ class Keys:
         return Cipher(key) if self._objects is None else self._remember(job, key)
 
     def destroy(self, database: Database) -> None:
-        """Destroys the keys of jobs that have ended, where they are no rows; those that cannot be
-        destroyed now are when this is called again, by whomever."""
+        """Destroy the keys of ended jobs, if keys lie among the objects.
+
+        A failed removal is repeated at the next call, by any process.
+        """
         if (objects := self._objects) is None:
             return
         with database.read() as transaction:
@@ -189,8 +192,10 @@ class Keys:
         one_by_one(objects, ((job, partial(destroy, job)) for job in ended))
 
     def _put(self, objects: Objects, wrapping: Cipher, job: str) -> Cipher:
-        """A new key among the objects. That of another, who was asleep or died before its row was
-        written, does as well."""
+        """Store a new key among the objects, or return the key that another process stored.
+
+        The other process may have stalled or died before it wrote the row.
+        """
         wrapped = wrapping.seal_bytes(secrets.token_bytes(_BYTES), job)
         return self._remember(job, wrapping.unseal_bytes(objects.put_secret(job, wrapped), job))
 
@@ -210,7 +215,7 @@ class Keys:
             ):
                 return self._first(transaction)
             self._master = self._opened(transaction)
-        except (ConfigError, QuotaExceeded) as error:  # the provider's to mend, no job's failure
+        except (ConfigError, QuotaExceeded) as error:  # for the provider to fix
             _log.error("%s", error)
             raise Unavailable(
                 "the cloud cannot open its examples now", fix="send the same message again later"
@@ -218,8 +223,11 @@ class Keys:
         return self._master
 
     def _first(self, transaction: Transaction) -> Cipher:
-        """Notes the mark of the master key, and makes one if there is none. Others wait for the
-        row, so no two are made; it is remembered once that is committed."""
+        """Record the master key's mark, and create the key if needed.
+
+        Other processes wait for the row, so only one creates a key. The key is cached after the
+        commit.
+        """
         with disk(self._file):
             there = self._file.exists()
         if not there:
@@ -260,7 +268,7 @@ class Keys:
 
 
 def _mark(secret: bytes) -> bytes:
-    """What tells the key from any other, and says nothing else of it."""
+    """Return a value that identifies the key and reveals nothing else about it."""
     return hmac.digest(secret, b"sottovoce master key v1 mark", hashlib.sha256)
 
 

@@ -1,8 +1,7 @@
-"""The schema, version by version, and what an earlier version left in files.
+"""The database schema by version, and the migration of older files.
 
-Each entry of `VERSIONS` makes a state of version n + 1 out of one of version n, in the transaction
-that also counts the version up: a state is never left in between. An entry is never changed once
-it was released; a new one is added.
+Each entry of `VERSIONS` upgrades a state from version n to n + 1. The same transaction increments
+the version, so no state is left halfway. A released entry never changes; new entries are added.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["VERSIONS", "Version", "earlier", "remove_leftovers"]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Statements, and what is to be read from the state's files after them."""
+    """SQL statements, and a step that then reads data from the state's files."""
 
     statements: str
     read_files: Callable[[Transaction, Database], None] | None = None
@@ -247,7 +246,7 @@ _AT_ONCE: Final = 256
 
 
 def _read_links(transaction: Transaction, database: Database) -> None:
-    """An adapter's name was a symbolic link to the folder of the job that trained it."""
+    """Read adapter names, which were symbolic links to the training job's folder."""
     state = database.state
     for link in sorted((state / "adapters").glob("*/[!.]*")):
         folder = link.resolve()
@@ -265,7 +264,7 @@ def _read_links(transaction: Transaction, database: Database) -> None:
 
 
 def _number_folders(transaction: Transaction, database: Database) -> None:
-    """A running job's files lay in its folder itself; now in one named after the lease."""
+    """Move a running job's files from its folder into one named after the lease."""
     for row in transaction.rows("SELECT id FROM jobs WHERE state = 'RUNNING'"):
         home = database.state / "jobs" / row["id"]
         for old in (home / "checkpoints", home / "adapter"):
@@ -275,7 +274,7 @@ def _number_folders(transaction: Transaction, database: Database) -> None:
 
 
 def _name_checkpoints(transaction: Transaction, database: Database) -> None:
-    """Whoever took a job over looked for files; now a row says which they are."""
+    """Record checkpoint names in rows; before, a new worker searched for the files."""
     for row in transaction.rows("SELECT id FROM jobs WHERE state = 'RUNNING'"):
         home = database.state / "jobs" / row["id"]
         tokens = [int(f.parent.name) for f in home.glob("[0-9]*/checkpoints")]
@@ -288,7 +287,7 @@ def _name_checkpoints(transaction: Transaction, database: Database) -> None:
 
 
 def _seal_examples(transaction: Transaction, database: Database) -> None:
-    """Examples lay in plain columns; a later version drops those."""
+    """Encrypt examples from plain columns, which a later version drops."""
     for job in [r["job"] for r in transaction.rows("SELECT DISTINCT job FROM examples")]:
         cipher, first = database.keys.make(transaction, job), 0
         while rows := transaction.rows(
@@ -345,7 +344,7 @@ VERSIONS: Final = (
 
 
 def earlier(version: int) -> NotReady:
-    """What a command is told that is not to upgrade: servers of that version may be running."""
+    """Return the error for a command that must not upgrade: older servers may be running."""
     return NotReady(
         f"the state is of the earlier version {version}, this program has {len(VERSIONS)}",
         fix="stop all servers and trainers that use it, back it up, and start this version's "
@@ -355,7 +354,7 @@ def earlier(version: int) -> NotReady:
 
 
 def remove_leftovers(state: Path) -> None:
-    """Removes files whose place a table has taken; only once that is committed."""
+    """Remove files replaced by a table, once the transaction is committed."""
     shutil.rmtree(state / "adapters", ignore_errors=True)
     for name in ("worker.bell", "worker.lock"):
         (state / name).unlink(missing_ok=True)

@@ -1,11 +1,11 @@
-"""Where adapters, checkpoints and bundles lie: files under names that are given once.
+"""Storage for adapters, checkpoints and bundles: files under names that are used once.
 
-Why it is here: one machine keeps them in a folder, many in a store that all of them reach. Either
-way an object is written under a new name, and is of no consequence until a row of the database
-names it; so nothing is ever changed in place, and whoever dies in between leaves only litter.
+One machine keeps objects in a folder; several machines use a shared store. Every object is written
+under a new name, and has no effect until a database row names it. So no object changes in place,
+and a process that dies midway leaves only unused files.
 
-Where nothing is found, the whole store may be away: a disk that is not mounted leaves an empty
-folder. So it is known by an id that lies in it, and that is looked for before anything else is.
+A missing object may mean that the whole store is away: an unmounted disk leaves an empty folder. So
+the store holds an id, which is checked before a missing object is believed.
 """
 
 from __future__ import annotations
@@ -29,98 +29,104 @@ _log = logging.getLogger(__name__)
 
 
 class Objects(Protocol):
-    """Folders of files by name, such as ``jobs/4f2a/1/adapter``; files lie in them directly. And
-    single files, which are too large to be fetched anew whenever they are read.
+    """Flat folders of files by name, for example ``jobs/4f2a/1/adapter``.
 
-    Whatever is asked of them, but for `place`, raises Unavailable while they cannot be reached, are
-    not those that were bound, or the disk is full.
+    Single files are supported too, because large files should not be fetched anew for each read.
+
+    All methods but `place` raise Unavailable if the store cannot be reached, is not the one that
+    was bound, or is full.
     """
 
     def place(self, name: str) -> Path | None:
-        """Where the object lies; None if it has to be fetched, by `at`."""
+        """Return the object's local path; None if `at` has to fetch it."""
         ...
 
     def bind(self, owner: str, *, take: bool = False) -> str:
-        """Has these be the objects of one database from now on, and no others that come to lie in
-        their place.
+        """Bind these objects to one database, so that no other store can replace them.
 
         Args:
-            owner: the database's id, or the whole of theirs.
-            take: begin to be, if they are nobody's yet.
+            owner: the database's id, or the complete id of these objects.
+            take: bind objects that have no owner yet.
 
         Returns:
-            Their id: the database's, and what tells them from others that it could have taken.
+            Their id: the database's id, and a part that distinguishes them from other stores.
 
         Raises:
-            ConfigError: they are another's, or cannot do what is asked of them.
+            ConfigError: they belong to another database, or lack a needed feature.
         """
         ...
 
     def leave(self) -> None:
-        """Has them be nobody's again."""
+        """Remove the binding to the database."""
         ...
 
     def reach(self) -> None:
-        """Raises Unavailable, or nothing."""
+        """Raise Unavailable if the store cannot be reached."""
         ...
 
     def put(self, source: Path, name: str) -> None:
-        """Keeps the files of the folder ``source``, which stays, under a name that is new. All of
-        it lasts when this returns."""
+        """Store the files of the folder ``source`` durably under a new name; ``source`` stays."""
         ...
 
     def at(self, name: str) -> AbstractContextManager[Path]:
-        """A folder with the object's files, to be read only, for as long as the block. Without
-        files where there is no such object.
+        """Yield a read-only folder with the object's files; empty if the object is missing.
 
         Raises:
-            DataLoss: they are known not to be those that were put.
+            DataLoss: the files are known to differ from those stored.
         """
         ...
 
     def remove(self, name: str) -> None:
-        """Removes all whose names begin with ``name/``; there may be none. Raises Unavailable, too,
-        if something is left."""
+        """Remove all objects below ``name/``, if any.
+
+        Also raises Unavailable if something is left.
+        """
         ...
 
     def within(self, name: str) -> list[str]:
-        """What stands next in the names that begin with ``name/``."""
+        """List the next path components below ``name/``."""
         ...
 
     def put_file(self, source: Path, name: str) -> None:
-        """Keeps a file, which stays where it is, under a name that has this content whoever puts
-        it: of several at once none disturbs another. All of it lasts when this returns."""
+        """Store a file durably; ``source`` stays.
+
+        A name always stands for the same content, so concurrent calls do not disturb each other.
+        """
         ...
 
     def size(self, name: str) -> int | None:
-        """Bytes of what `put_file` keeps; None while it is not whole."""
+        """Return the size of a file from `put_file` in bytes; None while it is incomplete."""
         ...
 
     def pieces(self, name: str, offset: int) -> Iterator[bytes]:
-        """Its bytes from there on; none if there is no such file. Whoever reads compares them."""
+        """Yield a file's bytes from the offset; nothing if it is missing.
+
+        The reader checks the content.
+        """
         ...
 
     def put_secret(self, job: str, secret: bytes) -> bytes:
-        """Keeps a few bytes of a job apart from all else, until they are destroyed. Gives what is
-        kept: of several that were put, the first."""
+        """Store a job's secret until it is destroyed, and return the stored secret.
+
+        If several were stored, the first one counts.
+        """
         ...
 
     def secret(self, job: str) -> bytes | None:
-        """What was kept; None if it was not, or is destroyed."""
+        """Return the job's secret; None if it was never stored, or is destroyed."""
         ...
 
     def destroy_secret(self, job: str) -> None:
-        """Removes it, for good as far as the objects can; there may be none."""
+        """Destroy a secret as thoroughly as the store can; it may be missing."""
         ...
 
     def secrets(self) -> list[tuple[str, str]]:
-        """What lies there by `put_secret`, half put too: jobs, and what `destroy_secret` takes."""
+        """List secrets, even half-written ones: jobs, and the argument for `destroy_secret`."""
         ...
 
 
 class FileObjects(BoundObjects):
-    """Objects in a folder of this machine, or of one that all machines share: what is left half
-    put goes with its job or bundle.
+    """Objects in a local or shared folder; half-written files go with their job or bundle.
 
     Args:
         root: the folder.
@@ -140,13 +146,13 @@ class FileObjects(BoundObjects):
         return self.root / name
 
     def put(self, source: Path, name: str) -> None:
-        """See `Objects.put`. Files that lie on the same disk are not copied."""
+        """See `Objects.put`. Files on the same disk are linked, not copied."""
         target = self.root / name
         with self._reached():
             _make(target.parent, self.root)
             with in_place_of(target, alone=False) as aside:
                 copy_files(source, aside)
-                shutil.rmtree(target, ignore_errors=True)  # what this very caller began before
+                shutil.rmtree(target, ignore_errors=True)  # left by an earlier attempt
 
     @contextmanager
     def at(self, name: str) -> Iterator[Path]:
@@ -154,7 +160,7 @@ class FileObjects(BoundObjects):
         self.within(name)
         try:
             yield self.root / name
-        except OSError:  # of the folder, or of what the caller does beside it?
+        except OSError:  # from the folder, or from the caller's block?
             self.reach()
             raise
 
@@ -201,7 +207,7 @@ class FileObjects(BoundObjects):
         return None
 
     def _destroy(self, name: str) -> None:
-        """It is overwritten where it lies before its name goes."""
+        """Overwrite the file in place before removing its name."""
         file = self.root / name
         with suppress(FileNotFoundError):
             with file.open("r+b") as opened:
@@ -212,7 +218,7 @@ class FileObjects(BoundObjects):
             sync_folder(file.parent)
 
     def _check(self) -> None:
-        """Where there are no hard links, the id cannot be put."""
+        """Check for hard links, which the id needs."""
 
     def _put_once(self, name: str, data: bytes) -> None:
         file = self.root / name
@@ -223,7 +229,7 @@ class FileObjects(BoundObjects):
 
 
 def _make(folder: Path, root: Path) -> None:
-    """Makes a folder that survives a power cut, with those above it."""
+    """Create a folder and its parents so that they survive a power cut."""
     if not folder.is_dir():
         if folder != root:
             _make(folder.parent, root)
@@ -232,19 +238,23 @@ def _make(folder: Path, root: Path) -> None:
 
 
 def copy_files(source: Path, to: Path) -> None:
-    """Makes a folder with the files of another: what training writes takes the place of a file and
-    never changes one, so two names may stand for the same."""
+    """Create a folder with another folder's files, linked where possible.
+
+    Training replaces files and never changes them in place, so two names may share one file.
+    """
     to.mkdir()
     for file in source.iterdir():
         try:
             os.link(file, to / file.name)
-        except OSError:  # on another disk, or a disk that knows no links
+        except OSError:  # on another disk, or a disk without hard links
             shutil.copyfile(file, to / file.name)
 
 
 def one_by_one(objects: Objects, acts: Iterable[tuple[str, Callable[[], object]]]) -> None:
-    """Does to the objects of each job what is to be done. What cannot be done now is passed over,
-    for whoever tries again; all of it while they are away: each would be waited for, in vain."""
+    """Apply an action to each job's objects, and skip failures for a later attempt.
+
+    Stop if the store is away, because each further attempt would wait in vain.
+    """
     todo = list(acts)
     try:
         if todo:

@@ -1,4 +1,4 @@
-"""Opens the database that a `--store` names, with the objects of an `--objects`."""
+"""Open the database of a `--store`, with the objects of an `--objects`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def open_database(
     *,
     create: bool = True,
 ) -> Database:
-    """The state of a cloud.
+    """Open the state of a cloud.
 
     Args:
         state: the folder of its files.
         store: ``postgresql://...``; "" for a SQLite file in the folder.
         objects: ``file:///folder`` or ``s3://bucket/prefix``; "" for the folder itself.
-        key_file: of the master key; ``master.key`` in ``state`` if None.
-        create: begin one if there is none, and bring one of an earlier version up to date, which
-            is for those that serve it: what runs of that version fails from then on.
+        key_file: the master key's file; ``master.key`` in ``state`` if None.
+        create: create a missing state, and upgrade an earlier version. Only serving processes
+            should upgrade, because processes of the earlier version fail from then on.
 
     Raises:
-        ConfigError: ``store`` is neither, or what speaks to PostgreSQL is not installed; see also
+        ConfigError: ``store`` is neither, or the PostgreSQL driver is not installed; see also
             `open_objects`.
         SottovoceError: see `SqliteDatabase` and `PostgresDatabase`.
     """
@@ -41,7 +41,7 @@ def open_database(
         return SqliteDatabase(state, open_objects(objects, state), key_file, create=create)
     if not store.startswith(("postgresql://", "postgres://")):
         raise ConfigError(
-            "--store is no URL of a database",  # which may hold a password: not quoted
+            "--store is no URL of a database",  # not quoted: it may hold a password
             fix="give one like postgresql://user@host/database, or none for a file in --state",
             subject="store",
         )
@@ -53,20 +53,20 @@ def open_database(
 
 
 def open_objects(url: str, state: Path) -> Objects:
-    """Where adapters and checkpoints lie.
+    """Open the store of adapters and checkpoints.
 
     Args:
         url: ``file:///folder`` or ``s3://bucket/prefix`` (see `S3Place.of`); "" for ``state``.
         state: the folder of this machine's files.
 
     Raises:
-        ConfigError: it is no such URL, or what speaks S3 is not installed.
+        ConfigError: the URL is invalid, or the S3 library is not installed.
     """
     if not url:
         return FileObjects(state)
     try:
         parts = urlsplit(url)
-        folder = unquote(parts.path, errors="surrogateescape")  # as the file system has it
+        folder = unquote(parts.path, errors="surrogateescape")  # as the file system encodes it
     except ValueError:
         raise _no_store() from None
     if parts.scheme == "file" and not parts.netloc and len(folder) > 1 and "\0" not in folder:

@@ -1,7 +1,8 @@
-"""That a database and its objects belong together.
+"""Check that a database and its objects belong together.
 
-Why it is here: what is to be deleted may be gone already, so whoever looks for it in the wrong
-folder finds nothing, removes nothing, and would call it done. So each knows the other by an id.
+An object to be deleted may be gone already. So a process that looks in the wrong folder would find
+nothing, delete nothing and report success. To prevent this, database and objects each store the
+other's id.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from sottovoce.cloud.state.database import Database, Row
 __all__ = ["check_objects"]
 
 _DRAWN: Final = "drawn "
-"""What an id in the database begins with until the objects have it: whoever dies in between leaves
-nothing that the next would be refused for."""
+"""Prefix of an id in the database until the objects store it.
+
+If the process dies in between, the next process is not refused.
+"""
 
 
 def check_objects(database: Database, *, bind: bool = True) -> None:
-    """Whether the objects are this database's; see `Objects.bind`.
+    """Check that the objects belong to this database; see `Objects.bind`.
 
     Args:
-        bind: have them be, where neither has another yet.
+        bind: bind them if both are still unbound.
 
     Raises:
-        ConfigError: they are another's, or another place's are.
+        ConfigError: one of the two is bound to another partner.
         Unavailable: the disk is full, or they cannot be reached.
     """
     with database.read() as transaction:
@@ -42,8 +45,11 @@ def check_objects(database: Database, *, bind: bool = True) -> None:
 
 
 def _take(database: Database) -> Row | None:
-    """Who takes objects has their id written down, unless another was first, who may have others:
-    these are left then. They are asked outside of transactions, as they may take a minute."""
+    """Bind the objects, and write their id to the database.
+
+    If another process was first, perhaps with other objects, leave these unbound. The objects are
+    accessed outside of transactions, because that may take a minute.
+    """
     with database.read() as transaction:
         row = transaction.row("SELECT id FROM objects")
     if row is None or not row["id"].startswith(_DRAWN):

@@ -1,8 +1,8 @@
-"""The database of many machines: a PostgreSQL server.
+"""The database for several machines: a PostgreSQL server.
 
-Transactions are READ COMMITTED: a statement sees what is committed when it begins, and whoever
-decides by a row holds its lock (see `Transaction.lock`), which a process that stands still loses
-with its connection. Adapters and checkpoints lie in a store that all processes share.
+Transactions are READ COMMITTED: a statement sees the rows committed when it begins. A process that
+decides by a row locks that row (see `Transaction.lock`). A stalled process loses its connection,
+and its locks with it. Adapters and checkpoints lie in a store that all processes share.
 """
 
 from __future__ import annotations
@@ -32,24 +32,29 @@ __all__ = ["PostgresDatabase"]
 
 _CHANNEL: Final = b"sottovoce"
 _CONNECTIONS: Final = 16
-"""Of a process at most; threads beyond them wait for each other."""
+"""Connections of a process at most; further threads wait."""
 _WRITERS: Final = 12
-"""Of these at most: they may wait for each other's locks, and reading must not wait with them."""
+"""Connections for writing at most: writers may wait for each other's locks, and readers must not.
+"""
 _LOCK_SECONDS: Final = 30.0
-"""To wait for another's lock, or for other writers of the process."""
+"""The wait for a row lock, or for other writers of the process."""
 _CONNECTION_SECONDS: Final = 5.0
-"""To wait for a connection."""
+"""The wait for a connection."""
 _RECONNECT_SECONDS: Final = 2.0
-"""For which the pool tries again by itself, more and more rarely. Afterwards whoever waits next
-has it try at once: however long the server was away, its return is noticed."""
+"""How long the pool retries by itself, with growing pauses.
+
+After that, the next waiting thread triggers a retry at once. So the process notices the server's
+return after any outage.
+"""
 _STANDSTILL: Final = 10
-"""Seconds within a transaction, after which the locks of a process that was stopped are given up;
-the same as a lease."""
+"""Seconds without activity in a transaction, after which a stopped process loses its locks; the
+same as a lease.
+"""
 _NAME: Final = re.compile(r":([a-z_]\w*)")
 _Connection = psycopg.Connection[dict[str, Any]]
 
 _log = logging.getLogger(__name__)
-# It quotes what the server says. That there is no connection is logged here, by kind.
+# psycopg's pool quotes the server's messages. Lost connections are logged here, by kind.
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
 
 
@@ -57,17 +62,17 @@ class PostgresDatabase:
     """One process's connections to a database, shared by its threads.
 
     Args:
-        url: ``postgresql://USER@HOST/DATABASE``, with all that libpq knows.
+        url: ``postgresql://USER@HOST/DATABASE``, with all options of libpq.
         state: the folder for files.
         objects: where adapters and checkpoints lie; in the folder, too, if None.
-        key_file: of the master key, the same for all machines; ``master.key`` in the folder if
+        key_file: the master key's file, the same for all machines; ``master.key`` in the folder if
             None.
-        create: make the schema if it is not there, and bring an earlier one up to date.
-        clock: in place of the server's.
+        create: create a missing schema, and upgrade an earlier one.
+        clock: replaces the server's clock.
 
     Raises:
-        ConfigError: the URL is none, or the folder holds a state of its own and the server none.
-        NotFound: there is no schema, and ``create`` is False.
+        ConfigError: the URL is invalid, or the folder holds a state and the server does not.
+        NotFound: the schema is missing, and ``create`` is False.
         NotReady: the folder cannot be made, the user may not make the schema, or it is of an
             earlier version, and ``create`` is False.
         Unavailable: the server cannot be reached.
@@ -150,10 +155,10 @@ class PostgresDatabase:
         """See `Database.write`.
 
         Raises:
-            Unavailable: the server cannot be reached, its disk is full, another transaction kept
-                what this one needs, or both waited for each other.
+            Unavailable: the server cannot be reached, its disk is full, another transaction holds a
+                lock for too long, or there was a deadlock.
             DataLoss: the server's files are damaged.
-            InvalidInput: a value that PostgreSQL cannot keep, such as a text with a NUL.
+            InvalidInput: a value that PostgreSQL cannot store, for example a text with a NUL.
         """
         if not self._writers.acquire(timeout=_LOCK_SECONDS):
             raise _unavailable()
@@ -164,7 +169,10 @@ class PostgresDatabase:
             self._writers.release()
 
     def news(self) -> int:
-        """See `Database.news`. What was missed while the server was away is news as well."""
+        """See `Database.news`.
+
+        A reconnection also counts as news, because announcements may be lost.
+        """
         with self._listening:
             try:
                 if self._listener is None:
@@ -177,8 +185,11 @@ class PostgresDatabase:
             return self._news
 
     def scrub(self) -> None:
-        """See `Database.scrub`. A server's log, replicas and backups are not its user's, so what
-        opened the rows goes."""
+        """See `Database.scrub`.
+
+        The server's log, replicas and backups are out of reach, so the keys of deleted rows are
+        destroyed.
+        """
         self.keys.destroy(self)
 
     def close(self) -> None:
@@ -206,7 +217,7 @@ class _Transaction:
     def row(self, statement: str, **values: object) -> Row | None:
         return self._connection.execute(_translated(statement), values).fetchone()
 
-    # The weakest lock that keeps out its like: rows that only refer to this one need not wait.
+    # The weakest lock that conflicts with itself: rows that only refer to this row need not wait.
     def lock(self, statement: str, **values: object) -> Row | None:
         return self.row(f"{statement} FOR NO KEY UPDATE", **values)
 
@@ -228,7 +239,7 @@ class _Transaction:
 
 @functools.lru_cache(maxsize=512)
 def _translated(statement: str) -> bytes:
-    """``:name`` as psycopg writes it."""
+    """Replace ``:name`` by psycopg's placeholders."""
     return _NAME.sub(r"%(\1)s", statement.replace("%", "%%")).encode()
 
 
@@ -240,7 +251,10 @@ def _configure(connection: _Connection) -> None:
 
 
 def _still_there(connection: _Connection) -> None:
-    """A server says nothing on an idle connection but that it ends it: then it takes a new one."""
+    """Check for unexpected data on an idle connection.
+
+    The server sends data on an idle connection only to close it. The pool then opens a new one.
+    """
     heard = select.poll()
     heard.register(connection.fileno(), select.POLLIN)
     if heard.poll(0):
@@ -259,7 +273,7 @@ def _reached() -> Iterator[None]:
             subject="store",
         ) from error
     except (psycopg.OperationalError, psycopg.InternalError) as error:
-        # By kind alone: what a server says of an error may quote values.
+        # Only the kind is logged: a server's error message may quote values.
         _log.error("the database: %s %s", type(error).__name__, error.sqlstate or "")
         raise _unavailable() from error
     except psycopg.DataError as error:

@@ -1,7 +1,7 @@
-"""The schema on a PostgreSQL server: the same versions, in its words.
+"""The schema on a PostgreSQL server, translated from the SQLite versions.
 
-SQLite's declarations are translated, so that a table is described once. The number of the version
-lies in a table of its own; whoever comes first brings the schema up, and the others wait.
+SQLite's declarations are translated, so each table is described once. A separate table holds the
+version number. The first process upgrades the schema, and the others wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sottovoce.core.errors import ConfigError, DataLoss, NotFound
 
 __all__ = ["in_postgres", "upgrade"]
 
-_UPGRADING: Final = 0x736F74746F  # the advisory lock's number, of no meaning
+_UPGRADING: Final = 0x736F74746F  # an arbitrary number for the advisory lock
 _WORDS: Final = (
     (r"\bINTEGER PRIMARY KEY AUTOINCREMENT\b", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
     (r"\bINTEGER\b", "BIGINT"),
@@ -31,8 +31,10 @@ _WORDS: Final = (
 
 
 def in_postgres(declaration: str) -> str:
-    """A statement of `VERSIONS` as PostgreSQL understands it: integers of 64 bits and floats of
-    double precision, which SQLite's always are."""
+    """Translate a statement of `VERSIONS` to PostgreSQL.
+
+    Integers become 64 bits and floats double precision, as SQLite's always are.
+    """
     for theirs, ours in _WORDS:
         declaration = re.sub(theirs, ours, declaration)
     return declaration
@@ -45,16 +47,16 @@ def upgrade(
     *,
     create: bool,
 ) -> None:
-    """Brings the schema to today's version, all of it or nothing.
+    """Upgrade the schema to the current version, completely or not at all.
 
     Args:
         transaction: on the connection.
-        database: whose schema it is.
-        create: make it if it is not there, and bring one of an earlier version up to date.
+        database: the database of the schema.
+        create: create a missing schema, and upgrade an earlier version.
 
     Raises:
-        NotFound, NotReady: it is not there, or of an earlier version, and ``create`` is False.
-        ConfigError: it is not there, and its folder holds a SQLite file that it would hide.
+        NotFound, NotReady: it is missing, or of an earlier version, and ``create`` is False.
+        ConfigError: it is missing, and its folder holds a SQLite file that it would hide.
         DataLoss: it is of a newer version.
     """
     with connection.transaction():

@@ -1,7 +1,7 @@
-"""What `--store` says of a server, checked before libpq sees it.
+"""Check a PostgreSQL URL of `--store` before libpq reads it.
 
-Why it is here: the URL may hold a password, and where its special characters are not escaped libpq
-takes part of it for a host or a port and quotes that in its errors.
+The URL may hold a password. If its special characters are not escaped, libpq takes part of the
+password for a host or a port, and quotes that part in its errors.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["conninfo"]
 
 _LINE: Final = {
     "connect_timeout": 5,
-    # A server that is gone without a word is noticed within half a minute.
+    # A server that disappears silently is noticed within half a minute.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""Seconds, but for the last: milliseconds. What the URL says goes before it."""
+"""Seconds; the last value is in milliseconds. Options in the URL take precedence."""
 
 
 def conninfo(url: str) -> str:
-    """The URL as libpq takes it, with an end to every wait for the line.
+    """Return the URL for libpq, with a timeout for every wait on the network.
 
     Raises:
-        ConfigError: it is none; without a word of it.
+        ConfigError: the URL is invalid; the error does not quote it.
     """
     try:
         given = conninfo_to_dict(url.strip())  # files of secrets end with a newline
@@ -39,7 +39,7 @@ def conninfo(url: str) -> str:
     ports = str(given.get("port", "")).split(",")
     if "@" in str(given.get("host", "")) or any(not p.isdecimal() for p in ports if p):
         raise ConfigError(
-            "--store is no URL of a database",  # which may hold a password: not quoted
+            "--store is no URL of a database",  # not quoted: it may hold a password
             fix="give one like postgresql://user@host/database; in a password write %40 for @, "
             "%2F for / and so on",
             subject="store",

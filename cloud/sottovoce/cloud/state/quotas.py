@@ -97,7 +97,7 @@ def in_force(database: Database, tenant: str) -> dict[str, InForce]:
 
 
 def own(database: Database, tenant: str) -> dict[str, int]:
-    """What was changed for a tenant.
+    """Return the limits changed for a tenant.
 
     Raises:
         InvalidInput: unknown tenant.
@@ -111,7 +111,7 @@ def own(database: Database, tenant: str) -> dict[str, int]:
 
 
 def of(database: Database, tenant: str, common: Limits) -> Limits:
-    """A tenant's limits: ``common``, but for what was changed.
+    """Return a tenant's limits: ``common`` with the tenant's own changes.
 
     Raises:
         InvalidInput: unknown tenant.
@@ -120,7 +120,7 @@ def of(database: Database, tenant: str, common: Limits) -> Limits:
 
 
 def change(database: Database, tenant: str, name: str, value: int | None) -> None:
-    """Sets one of a tenant's limits, or with None makes it everybody's again.
+    """Set one of a tenant's limits; None restores the common limit.
 
     Raises:
         InvalidInput: unknown tenant or limit, or a value below 1.
@@ -153,16 +153,18 @@ def change(database: Database, tenant: str, name: str, value: int | None) -> Non
 
 
 def lock(transaction: Transaction, tenant: str) -> None:
-    """Has the rest of the transaction to itself what counts against the tenant's limits: of two
-    that both see room for one more, the second would be one too many."""
+    """Lock everything that counts against the tenant's limits, until the transaction ends.
+
+    Otherwise two transactions could both see room for one more, and exceed the limit.
+    """
     transaction.lock("SELECT name FROM tenants WHERE name = :tenant", tenant=tenant)
 
 
 def check_tenant(transaction: Transaction, tenant: str) -> None:
-    """Sees to it that there is such a tenant.
+    """Check that the tenant exists.
 
     Raises:
-        InvalidInput: there is none.
+        InvalidInput: it does not exist.
     """
     if transaction.row("SELECT 1 FROM tenants WHERE name = :tenant", tenant=tenant) is None:
         raise InvalidInput(
@@ -171,7 +173,7 @@ def check_tenant(transaction: Transaction, tenant: str) -> None:
 
 
 def disabled() -> PermissionDenied:
-    """What whoever comes from a tenant is told whom the provider has shut out."""
+    """Return the error for calls of a disabled tenant."""
     return PermissionDenied(
         "the provider has disabled this tenant",
         fix="ask the provider why; tokens and adapters are as they were",

@@ -1,11 +1,11 @@
-"""Objects in a bucket of a store that speaks S3.
+"""Objects in a bucket of an S3 store, for machines without a shared folder.
 
-Why it is here: machines without a folder in common. A folder of files becomes keys under its name;
-the last one written lists the others with their digests, so half of it is as good as none. What is
-fetched lies in ``fetched/`` of the machine's own folder for as long as it is used.
+A folder of files becomes keys under its name. The key written last lists the others with their
+digests, so an incomplete object counts as missing. Fetched files lie in ``fetched/`` of the
+machine's own folder while they are used.
 
-A bucket that keeps old versions is refused whenever something is written, and a process writes when
-it starts: in it nothing is deleted.
+A bucket that keeps old versions is refused at each write, and every process writes at start.
+Nothing is ever really deleted in a versioned bucket.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["S3Objects"]
 
 _FILES: Final = "files.json"
 _PROBE: Final = "objects.probe"
-"""A key of no content, to see what the store does."""
+"""An empty key, for testing the store's features."""
 _PART: Final = 8 << 20
 """Bytes of one request, so that its time is bounded."""
 _PARTS: Final = 4
-"""Parts of a file that are sent at once."""
+"""Parts of a file sent at once."""
 _FETCHES: Final = 8
-"""Objects that a process holds on its disk at once; more wait."""
+"""Objects of a process on its disk at once; further ones wait."""
 _PATIENCE: Final = 120.0
-"""Seconds to wait for that."""
+"""The longest wait for a free place, in seconds."""
 _REQUEST: Final = timedelta(seconds=60)
 _CONNECT: Final = timedelta(seconds=10)
 _RETRIES: Final = 3
@@ -56,7 +56,7 @@ class S3Objects(BoundObjects):
     """Objects in a bucket; see `Objects`. Safe to share between threads.
 
     Args:
-        place: which.
+        place: the bucket and prefix.
         state: the folder of this machine's files.
     """
 
@@ -89,19 +89,19 @@ class S3Objects(BoundObjects):
                 fix="mend --objects, and what begins with AWS_ in the environment: a secret beside "
                 "each id, for one",
                 subject="objects",
-            ) from None  # it may quote them
+            ) from None  # the library's error may quote them
         clear(self._home)
 
     def __str__(self) -> str:
         return str(self._place)
 
     def place(self, name: str) -> None:
-        """See `Objects.place`: nowhere on this machine."""
+        """See `Objects.place`: None, because every object is fetched."""
 
     def put(self, source: Path, name: str) -> None:
         """See `Objects.put`."""
         with self._reached():
-            self._clear(name)  # what this very caller began before
+            self._clear(name)  # left by an earlier attempt of this caller
             files = {}
             for file in sorted(source.iterdir()):
                 files[file.name] = _digest(file)
@@ -132,13 +132,13 @@ class S3Objects(BoundObjects):
 
     def within(self, name: str) -> list[str]:
         """See `Objects.within`."""
-        # Each key, in place of asking for the parts: stores made of folders have empty ones, too.
+        # List each key, because stores built on folders also list empty folders.
         with self._reached():
             rests = (key.removeprefix(f"{name}/") for key in self._keys(name))
             return sorted({rest.partition("/")[0] for rest in rests})
 
     def put_file(self, source: Path, name: str) -> None:
-        """See `Objects.put_file`. A key is there when all of it is."""
+        """See `Objects.put_file`. S3 shows a key only once it is complete."""
         with self._reached():
             self._put(name, source)
 
@@ -149,7 +149,7 @@ class S3Objects(BoundObjects):
         return None
 
     def pieces(self, name: str, offset: int) -> Iterator[bytes]:
-        """See `Objects.pieces`. By ranges, each a request of its own, however large the file."""
+        """See `Objects.pieces`. Each range is a separate request, for files of any size."""
         with self._reached(), suppress(FileNotFoundError), ExitStack() as held:
             reader = obstore.open_reader(self._store, name, buffer_size=_PART)
             held.enter_context(closing(reader))
@@ -167,7 +167,7 @@ class S3Objects(BoundObjects):
             max_concurrency=_PARTS,
         )
         if put["version"] not in (None, "null") and not self._place.versions:
-            obstore.delete(self._store, key)  # so that it is not found there at the next try
+            obstore.delete(self._store, key)  # so that the next attempt does not find it
             raise Unavailable(
                 "the bucket of --objects keeps old versions, so nothing in it is ever deleted",
                 fix="ask the provider to suspend versioning there, or to give an address with "
@@ -184,12 +184,12 @@ class S3Objects(BoundObjects):
             self._put(name, data, once=True)
 
     def _destroy(self, name: str) -> None:
-        """The store says when the bytes are overwritten."""
+        """Delete the key; the store decides when to overwrite the bytes."""
         with suppress(FileNotFoundError):
             obstore.delete(self._store, name)
 
     def _check(self) -> None:
-        """Versions may be kept since the last time, and a bucket may have moved elsewhere."""
+        """Check again for versioning, and for a bucket that has moved."""
         self._put(_PROBE, b"probe")
         try:
             self._put(_PROBE, b"probe", once=True)
@@ -202,14 +202,14 @@ class S3Objects(BoundObjects):
         )
 
     def _fetch(self, name: str, to: Path) -> None:
-        """Has the object's files be in the new folder ``to``, if it is there."""
+        """Fetch the object's files, if any, into the new folder ``to``."""
         listed = self._read(f"{name}/{_FILES}")
         if listed is None:
             return
         to.mkdir()
         for file, digest in _names(listed, name).items():
             try:
-                # By ranges, each a request of its own, however large the file.
+                # Each range is a separate request, for files of any size.
                 reader = obstore.open_reader(self._store, f"{name}/{file}", buffer_size=_PART)
                 with closing(reader), (to / file).open("wb") as out:
                     while data := reader.read(_PART):
@@ -220,7 +220,7 @@ class S3Objects(BoundObjects):
                 raise _damaged(name)
 
     def _keys(self, name: str) -> Iterator[str]:
-        """All that begin with ``name/``."""
+        """Yield all keys that begin with ``name/``."""
         for chunk in obstore.list(self._store, name):
             yield from (each["path"] for each in chunk)
 
@@ -234,7 +234,7 @@ class S3Objects(BoundObjects):
 
 
 def _names(listed: bytes, name: str) -> dict[str, str]:
-    """The files of an object with their digests; names in one folder, whoever wrote them."""
+    """Return an object's file names with their digests, refusing other paths."""
     try:
         files = json.loads(listed)
         if all(not {"/", "\0"} & set(f) and f not in ("", ".", "..") for f in files):

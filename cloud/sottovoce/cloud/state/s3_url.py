@@ -1,4 +1,4 @@
-"""What an ``s3://`` URL of ``--objects`` says, and what the environment adds to it."""
+"""Parse an ``s3://`` URL of ``--objects``, together with the environment."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _KNOWN: Final = {"endpoint", "region", "versions"}
 _SECRETS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _SENT: Final = (*(name.upper() for name in _SECRETS), "AWS_REGION", "AWS_DEFAULT_REGION")
-"""What of the environment goes into a request's head."""
+"""Environment variables sent in request headers."""
 _BUCKET: Final = re.compile(r"[\w.-]+", re.ASCII)
 _VISIBLE: Final = re.compile(r"[!-~]*")
-"""What may stand there: the library breaks off, without an error, at anything else."""
+"""Permitted characters in a header: the library stops silently at any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class S3Place:
-    """Where objects lie.
+    """The location of objects.
 
     Attributes:
         bucket: its name.
-        prefix: what all keys begin with; "" for nothing.
-        endpoint: of the store; "" for Amazon's.
-        region: "" for what the environment says.
+        prefix: the prefix of all keys; "" for none.
+        endpoint: the store's address; "" for Amazon's.
+        region: "" for the environment's.
         plaintext: whether its address begins with http.
-        versions: whether a bucket is taken that keeps old versions.
-        secrets: credentials that a file has, by name; none where the environment has them.
+        versions: whether a bucket that keeps old versions is accepted.
+        secrets: credentials from a file, by name; empty if the environment has them.
     """
 
     bucket: str
@@ -49,17 +49,17 @@ class S3Place:
 
     @classmethod
     def of(cls, url: str, environment: Mapping[str, str] = os.environ) -> Self:
-        """What is meant by ``s3://bucket/prefix?endpoint=https://...&region=...``.
+        """Parse ``s3://bucket/prefix?endpoint=https://...&region=...``.
 
         Raises:
-            ConfigError: it is no such URL; an address without TLS that is not this machine's; or
-                the file of credentials cannot be read.
+            ConfigError: the URL is invalid, the address of another machine lacks TLS, or the file
+                of credentials cannot be read.
         """
         try:
             parts = urlsplit(url)
             asked = dict(parse_qsl(parts.query, keep_blank_values=True))
         except ValueError:
-            raise _no_bucket() from None  # it quotes
+            raise _no_bucket() from None  # the original error quotes the URL
         prefix = unquote(parts.path).strip("/")
         if (
             parts.scheme != "s3"
@@ -86,7 +86,7 @@ class S3Place:
         )
 
     def settings(self) -> dict[str, str]:
-        """What the store is told beyond the environment, in its own words."""
+        """Return the store's settings beyond the environment, in the library's terms."""
         told = {"aws_endpoint": self.endpoint, "aws_region": self.region, **self.secrets}
         return {name: value for name, value in told.items() if value}
 
@@ -96,7 +96,7 @@ class S3Place:
 
 def _no_bucket() -> ConfigError:
     return ConfigError(
-        "--objects is no URL of a bucket",  # which may hold a password: not quoted
+        "--objects is no URL of a bucket",  # not quoted: it may hold a password
         fix="give one like s3://bucket/prefix, with ?endpoint=https://... for a store that "
         "is not Amazon's, and credentials in the environment (AWS_ACCESS_KEY_ID, "
         "AWS_SECRET_ACCESS_KEY) or in ~/.aws/credentials",
@@ -105,7 +105,9 @@ def _no_bucket() -> ConfigError:
 
 
 def _plaintext(endpoint: str, environment: Mapping[str, str]) -> bool:
-    """Whether it is, and may be: keys of examples and weights go over it."""
+    """Return whether the connection is plaintext; refuse it where keys and weights would be
+    exposed.
+    """
     if not endpoint:
         return False
     host, parts = _host(endpoint), urlsplit(endpoint)
@@ -122,7 +124,10 @@ def _plaintext(endpoint: str, environment: Mapping[str, str]) -> bool:
 
 
 def _host(endpoint: str) -> str:
-    """Whose address it is. It holds no password: the library's errors have the address."""
+    """Return the host of an address.
+
+    It holds no password, because the library's errors show the address.
+    """
     try:
         parts = urlsplit(endpoint)
         host = parts.hostname if parts.port != 0 and _VISIBLE.fullmatch(endpoint) else None
@@ -146,7 +151,7 @@ def _loopback(host: str) -> bool:
 
 
 def _secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those of the file that Amazon's tools read, which the library does not."""
+    """Read credentials from the file of Amazon's tools, which the library ignores."""
     for name in _SENT:
         if not _VISIBLE.fullmatch(environment.get(name, "")):
             raise ConfigError(
@@ -174,5 +179,5 @@ def _secrets(environment: Mapping[str, str]) -> dict[str, str]:
             "the file of the store's credentials cannot be read, or lacks the profile",
             fix="mend ~/.aws/credentials, or what AWS_SHARED_CREDENTIALS_FILE and AWS_PROFILE name",
             subject="objects",
-        ) from None  # what cannot be parsed may be the secret
+        ) from None  # an unparsable value may be the secret
     return {one: secret for one, secret in secrets.items() if secret}

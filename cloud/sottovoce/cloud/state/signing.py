@@ -1,9 +1,9 @@
-"""The provider's key, which devices know the provider by, and what it signs.
+"""The provider's signing key, by which devices recognise the provider.
 
-Why it is here: a bundle decides what leaves a device, so the device wants the one that the provider
-made. A key is made by itself where there is none, as ssh makes that of a host: nobody has to do
-anything, and who wants to keep the key off the server signs when the bundle is built. Its public
-half lies beside it, so that a key that was lost is never replaced in silence.
+A bundle determines the data that a device sends, so the device accepts only bundles that its
+provider signed. A missing key is created automatically, as ssh does with host keys. Providers that
+keep the key off the server sign the bundle at build time. The public half lies beside the key, so
+that a lost key is never replaced silently.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ from sottovoce.core.system.leftovers import sweep
 __all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
 
 SIGNING_KEY: Final = "signing.key"
-"""The file in the server's state."""
+"""The key's file in the server's state."""
 _PUBLIC: Final = ".pub"
 
 
 def signing_key(file: Path) -> Ed25519PrivateKey:
-    """The private key in ``file`` (PEM, PKCS 8), made there with mode 0600 where there never was
-    one.
+    """Return the private key in ``file`` (PEM, PKCS 8), created with mode 0600 at first use.
 
     Raises:
-        ConfigError: it cannot be read or written, others can read it, it is no Ed25519 key, or it
-            is not the one, or not there, that its public half was written for.
+        ConfigError: it cannot be read or written, others can read it, it is not an Ed25519 key, or
+            it is missing or does not match its public half.
     """
     public = file.with_name(f"{file.name}{_PUBLIC}")
     for each in (file, public):
         sweep(each.parent, escape(each.name))
     if (
         public.exists() and not file.exists()
-    ):  # in this order: whoever makes them writes the key first
+    ):  # in this order, because the private key is written first
         raise _another(file, "is gone")
     key = _made_or_read(file)
     shown = f"{show_key(key.public_key().public_bytes_raw())}\n".encode()
@@ -74,7 +73,7 @@ def _made_or_read(file: Path) -> Ed25519PrivateKey:
 
 
 def _make(file: Path) -> None:
-    """Writes a new key, unless another process has done so meanwhile: all of them sign with one."""
+    """Write a new key, unless another process has done so: all processes use one key."""
     with atomic(file, once=True) as out:
         out.write(
             Ed25519PrivateKey.generate().private_bytes(
@@ -86,7 +85,7 @@ def _make(file: Path) -> None:
 
 
 def signature_of(bundle: Bundle, file: Path) -> Signature:
-    """The signature that lies beside the manifest, or else one with the key in ``file``.
+    """Return the signature beside the manifest, or sign with the key in ``file``.
 
     Raises:
         DataLoss: the signature there does not fit. ConfigError: see `signing_key`.

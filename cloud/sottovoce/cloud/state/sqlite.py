@@ -1,9 +1,8 @@
 """The database of one machine: a SQLite file in the state's folder.
 
-Server, worker and command line are separate processes on one file, so it is in
-WAL mode, and every write is one short IMMEDIATE transaction: there is never a
-half-applied change to recover from after a crash. Reading has a connection of
-its own, which waits for no writer.
+Server, worker and command line are separate processes on one file, so the file is in WAL mode.
+Every write is one short IMMEDIATE transaction, so a crash leaves no half-applied change. Reads use
+a separate connection, which waits for no writer.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ class SqliteDatabase:
     Args:
         state: the folder.
         objects: where adapters and checkpoints lie; in the folder, too, if None.
-        key_file: of the master key; ``master.key`` in the folder if None.
-        create: make it if it is not there, else a mistyped name would look like an empty state;
-            and bring one of an earlier version up to date, which ends what its servers do.
+        key_file: the master key's file; ``master.key`` in the folder if None.
+        create: create a missing file, and upgrade an earlier version, which stops its servers.
+            False keeps a mistyped name from looking like an empty state.
         clock: SQLite runs within its users' processes, so this machine's clock is the database's.
 
     Raises:
-        NotFound: no state is there, and ``create`` is False.
-        NotReady: the folder cannot be written, or the file is of an earlier version, and
-            ``create`` is False.
+        NotFound: the state does not exist, and ``create`` is False.
+        NotReady: the folder cannot be written, or the file is of an earlier version, and ``create``
+            is False.
         Unavailable: the disk is full.
         DataLoss: the file is not ours, or of a newer version.
     """
@@ -71,7 +70,7 @@ class SqliteDatabase:
             )
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # The file holds tenants' released texts: nobody else's to read.
+            # The file holds tenants' released texts, so only its owner may read it.
             make_database(file)
             self._connection, self._reader = _connected(file), _connected(file)
         except (OSError, sqlite3.OperationalError) as error:
@@ -85,7 +84,7 @@ class SqliteDatabase:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA foreign_keys = ON")
-            # What a tenant deletes must not linger in free pages.
+            # Deleted data must not linger in free pages.
             self._connection.execute("PRAGMA secure_delete = ON")
             self._upgrade(create=create)
             self._reader.execute("PRAGMA query_only = ON")
@@ -155,7 +154,7 @@ class SqliteDatabase:
                     yield _Transaction(self._connection, self._clock)
                     self._connection.execute("COMMIT")
                 except BaseException:
-                    if self._connection.in_transaction:  # else SQLite took it back by itself
+                    if self._connection.in_transaction:  # else SQLite rolled it back already
                         self._connection.execute("ROLLBACK")
                     raise
             except sqlite3.OperationalError as error:
@@ -165,7 +164,7 @@ class SqliteDatabase:
                 ) from error
 
     def news(self) -> int:
-        """See `Database.news`. Every commit is: the reading connection itself makes none.
+        """See `Database.news`. Every commit counts; the reading connection itself makes none.
 
         Raises:
             DataLoss: see `read`.
@@ -176,9 +175,9 @@ class SqliteDatabase:
         return int(version)
 
     def scrub(self) -> None:
-        """See `Database.scrub`. Empties the write-ahead log, where deleted rows would live on.
+        """See `Database.scrub`. Empties the write-ahead log, where deleted rows would survive.
 
-        Best effort: while another process reads, its next call does it.
+        Best effort: if another process is reading, its next call does it.
         """
         with self._writing, contextlib.suppress(sqlite3.OperationalError):
             self._check()
@@ -198,7 +197,7 @@ class SqliteDatabase:
             self._files.check()
         except DataLoss as error:
             _log.error("the state file cannot be used any more: %s", error)
-            raise DataLoss(  # tenants read it: without the path
+            raise DataLoss(  # tenants read this message, so it names no path
                 "the state file was removed or replaced while the cloud was using it",
                 fix="have the provider start the cloud again",
                 subject="state",
@@ -240,7 +239,7 @@ class _Transaction:
         rows = self.rows(statement, **values)
         return rows[0] if rows else None
 
-    # Who writes has locked the whole file.
+    # A writer has locked the whole file.
     lock = row
     lock_free = rows
 
@@ -248,7 +247,7 @@ class _Transaction:
         return self._connection.execute(statement, values).rowcount
 
     def announce(self) -> None:
-        """Any commit is news."""
+        """Do nothing, because any commit is news."""
 
 
 def _connected(file: Path) -> sqlite3.Connection:

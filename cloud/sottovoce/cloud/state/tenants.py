@@ -1,4 +1,4 @@
-"""Who may use the cloud: tenants, and whom a call comes from."""
+"""The tenants, and the authentication of their calls."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ _ASK = "ask the provider for another (`sotto-cloud tokens new TENANT`)"
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """What the provider sees of one: ``created`` in seconds since 1970, tokens that are valid,
-    when the next of these ends (None: none does), and jobs that are remembered."""
+    """A tenant as the provider sees it.
+
+    ``created`` is in seconds since 1970. The record also counts valid tokens and remembered jobs,
+    and holds the time when the next token ends (None: none ends).
+    """
 
     name: str
     created: float
@@ -40,10 +43,10 @@ class Tenants:
         self._database = database
 
     def enroll(self, name: str) -> str:
-        """Adds a tenant and gives its first token, which is shown this once.
+        """Add a tenant and return its first token, which is shown this once.
 
         Raises:
-            InvalidInput: a bad name, or one that is taken.
+            InvalidInput: a bad name, or a name that is taken.
         """
         check_name(name, "tenant")
         token = made()
@@ -66,7 +69,7 @@ class Tenants:
         return token
 
     def renew(self, name: str) -> str:
-        """A new first token for an existing tenant; the old one stops working at once.
+        """Return a new first token for a tenant; the old one stops working at once.
 
         Raises:
             InvalidInput: no such tenant.
@@ -74,11 +77,11 @@ class Tenants:
         return credentials.Credentials(self._database).new(name, FIRST, replace=True)
 
     def all(self) -> list[Tenant]:
-        """Every tenant, by name."""
+        """Return every tenant, by name."""
         return self.page(most=2**62)
 
     def page(self, *, begins: str = "", after: str = "", most: int) -> list[Tenant]:
-        """Tenants by name: the first ``most`` whose name ``begins`` so and comes ``after`` one."""
+        """Return the first ``most`` tenants after ``after`` whose names start with ``begins``."""
         with self._database.read() as transaction:
             rows = transaction.rows(
                 f"SELECT name, created, disabled, (SELECT count(*) {_LET_IN}) AS tokens, "
@@ -94,7 +97,7 @@ class Tenants:
         return [Tenant(**{**row, "disabled": bool(row["disabled"])}) for row in rows]
 
     def disable(self, name: str, *, disabled: bool = True) -> None:
-        """Shuts a tenant out, or lets it in again, tokens and adapters as they were.
+        """Disable a tenant, or enable it again with its tokens and adapters unchanged.
 
         Raises:
             InvalidInput: no such tenant.
@@ -110,8 +113,10 @@ class Tenants:
             transaction.announce()
 
     def require_certificates(self, *, required: bool) -> None:
-        """Has every process on this database let in tenants by a device's certificate alone, or
-        also without; it holds from the next call on."""
+        """Require device certificates, or accept tokens alone; holds for all processes.
+
+        The change applies from the next call on.
+        """
         with self._database.write() as transaction:
             changed = transaction.change(
                 "UPDATE certificates SET required = :required WHERE required <> :required",
@@ -123,7 +128,7 @@ class Tenants:
                 transaction.announce()
 
     def certificates_required(self) -> bool:
-        """Whether they are."""
+        """Return whether every call needs a certificate."""
         with self._database.read() as transaction:
             row = transaction.row("SELECT required FROM certificates")
         return row is not None and bool(row["required"])
@@ -131,17 +136,16 @@ class Tenants:
     def authenticate(
         self, metadata: Iterable[tuple[str, str | bytes]], shown: str | None = None
     ) -> str:
-        """The tenant a call comes from, whatever its token is for.
+        """Return the tenant of a call, for a token of any scope.
 
         Args:
-            shown: the device whose certificate its connection shows, "" for none; None where that
-                is all the same.
+            shown: the device whose certificate the connection shows, "" for none; None skips this
+                check.
 
         Raises:
-            Unauthenticated: metadata missing, unknown tenant or wrong token; the
-                last two are not told apart, so that names cannot be probed. Or a token that was
-                revoked, is over, or belongs to another device than is shown, or to none; or none is
-                shown and one is required.
+            Unauthenticated: metadata missing, unknown tenant or wrong token; the last two give the
+                same error, so that names cannot be probed. Also a revoked or expired token, a token
+                bound to another device or to none, or a missing certificate where one is required.
             PermissionDenied: the tenant is disabled.
         """
         known = self._known(metadata)
@@ -159,11 +163,11 @@ class Tenants:
     def admit(
         self, metadata: Iterable[tuple[str, str | bytes]], scope: Scope, *others: Scope
     ) -> str:
-        """The tenant a call comes from that needs a token of ``scope``, or of another of these.
+        """Return the tenant of a call that needs a token of one of the given scopes.
 
         Raises:
             Unauthenticated, PermissionDenied: see `authenticate`.
-            PermissionDenied: the token is for something else.
+            PermissionDenied: the token has another scope.
         """
         known = self._known(metadata)
         if known["scope"] not in (Scope.ALL, scope, *others):
@@ -176,11 +180,11 @@ class Tenants:
         return str(known["tenant"])
 
     def bind(self, metadata: Iterable[tuple[str, str | bytes]], device: str) -> None:
-        """Has the token of a call belong to a device's key, if it belongs to none, for good.
+        """Bind a call's token to a device's key, for good, unless it is bound already.
 
         Raises:
             Unauthenticated, PermissionDenied: see `authenticate`.
-            PermissionDenied: it belongs to another.
+            PermissionDenied: it is bound to another key.
         """
         known = self._known(metadata)
         if not known["device"]:
@@ -191,7 +195,7 @@ class Tenants:
                     number=known["number"],
                     device=device,
                 )
-                if bound:  # and not each renewal: they would push out what people did
+                if bound:  # renewals are not logged: they would displace people's acts
                     detail = f"{known['name']}: key {device[:_SHOWN]}"
                     audit_log.record(
                         transaction, "device bound", known["tenant"], detail, who=audit_log.A_DEVICE
@@ -222,7 +226,7 @@ class Tenants:
                     "unknown tenant or wrong token",
                     fix="ask the provider for a token (`sotto-cloud tokens new TENANT`)",
                 )
-            # Who has the very token may be told what became of it.
+            # A caller with the exact token may learn its state.
             _check(row, transaction.now() if row["ends"] is not None else 0.0)
         return row
 

@@ -1,11 +1,11 @@
 """The bundle: a folder of public data that the builder writes and devices read.
 
-``manifest.json`` names every other file with its size and SHA-256, so the
-manifest's own hash identifies the whole; that hash is the bundle's id. All of
-it decides privacy, so opening one reads every byte once and compares the hashes
-(optional files decide nothing that leaves, and are checked by who opens them).
-Large arrays are memory-mapped and shared between processes. The cloud's builder uses
-this same module to write, so the two sides cannot disagree about the format.
+``manifest.json`` names every other file with its size and SHA-256. So the manifest's own hash
+identifies the whole bundle, and that hash is the bundle's id. All required files decide privacy, so
+opening a bundle reads every byte once and compares the hashes. Optional files have no effect on
+what leaves the device; their readers check them. Large arrays are memory-mapped and shared between
+processes. The cloud's builder writes with this same module, so the two sides cannot disagree about
+the format.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["CARDS", "Bundle"]
 
 CARDS = "cards"
-"""The folder of the models' cards, which name licences and sources; nothing else reads them."""
+"""The folder of the model cards, which name licences and sources; no code reads them."""
 
 
 _Stamp = tuple[int, int, int]
@@ -42,15 +42,16 @@ _Stamp = tuple[int, int, int]
 
 
 class Bundle:
-    """An opened bundle. Arrays are read-only maps:
+    """An opened bundle. Its arrays are read-only maps.
 
-    ``tokens`` Floats2d (tokens, r), the projected token embeddings; ``members``
-    Ints1d, word ids class after class; ``rows`` Floats2d (members, r), the unit
-    row of each of them, so that a class is searched where it lies in the file
-    and no process holds a copy. The first two classes are all free words and
-    all clitics, and clitics come last among the words; hence ``space``,
-    Floats2d (words, r), the row of each word, is where ``rows`` begins.
-    ``readings`` Ints1d (words,), each word's place in `READINGS`.
+    ``tokens`` Floats2d (tokens, r) are the projected token embeddings. ``members`` Ints1d are word
+    ids, class after class. ``rows`` Floats2d (members, r) are the unit rows of the members. So a
+    class is searched where it lies in the file, and no process holds a copy. ``readings`` Ints1d
+    (words,) are each word's place in `READINGS`.
+
+    ``space`` Floats2d (words, r) are the rows of the words, and it is the beginning of ``rows``.
+    This holds because the first two classes are all free words and all clitics, and clitics come
+    last among the words.
     """
 
     def __init__(
@@ -86,13 +87,13 @@ class Bundle:
     def open(
         cls, folder: Path, *, expected: str | None = None, backbone: str | None = None
     ) -> Bundle:
-        """Opens the bundle in ``folder`` and checks every byte of it.
+        """Open the bundle in ``folder`` and check every byte.
 
         Args:
             folder: of the bundle.
-            expected: the id it must have, where one was noted; without it any manifest is as good
-                as another, if the files are those it names.
-            backbone: the name the owner's configuration insists on, if any.
+            expected: the id that the bundle must have, where one was noted; without it, any
+                manifest is accepted if the files match it.
+            backbone: the name that the owner's configuration requires, if any.
 
         Raises:
             NotReady: no bundle there.
@@ -132,7 +133,7 @@ class Bundle:
         return cls(folder, manifest, identity, stamps)
 
     def changed(self) -> bool:
-        """Whether any file was touched since it was checked, by its size, time and inode."""
+        """Return whether any file changed since its check, by size, time and inode."""
         try:
             return any(_stamp(file) != noted for file, noted in self._stamps.items())
         except OSError:
@@ -152,22 +153,22 @@ class Bundle:
         return array
 
     def warm(self) -> None:
-        """Maps every page of the rows, so that the first texts need no more time than others."""
+        """Map every page of the rows, so that the first texts are not slower than others."""
         self.rows[:: max(1, mmap.PAGESIZE // self.rows.strides[0]), 0].sum()
 
     @property
     def space_id(self) -> str:
-        """What tells the words' vectors from those of any other bundle: the hash of their file."""
+        """The hash of the file of word vectors, which identifies them among all bundles."""
         return self.manifest.files["rows.npy"].sha256
 
     @property
     def token_space_id(self) -> str:
-        """The same of the tokens' vectors."""
+        """The hash of the file of token vectors."""
         return self.manifest.files["tokens.npy"].sha256
 
     @cached_property
     def token_rows(self) -> RowFile:
-        """``tokens``, for those who need a few rows of it."""
+        """``tokens``, for callers that need only a few rows."""
         return RowFile(self.folder / "tokens.npy")
 
     @cached_property
@@ -183,30 +184,30 @@ class Bundle:
 
     @cached_property
     def word_ids(self) -> WordIds:
-        """Word to id."""
+        """The map from word to id."""
         try:
             return WordIds(self.words)
         except UnicodeDecodeError as error:
             raise DataLoss("words.txt is not UTF-8", fix=Remedy.RESTORE_BUNDLE) from error
 
     def class_members(self, name: str) -> NDArray[np.int32]:
-        """Ids of the words in a class, ascending."""
+        """Return the ids of the words in a class, ascending."""
         word_class = self.manifest.classes[name]
         return self.members[word_class.offset : word_class.offset + word_class.words]
 
     def class_rows(self, name: str) -> NDArray[np.float32]:
-        """Rows of the words in a class, in the order of `class_members`: Floats2d (n, r)."""
+        """Return the rows of a class's words, in the order of `class_members`: Floats2d (n, r)."""
         word_class = self.manifest.classes[name]
         return self.rows[word_class.offset : word_class.offset + word_class.words]
 
     @property
     def tokenizer_file(self) -> Path:
-        """The backbone's tokenizer, as the `tokenizers` library reads it."""
+        """The backbone's tokenizer file, in the format of the `tokenizers` library."""
         return self.folder / "tokenizer.json"
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """That tokenizer, opened once.
+        """The backbone's tokenizer, opened once.
 
         Raises:
             DataLoss: it cannot be read.
@@ -217,28 +218,30 @@ class Bundle:
 
     @property
     def tagger_folder(self) -> Path:
-        """Folder with ``tagger.onnx`` and ``tagger.json``."""
+        """The folder with ``tagger.onnx`` and ``tagger.json``."""
         return self.folder / "tagger"
 
     @property
     def names_folder(self) -> Path:
-        """Folder with the name finder, see `core.text.names`; some languages have none."""
+        """The folder with the name finder, see `core.text.names`; some languages have none."""
         return self.folder / "names"
 
     @property
     def denoiser_folder(self) -> Path:
-        """Folder with the denoiser, see `core.privacy.denoiser`; some bundles have none."""
+        """The folder with the denoiser, see `core.privacy.denoiser`; some bundles have none."""
         return self.folder / "denoisers"
 
     @property
     def encoder_folder(self) -> Path:
-        """Folder with the device's encoder, see `core.local.encoder`, where it was fetched."""
+        """The folder with the device's encoder, see `core.local.encoder`, where it was fetched."""
         return self.folder / ENCODER
 
 
 def _unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Files that some part would open though nobody hashed them. Names that begin with a dot are
-    never read, and the encoder's files are checked by who opens them."""
+    """Return the files that a reader would open although the manifest does not list them.
+
+    Names that begin with a dot are never read, and the reader of the encoder's files checks them.
+    """
     own = {MANIFEST, SIGNATURE, *manifest.files}
     for file in folder.rglob("*"):
         path = file.relative_to(folder)

@@ -1,10 +1,11 @@
-"""Levels, named and between: ``attack:0.3`` is the lightest at which three in ten are guessed.
+"""Levels, named and in between: at ``attack:0.3`` an attacker guesses at most three words in ten.
 
-Why it is here: an owner knows how many of their words may be guessed, not which eta that takes, and
-means guessed by whoever guesses best: not by one who looks at a single word at a time.
-Such a level is a name that the bundle's own curve turns into an eta. So nothing has to be stored,
-whatever takes a level takes it, and on another bundle it is another eta for the same promise. The
-curve was measured on a sample; a target is met with that sample's error taken off it.
+An owner can say how many words may be guessed, but not which eta that takes. "Guessed" means by the
+strongest attacker, not by one that looks at a single word at a time. A target level like
+``attack:0.3`` is a name that the bundle's own curve turns into the largest eta that meets it. So
+nothing has to be stored, and every interface that takes a level takes a target. On another bundle
+the same promise has another eta. The curve was measured on a sample, so its sampling error is taken
+off the target.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ __all__ = [
 
 Eta = Annotated[float, Range(1e-9, 1e9)]
 Share = Annotated[float, Range(-1, 2)]
-"""An estimate with a control variate may be a little below 0, or above 1."""
+"""A share; an estimate with a control variate may be a little below 0, or above 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassLevel:
-    """What a level means for the words of one class.
+    """The measured effect of a level on the words of one class.
 
-    ``replaced`` and ``map_attack`` as in `Level`; ``blind`` is the share of running text of this
-    class that its commonest word makes up, which is how often one guesses who sees nothing.
+    ``replaced`` and ``map_attack`` are as in `Level`. ``blind`` is the share of the class's
+    commonest word in its running text. That is the success of an attacker that sees nothing.
     """
 
     eta: Eta
@@ -59,14 +60,14 @@ class ClassLevel:
 class Level:
     """One calibrated protection level of a mechanism.
 
-    Shares are of protected in-vocabulary words on running text: ``replaced``
-    overall, ``replaced_rare`` outside the 5,000 commonest, ``replaced_names`` of
-    proper nouns. ``map_attack`` is the success of the maximum-a-posteriori
-    attacker who sees the noisy vector (an upper bound for one who sees the
-    released word, ``map_attack_word``). What was not measured has the worst value.
+    Shares are of protected in-vocabulary words on running text. ``replaced`` is the share overall,
+    ``replaced_rare`` outside the 5,000 commonest words, and ``replaced_names`` of proper nouns.
+    ``map_attack`` is the success of the maximum-a-posteriori attacker that sees the noisy vector.
+    It is an upper bound for ``map_attack_word``, the success of an attacker that sees the released
+    word. Shares that were not measured have the worst value.
 
-    A mechanism whose classes differ in what they hide has an eta for each of ``classes``, by name;
-    ``eta`` is then the largest of them.
+    If a mechanism's classes hide different things, ``classes`` holds an eta for each, by name.
+    ``eta`` is then the largest.
     """
 
     eta: Eta
@@ -83,7 +84,7 @@ class Level:
 
     @property
     def etas(self) -> dict[str, float]:
-        """The eta of each class; none where one serves all."""
+        """The eta of each class; empty where one eta serves all."""
         return {name: each.eta for name, each in self.classes.items()}
 
 
@@ -91,8 +92,8 @@ class Level:
 class EmbedLevel:
     """One calibrated level of `token-embedding.v1`.
 
-    ``map_attack`` is the share of the tokens of running text that the maximum-a-posteriori attacker
-    on a noisy vector recovers.
+    ``map_attack`` is the share of tokens of running text that the maximum-a-posteriori attacker
+    recovers from a noisy vector.
     """
 
     eta: Eta
@@ -102,27 +103,34 @@ class EmbedLevel:
 MEASURES: Final = ("attack", "replaced")
 
 ATTACKED: Final = 3_000
-"""Words the builder attacks at a point of a curve."""
+"""Words that the builder attacks at a point of a curve."""
 
 _DEVIATIONS: Final = 1.65
-"""Standard errors taken off a target: the share is beyond it in one of twenty curves."""
+"""Standard errors taken off a target: one curve in twenty is beyond it."""
 
 _CONTEXT: Final = (0.17, 0.21)
-"""What the strongest attacker gains on who sees one noisy vector: log odds of the first, less the
-second times the log odds of the other's success, where that is above 0. He has the released words
-only, but all of them, and other text of the very kind; on questions (TREC), the worst kind of text
+"""The strongest attacker's gain over one that sees a single noisy vector, in log odds.
+
+The gain is the first number, less the second number times the log odds of the weaker attacker's
+success, and at least 0. The strongest attacker has only the released words, but of the whole text,
+and other text of the same kind. The gain was measured on questions (TREC), the worst kind of text
 that was tried. There .25, .285, .62 and .89 became .33, .36, .64 and .86 (`pct2t.v2`, policy
-`content`; on news .29, .32, .63 and .87; see ``bench.attacks.kinds``)."""
+`content`; on news .29, .32, .63 and .87; see ``bench.attacks.kinds``).
+"""
 
 _REPLACED_ERROR: Final = 0.002
-"""The builder knows the share replaced in closed form for some 40,000 words; two of its errors."""
+"""Two standard errors of the share replaced.
+
+The builder computes the share in closed form for some 40,000 words.
+"""
 
 _NAME: Final = re.compile(rf"({'|'.join(MEASURES)}):(0\.\d?[1-9])")
 
 
 def strongest(attack: ArrayLike) -> NDArray[np.float64]:
-    """The share of released words that the strongest attacker recovers on the worst kind of text,
-    where the one on single noisy vectors recovers ``attack`` of everyday words.
+    """Return the share of released words that the strongest attacker recovers on the worst text.
+
+    ``attack`` is the share of everyday words that the attacker on single noisy vectors recovers.
 
     >>> strongest([0.22, 0.6, 0.89]).round(2).tolist()
     [0.3, 0.62, 0.89]
@@ -134,7 +142,7 @@ def strongest(attack: ArrayLike) -> NDArray[np.float64]:
 
 
 def single_word(share: float) -> float:
-    """The other way round: what must remain to the attacker on vectors for that ``share``.
+    """Return the inverse of `strongest`: the success left to the attacker on single vectors.
 
     >>> round(float(strongest(single_word(0.3))), 9)
     0.3
@@ -145,10 +153,10 @@ def single_word(share: float) -> float:
 
 
 def is_target(name: str) -> bool:
-    """Whether ``name`` is a level of this kind.
+    """Return whether ``name`` is a target level.
 
-    Shares are in hundredths and written in one way only: a document released at two levels is two
-    releases, so there must not be any number of levels.
+    Shares are in hundredths and have one spelling only. A document released at two levels is two
+    releases, so the number of levels must be bounded.
 
     >>> is_target("attack:0.3"), is_target("attack:0.30"), is_target("strong")
     (True, False, False)
@@ -157,13 +165,13 @@ def is_target(name: str) -> bool:
 
 
 def name_of(measure: str, share: float) -> str:
-    """The level that keeps to ``share``, in hundredths towards more noise.
-
-    Raises:
-        InvalidInput: not a share.
+    """Return the level that keeps to ``share``, rounded to hundredths towards more noise.
 
     >>> name_of("attack", 0.308), name_of("replaced", 0.701)
     ('attack:0.3', 'replaced:0.71')
+
+    Raises:
+        InvalidInput: not a share.
     """
     if 0 < share < 1:
         fine = share * 100
@@ -177,12 +185,11 @@ def name_of(measure: str, share: float) -> str:
 
 @lru_cache(maxsize=128)
 def between(curve: tuple[Level, ...], name: str) -> Level:
-    """The largest eta that keeps to the level ``name``, and what is to be expected there.
+    """Return the largest eta that keeps to the level ``name``, with the shares expected there.
 
-    "attack" bounds what is recovered by the `strongest` attacker from above, "replaced" bounds
-    ``replaced`` from below. Between
-    points of the curve the odds of these shares, and of all the others, are taken to follow a power
-    of eta, as they nearly do.
+    "attack" is an upper bound on the share that the `strongest` attacker recovers. "replaced" is a
+    lower bound on ``replaced``. Between points of the curve, the odds of all shares are taken to
+    follow a power of eta, as they nearly do.
 
     Args:
         curve: of one mechanism, see `Manifest.curve`.
@@ -233,7 +240,7 @@ def between(curve: tuple[Level, ...], name: str) -> Level:
 
 
 def span(curve: Sequence[Level], measure: str) -> tuple[float, float]:
-    """The least and the greatest share, in hundredths, that a target may be.
+    """Return the least and the greatest share, in hundredths, that a target may have.
 
     Raises:
         InvalidInput: the curve has no two points that differ.
@@ -259,7 +266,7 @@ def _in_order(curve: Sequence[Level]) -> list[Level]:
 
 
 def _worst(points: Sequence[Level], measure: str) -> NDArray[np.float64]:
-    """At each point, in order of eta, the share guessed or kept that is hardly exceeded."""
+    """Return at each point, in order of eta, an upper bound of the share guessed or kept."""
     if measure == "attack":
         attack = np.clip([point.map_attack for point in points], 0, 1)
         shares = attack + _DEVIATIONS * np.sqrt(attack * (1 - attack) / ATTACKED)

@@ -1,8 +1,9 @@
-"""What ``manifest.json`` says of a bundle; the hash of its bytes is the bundle's id.
+"""The format of ``manifest.json``; the hash of the file's bytes is the bundle's id.
 
-It names every other file with its size and SHA-256, so the id identifies the whole, and carries one
-of itself: who serves it knows no id to hold it to, and would sign what a disk made of it. The
-cloud's builder writes it with this module and the device reads it with the same.
+The manifest names every other file with its size and SHA-256, so the id identifies the whole
+bundle. It also holds its own checksum. The server of a bundle has no id to compare with, and
+without the checksum it would sign a manifest that its disk had damaged. The cloud's builder writes
+the manifest with this module and the device reads it with the same.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ CLITIC = "+clitic"
 
 
 def class_name(tag: str, clitic: bool) -> str:
-    """Name of a word class: a tag (or ``ANY``), clitics apart from free words.
+    """Return the name of a word class: a tag (or ``ANY``), clitics apart from free words.
 
-    Clitics ("n't", "'s") hang on the word before them; exchanging them only
-    among themselves keeps spacing from telling which word was one.
+    Clitics ("n't", "'s") are attached to the word before them. They are replaced only by each
+    other, so that spacing does not show which word was a clitic.
     """
     return tag + CLITIC if clitic else tag
 
@@ -90,10 +91,11 @@ class WordClass:
     """A list of words that replace one another.
 
     ``offset`` and ``words`` slice ``members.npy`` and ``rows.npy``. ``ef`` is the effort of a
-    search over a graph that the device builds, 0 where comparing with every word is faster.
-    ``recall`` is recall@1 by mechanism and level, "pct2t.v1/strong" (1.0 for exact search), and
-    ``kept_difference`` the share of words released as they were, minus that under exact search
-    (0.0). ``index`` was the path of a graph in the bundle; it stays for devices that ask for it.
+    search over a graph that the device builds, 0 where a comparison with every word is faster.
+    ``recall`` is recall@1 by mechanism and level, "pct2t.v1/strong" (1.0 for exact search).
+    ``kept_difference`` is the share of words released unchanged, minus the same share under exact
+    search (0.0). ``index`` was the path of a graph in the bundle; it stays for devices that ask for
+    it.
     """
 
     offset: Annotated[int, Range(0, 1 << 26)]
@@ -114,7 +116,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What ``manifest.json`` says; the annotations are the schema that it is held to.
+    """The content of ``manifest.json``; the annotations are its schema.
 
     ``curve`` holds, by mechanism, calibration points over a grid of eta, from which any other
     setting is interpolated.
@@ -131,21 +133,24 @@ class Manifest:
     curve: Annotated[dict[Name, Annotated[tuple[Level, ...], Longest(1_000)]], Longest(100)]
     files: Annotated[dict[Relative, StoredFile], Longest(1_000)]
     embed: Mapping[Name, EmbedLevel] = field(default_factory=dict)
-    """Levels of `token-embedding.v1`; none where the bundle has no denoiser."""
+    """Levels of `token-embedding.v1`; empty where the bundle has no denoiser."""
     shares: Mapping[Name, Share] = field(default_factory=dict)
-    """Of running text, by reading or `UNLISTED`, marks and identifiers left out; they sum to 1."""
+    """Shares of running text, by reading or `UNLISTED`.
+
+    They leave out marks and identifiers, and sum to 1.
+    """
     optional: Annotated[Mapping[Relative, StoredFile], Longest(1_000)] = field(default_factory=dict)
     """Files that a device fetches only if its owner wants them, and checks when it opens them."""
     format: str = FORMAT
 
     def to_json(self) -> bytes:
-        """Canonical bytes, which carry their own checksum: equal manifests give equal ids."""
+        """Return canonical bytes with their own checksum: equal manifests give equal ids."""
         told = asdict(self)
         return _canonical({**told, _CHECKSUM: _checksum(told)})
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
-        """Reads and checks a manifest.
+        """Read and check a manifest.
 
         Raises:
             DataLoss: not JSON, altered, or a field is missing or of the wrong type or size; the
@@ -165,7 +170,7 @@ class Manifest:
             )
         raw["format"] = form
         kept = raw.pop(_CHECKSUM, None)
-        # None was written once; what is left where one was damaged is no name of ours.
+        # Older manifests have none; a damaged one leaves a name that is not ours.
         unknown = raw.keys() - {each.name for each in fields(cls)}
         if kept != _checksum(raw) and (kept is not None or unknown):
             raise DataLoss(
@@ -182,7 +187,7 @@ class Manifest:
         return replace(found, embed=embed)
 
     def level(self, mechanism: str, name: str) -> Level:
-        """A calibrated level, or one between them, see `sottovoce.core.bundle.levels`.
+        """Return a calibrated level, or a target level, see `sottovoce.core.bundle.levels`.
 
         Raises:
             NotFound: unknown mechanism or level; the fix lists the known ones.
@@ -205,7 +210,7 @@ class Manifest:
 
 
 def _check_paths(manifest: Manifest) -> None:
-    """Each file has one name, which is no other file's folder, and lies where it belongs."""
+    """Check that each file has one name inside its folder, which is no other file's folder."""
     for path in REQUIRED:
         if path not in manifest.files:
             raise Malformed(f"files.{path} is missing")
@@ -251,11 +256,11 @@ def _checksum(told: Mapping[str, Any]) -> str:
 
 
 def bundle_id(manifest: bytes) -> str:
-    """The bundle's id: SHA-256 of the manifest's exact bytes, 16 hex digits."""
+    """Return the bundle's id: SHA-256 of the manifest's exact bytes, 16 hex digits."""
     return hashlib.sha256(manifest).hexdigest()[:16]
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
+    """Return the SHA-256 of a file, hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,8 @@
-"""Single rows of a large array, read where they lie in its file.
+"""Reads single rows of a large array from its file.
 
-Why it is here: a query needs a few hundred rows of a table of megabytes. Through a memory map each
-of them makes the kernel map sixteen pages, so that most of the table is resident before long; read
-with pread(2), they cost what they weigh.
+A query needs a few hundred rows of a table of megabytes. Through a memory map, each row makes the
+kernel map sixteen pages, so that most of the table is soon resident. Read with pread(2), a row
+takes only its own bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class RowFile:
             raise ValueError(f"{path.name} is cut short")
 
     def sha256(self) -> str:
-        """Of the file that is open here, whatever has its name by now, in hexadecimal."""
+        """Return the SHA-256 of the open file, in hexadecimal.
+
+        It is of the opened file even if another file now has its name.
+        """
         with open(self._file, "rb", closefd=False) as file:
             file.seek(0)
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -66,7 +69,7 @@ class RowFile:
         return self.shape[0]
 
     def __getitem__(self, places: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
-        """Rows (n, width) at ``places``, each in 0 .. rows - 1."""
+        """Return the rows (n, width) at ``places``, each in 0 .. rows - 1."""
         parts = [
             os.pread(self._file, self._step, self._begin + int(place) * self._step)
             for place in places

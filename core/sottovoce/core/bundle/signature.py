@@ -1,9 +1,9 @@
-"""Who vouches for a bundle: an Ed25519 signature over the manifest's exact bytes.
+"""The signature of a bundle: Ed25519 over the manifest's exact bytes.
 
-Why it is here: hashes say that a bundle is whole, not whose it is. The manifest names every other
-file by its hash, so one signature covers all of it. It is plain Ed25519 (RFC 8032), which `openssl
-pkeyutl -verify -rawin` checks as well. The library is loaded where a signature is made or checked,
-and not above: most commands never open a bundle.
+Hashes show that a bundle is intact, but not who made it. The manifest names every other file by its
+hash, so one signature covers the whole bundle. It is plain Ed25519 (RFC 8032), which `openssl
+pkeyutl -verify -rawin` checks as well. The library is imported where a signature is made or
+checked, because most commands never open a bundle.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _KIND: Final = "ed25519:"
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Whose public key (32 bytes) signed a manifest, and the signature (64 bytes)."""
+    """The public key (32 bytes) that signed a manifest, and the signature (64 bytes)."""
 
     key: bytes
     value: bytes
 
     @classmethod
     def make(cls, manifest: bytes, key: Ed25519PrivateKey) -> Self:
-        """Signs the bytes of a manifest; the same bytes and key give the same signature."""
+        """Sign the bytes of a manifest; the same bytes and key give the same signature."""
         return cls(key.public_key().public_bytes_raw(), key.sign(manifest))
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """The one that lies in a bundle's folder, if any; it may fit or not.
+        """Read the signature in a bundle's folder, if any, without checking it.
 
         Raises:
             DataLoss: the file has the wrong length.
@@ -55,7 +55,7 @@ class Signature:
 
     @classmethod
     def of(cls, key: bytes, value: bytes) -> Self:
-        """As it was received from anyone.
+        """Return a signature that was received from anyone, without checking it.
 
         Raises:
             NotReady: there is none. DataLoss: key or signature has the wrong length.
@@ -75,11 +75,11 @@ class Signature:
         return cls(key, value)
 
     def to_bytes(self) -> bytes:
-        """What `read` reads."""
+        """Return the bytes that `read` reads."""
         return self.key + self.value
 
     def check(self, manifest: bytes) -> None:
-        """Nothing, if ``key`` did sign these bytes.
+        """Check that ``key`` signed these bytes.
 
         Raises:
             DataLoss: it did not.
@@ -98,7 +98,7 @@ class Signature:
 
 
 def show_key(key: bytes) -> str:
-    """A public key as people read, compare and configure it.
+    """Return a public key in the form that people read, compare and configure.
 
     >>> show_key(bytes(32))
     'ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
@@ -107,7 +107,7 @@ def show_key(key: bytes) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Whether `read_key` can read it."""
+    """Return whether `read_key` can read the text."""
     try:
         return bool(read_key(text))
     except InvalidInput:
@@ -115,7 +115,7 @@ def is_key(text: str) -> bool:
 
 
 def read_key(text: str) -> bytes:
-    """What `show_key` shows.
+    """Read a key that `show_key` wrote.
 
     Raises:
         InvalidInput: not a key.

@@ -1,9 +1,9 @@
-"""Is what a bundle says possible at all? Asked of every bundle that a device opens.
+"""Checks that a bundle's data can keep its privacy bound, when a device opens it.
 
-Why it is here: a signature says who made a bundle, a hash that it is whole; neither says that the
-bound holds with it. The noise is as loud as eta says only beside rows of length 1, and a class
-protects only those who are in it. So a device looks for itself, whoever signed. What takes longer,
-levels above all, is asked once, when a bundle is pulled: `sottovoce.core.privacy.inspection`.
+A signature shows who made a bundle, and a hash that it is intact. Neither shows that the privacy
+bound holds with it. The noise is as strong as eta says only if the rows have length 1, and a class
+protects only its members. So a device checks these itself, whatever the signature. Slower checks,
+above all of levels, run once, when a bundle is pulled: `sottovoce.core.privacy.inspection`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from sottovoce.core.text import onnx_file
 __all__ = ["check", "check_network", "unsound"]
 
 _AT_ONCE: Final = 4_096
-"""Rows looked at together: a few hundred kB, whatever the bundle."""
+"""Rows checked together: a few hundred kB, whatever the bundle."""
 
 _OFF_UNIT: Final = 1e-3
-"""What the square of a row's length may be off 1; float32 of the builder's is off by 1e-6."""
+"""The tolerance of a row's squared length around 1; the builder's float32 is off by 1e-6."""
 
 
 def check(bundle: Bundle) -> None:
-    """Nothing, if rows, tokens and classes can mean what the mechanisms take them for.
+    """Check that rows, tokens and classes are valid for the mechanisms.
 
-    Every row has length 1; no number is infinite or none; each class is a list of different words,
-    which has in its rows those of the same words; each network is made of what a device runs.
+    Every row has length 1, and no number is infinite or NaN. Each class is a list of different
+    words, and its rows are the rows of the same words. Each network uses only the operators that a
+    device runs.
 
     Raises:
         BundleMismatch: one of these fails; the bundle must not be used.
@@ -55,7 +56,7 @@ def check(bundle: Bundle) -> None:
 
 
 def check_network(file: Path) -> None:
-    """Nothing, if the network in ``file`` is made of what a device runs, see `onnx_file`.
+    """Check that the network in ``file`` uses only what a device runs, see `onnx_file`.
 
     Raises:
         BundleMismatch: it is not.
@@ -67,7 +68,7 @@ def check_network(file: Path) -> None:
 
 
 def unsound(problem: str) -> BundleMismatch:
-    """The error of a bundle that is whole, and that a device must not use all the same."""
+    """Return the error of a bundle that is intact, but that a device must not use."""
     return BundleMismatch(
         f"the bundle cannot be trusted: {problem}",
         fix=Remedy.REPLACE_BUNDLE,
@@ -76,7 +77,7 @@ def unsound(problem: str) -> BundleMismatch:
 
 
 def _check_tokens(bundle: Bundle) -> None:
-    # Read, not mapped: pages once mapped would stay in the daemon's memory.
+    # Read, not mapped, because mapped pages would stay in the daemon's memory.
     columns = bundle.tokens.shape[1]
     with (bundle.folder / "tokens.npy").open("rb") as file:
         file.seek(bundle.tokens.offset)  # type: ignore[attr-defined]

@@ -24,10 +24,10 @@ from sottovoce.core.system.schema import Longest, Malformed, Range, decode, pars
 __all__ = ["VOCABULARY", "Tokenizer", "open_tokenizer", "without_vocabulary"]
 
 VOCABULARY: Final = "vocabulary.txt"
-"""Where a bundle has the tokens of a WordPiece tokenizer, one a line, in the order of their ids."""
+"""The file of a WordPiece tokenizer's tokens in a bundle, one a line, in the order of their ids."""
 
 _MARK: Final = "\u2581"
-"""How SentencePiece writes the space before a word."""
+"""SentencePiece's mark for the space before a word."""
 
 _NORMALIZERS: Final = frozenset(
     (
@@ -46,7 +46,7 @@ _EXACT_NORMALIZERS: Final = (
         for space in (" ", _MARK)
     ),
 )
-"""Normalizers that are known with these settings alone, from SentencePiece, ALBERT and XLM-R."""
+"""Normalizers allowed with exactly these settings, from SentencePiece, ALBERT and XLM-R."""
 
 _PRE_TOKENIZERS: Final = frozenset(
     (
@@ -72,15 +72,15 @@ class Tokenizer(Protocol):
     """A tokenizer without special tokens, padding and truncation."""
 
     def normalize(self, text: str) -> str:
-        """``text`` as the vocabulary writes it: small letters, say, or no accents."""
+        """Return ``text`` in the vocabulary's form: small letters, say, or no accents."""
 
     def ids(self, text: str) -> list[int]:
-        """Token ids of ``text``; nothing of it is remembered."""
+        """Return the token ids of ``text``; the tokenizer remembers no text."""
 
 
 @dataclass(frozen=True)
 class _Model:
-    """What ``tokenizer.json`` says of a WordPiece model whose vocabulary lies beside it."""
+    """The fields of ``tokenizer.json`` for a WordPiece model whose vocabulary lies beside it."""
 
     unk_token: str
     continuing_subword_prefix: Annotated[str, Longest(16)]
@@ -125,7 +125,7 @@ class _WordPiece:
 
 
 class _Library:
-    """Whatever the tokenizers library reads."""
+    """A tokenizer that the tokenizers library reads."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         # Padding and truncation are saved with many tokenizers.
@@ -145,7 +145,7 @@ class _Library:
 
 
 def open_tokenizer(file: Path) -> Tokenizer:
-    """The tokenizer in ``file``, with its vocabulary beside it or in it.
+    """Open the tokenizer in ``file``, with its vocabulary beside it or in it.
 
     Raises:
         DataLoss: the file cannot be read.
@@ -165,7 +165,7 @@ def open_tokenizer(file: Path) -> Tokenizer:
         return _WordPiece(tokenizer, told, WordList(vocabulary))
     except BundleMismatch:
         raise
-    except BaseException as error:  # the library raises nothing narrower, and panics beside
+    except BaseException as error:  # the library raises nothing narrower, and also panics
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         how = f": {error}" if isinstance(error, Malformed) else ""
@@ -177,9 +177,9 @@ def open_tokenizer(file: Path) -> Tokenizer:
 
 
 def _check(tokenizer: tokenizers.Tokenizer) -> None:
-    """Raise BundleMismatch if a part of the tokenizer could make one word of another.
+    """Raise BundleMismatch if a part of the tokenizer could turn one word into another.
 
-    A ``Precompiled`` table, which may hold any rule, gives way to NFKC, which it stands for.
+    A ``Precompiled`` table may hold any rule, so it is replaced by NFKC, which it stands for.
     """
     if tokenizer.normalizer is not None:
         known = _known_normalizer(_state(tokenizer.normalizer))
@@ -196,7 +196,7 @@ def _check(tokenizer: tokenizers.Tokenizer) -> None:
 
 
 def _known_normalizer(state: dict[str, Any]) -> dict[str, Any]:
-    """The normalizer to run for the one that ``state`` describes."""
+    """Return the normalizer to run for the one that ``state`` describes."""
     kind = state["type"]
     if kind == "Sequence":
         return {**state, "normalizers": [_known_normalizer(each) for each in state["normalizers"]]}
@@ -223,13 +223,13 @@ def _check_pre_tokenizer(state: dict[str, Any]) -> None:
 
 
 def _state(part: Any) -> dict[str, Any]:
-    """What ``tokenizer.json`` says of a part."""
+    """Return the description of a part, as in ``tokenizer.json``."""
     found: dict[str, Any] = json.loads(part.__getstate__())
     return found
 
 
 def _made(normalizer: dict[str, Any]) -> Any:
-    """The normalizer that ``normalizer`` describes."""
+    """Return the normalizer that ``normalizer`` describes."""
     parts = {"version": "1.0", "added_tokens": [], "normalizer": normalizer}
     model = {
         "type": "WordPiece",
@@ -254,13 +254,13 @@ def _refused(what: str) -> BundleMismatch:
 
 
 def without_vocabulary(saved: str) -> tuple[str, list[str] | None]:
-    """A saved tokenizer as a bundle has it.
+    """Convert a saved tokenizer to its form in a bundle.
 
     Args:
         saved: the library's ``tokenizer.json``.
 
     Returns:
-        What to write in its place, and the lines of `VOCABULARY`; None where the file is to be
+        The text to write in its place, and the lines of `VOCABULARY`; None where the file must be
         kept whole, because it is no WordPiece or its tokens cannot be numbered lines.
     """
     facts = json.loads(saved)

@@ -1,8 +1,8 @@
-"""The bundle's words, both ways: id to word and word to id, straight from the mapped file.
+"""The bundle's words, id to word and word to id, straight from the mapped file.
 
-Why it is here: as Python strings in a list and a dictionary, 20,000 words take 3 MB and 400,000
-take 60 MB in every process. Here the text stays in the file, which all processes share, and sixteen
-bytes a word are kept: where it begins, and its hash among the sorted hashes.
+As Python strings in a list and a dictionary, 20,000 words take 3 MB and 400,000 take 60 MB in every
+process. Here the text stays in the file, which all processes share. A process keeps sixteen bytes a
+word: where it begins, and its hash among the sorted hashes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class WordList(Sequence[str]):
 
 
 class WordIds(Mapping[str, int]):
-    """The ids of the words of a list; of a word that is there twice, the first."""
+    """The ids of a list's words; a word that is there twice has the first id."""
 
     def __init__(self, words: WordList) -> None:
         hashes = np.fromiter(map(hash, words), np.int64, len(words))
@@ -73,13 +73,13 @@ class WordIds(Mapping[str, int]):
         return found
 
     def get(self, word: str, default: int | None = None) -> int | None:  # type: ignore[override]
-        """As `dict.get`; Mapping's own would raise and catch for every unknown word."""
+        """As `dict.get`, because Mapping's own would raise and catch for every unknown word."""
         wanted = hash(word)
         found = self._among(word, wanted, int(np.searchsorted(self._hashes, wanted)))
         return default if found < 0 else found
 
     def of(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """The ids of many words at once, -1 for what is not there."""
+        """Return the ids of many words at once, -1 for words that are not listed."""
         wanted = np.fromiter(map(hash, words), np.int64, len(words))
         places = np.searchsorted(self._hashes, wanted)
         near = np.minimum(places, len(self._hashes) - 1)
@@ -92,7 +92,7 @@ class WordIds(Mapping[str, int]):
         return found
 
     def _among(self, word: str, wanted: int, place: int) -> int:
-        """Which of the words from ``place`` on with that hash it is, -1 if none."""
+        """Return which of the words from ``place`` on with the same hash it is, -1 if none."""
         while place < len(self._hashes) and self._hashes[place] == wanted:
             if self._words[self._ids[place]] == word:
                 return int(self._ids[place])

@@ -1,1 +1,1 @@
-"""Answers given on the device alone: the backbone and the adapters that came home."""
+"""Answers computed on the device alone, with the backbone and the downloaded adapters."""

@@ -1,9 +1,9 @@
-"""An adapter as it travels home: one file of numbers and what they are for.
+"""The file of an adapter that a device downloads: its numbers and their meaning.
 
-Why it is here: what a device runs must not depend on how the cloud trained it. Low-rank updates,
-prompts and prefixes come as the rows that `Encoder` takes as inputs, beside the head, in a file
-that holds no code and that any reader of safetensors opens. The cloud writes it with this module
-and the device reads it with the same.
+A device must not depend on how the cloud trained an adapter. Low-rank updates, prompts and prefixes
+are stored as the rows that `Encoder` takes as inputs, beside the head. The file holds no code, and
+any reader of safetensors opens it. The cloud writes it with this module and the device reads it
+with the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ADDED: Final = ("prompt", "prefix", "lora")
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What the file says beside its numbers; labels and layers are lists in JSON."""
+    """The file's metadata beside its numbers; labels and layers are lists in JSON."""
 
     labels: str
     layers: str
@@ -62,7 +62,7 @@ class LocalAdapter:
     bias: Floats1d
 
     def to_bytes(self) -> bytes:
-        """The file: equal adapters give equal bytes, so that a download can go on."""
+        """Return the file's bytes; equal adapters give equal bytes, so a download can resume."""
         facts = {
             "format": FORMAT,
             "labels": json.dumps(self.labels),
@@ -79,7 +79,7 @@ class LocalAdapter:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Reads what `to_bytes` gave.
+        """Read the bytes that `to_bytes` returned.
 
         Raises:
             DataLoss: missing, damaged, too large or something else.
@@ -124,12 +124,12 @@ class LocalAdapter:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that its numbers take in memory."""
+        """The bytes that its numbers take in memory."""
         added = (getattr(self.additions, name) for name in _ADDED)
         return sum(found.nbytes for found in (*added, self.weight, self.bias))
 
     def check_backbone(self, sha256: str) -> None:
-        """Refuses to run over another backbone.
+        """Refuse to run over another backbone.
 
         Raises:
             BundleMismatch: it was trained over another.
@@ -138,7 +138,7 @@ class LocalAdapter:
             raise _misfit()
 
     def check(self, shape: Shape) -> None:
-        """Refuses to run over an encoder of another ``shape``.
+        """Refuse to run over an encoder of another ``shape``.
 
         Raises:
             BundleMismatch: it was trained over another backbone, or updates other layers.
@@ -158,7 +158,7 @@ class LocalAdapter:
             raise _misfit()
 
     def scores(self, encoder: Encoder, text: str) -> list[tuple[str, float]]:
-        """All labels with their probabilities, most probable first.
+        """Return all labels with their probabilities, most probable first.
 
         Args:
             encoder: it passed `check` with.

@@ -1,9 +1,9 @@
-"""The backbone as a device runs it: without torch, from clear text, under any adapter.
+"""The backbone on the device: it runs without torch, on clear text, with any adapter.
 
-Why it is here: what a device answers itself it need not send. The cloud writes these files
-(`sottovoce.models.encoder`) and the device reads them with the same module. The
-table of token embeddings, half of a small backbone, stays in its file, of which a text reads one
-row a token; the rest is one ONNX graph for all adapters, whose numbers are inputs of the graph.
+A text that the device answers itself need not be sent. The cloud writes these files
+(`sottovoce.models.encoder`) and the device reads them with the same module. The table of token
+embeddings, half of a small backbone, stays in its file, and a text reads one row a token. The rest
+is one ONNX graph for all adapters, which takes an adapter's numbers as inputs.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ Floats1d = NDArray[np.float32]
 Floats2d = NDArray[np.float32]
 
 _MOST: Final = 1 << 20
-"""Of what a shape counts; a graph of more would not fit a device either."""
+"""The largest number in a shape; a larger graph would not fit a device either."""
 
 _MOST_LAYERS: Final = 1_024
 _LARGEST_DESCRIPTION: Final = 1 << 18
 
 _READ: Final = 32
-"""Characters a token, about, in which a text's first tokens are looked for: no book is cut up."""
+"""Characters read for each token of the limit, so that no whole book is cut into tokens."""
 
 
 class Layer(NamedTuple):
-    """A linear layer that low-rank updates can be added to, and its width on either side."""
+    """A linear layer that low-rank updates can be added to, with its input and output widths."""
 
     name: str
     inputs: int
@@ -55,17 +55,18 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What ``encoder.json`` says.
+    """The content of ``encoder.json``.
 
     Attributes:
         backbone_sha256: of the weights it was made from.
         width: of its states.
         tokens: in the table.
-        positions: at most so many tokens, virtual ones included.
-        longest: tokens of a text, special ones included; what is over is cut off, as in the cloud.
+        positions: the most tokens, virtual ones included.
+        longest: the most tokens of a text, special ones included; the rest is cut off, as in the
+            cloud.
         before, after: ids of the special tokens around a text.
         layers: that take low-rank updates, in the order of `Additions.lora`.
-        prefix: numbers a virtual key and value of every layer have.
+        prefix: numbers in a virtual key and value of every layer.
     """
 
     backbone_sha256: str
@@ -80,15 +81,15 @@ class Shape:
 
     @property
     def lora(self) -> int:
-        """Numbers an update of rank 1 has."""
+        """The numbers in an update of rank 1, over all layers."""
         return sum(layer.inputs + layer.outputs for layer in self.layers)
 
     @classmethod
     def decode(cls, facts: Mapping[str, Any]) -> Self:
-        """Out of the description.
+        """Read the shape from the description.
 
         Raises:
-            ValueError: it is none, or of no encoder that a device could run.
+            ValueError: it is no description, or its encoder could not run on a device.
         """
         shape = decode(cls, facts)
         sizes = (shape.width, shape.tokens, shape.positions, shape.prefix)
@@ -106,7 +107,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Additions:
-    """What one adapter adds to a pass of the encoder; zero rows of each add nothing.
+    """The inputs that one adapter adds to a pass of the encoder; zero rows add nothing.
 
     Attributes:
         prompt: virtual tokens before the text, Float (P, width).
@@ -121,7 +122,7 @@ class Additions:
 
     @classmethod
     def none(cls, shape: Shape) -> Self:
-        """Of an adapter that is a head alone."""
+        """Return the additions of an adapter that is a head alone."""
         return cls(*(np.zeros((0, n), np.float32) for n in (shape.width, shape.prefix, shape.lora)))
 
 
@@ -140,7 +141,7 @@ class Encoder:
 
     @classmethod
     def load(cls, bundle: Bundle) -> Self:
-        """Opens the encoder that was pulled with ``bundle``, and checks every byte of it.
+        """Open the encoder that was pulled with ``bundle``, and check every byte.
 
         Raises:
             NotReady: the bundle has none, or the device did not fetch it.
@@ -173,13 +174,15 @@ class Encoder:
     def open(
         cls, folder: Path, tokenizer: Tokenizer, hashes: Mapping[str, str] | None = None
     ) -> Self:
-        """Opens what lies in ``folder``. Each file is opened once: what is hashed is what is used,
-        whatever takes its place meanwhile.
+        """Open the encoder in ``folder``.
+
+        Each file is opened once. So the hashed file is the used one, even if another takes its
+        name.
 
         Args:
             folder: as the cloud wrote it.
             tokenizer: of the backbone.
-            hashes: SHA-256 of each file; None where somebody else vouches for them.
+            hashes: SHA-256 of each file; None if the caller trusts the files.
 
         Raises:
             DataLoss, BundleMismatch: as `load`.
@@ -212,7 +215,9 @@ class Encoder:
         return cls(shape, tokenizer, network, table)
 
     def pooled(self, text: str, additions: Additions) -> Floats1d:
-        """The mean of the last states of a text's tokens, special and virtual ones left out.
+        """Return the mean of the last states of a text's tokens.
+
+        Special and virtual tokens are left out.
 
         Args:
             text: in the clear; what is over `Shape.longest` tokens is cut off.
@@ -243,7 +248,7 @@ class Encoder:
         return pooled
 
     def _rows(self, ids: Sequence[int]) -> Floats2d:
-        """Token embeddings: (n, width). A row of the table is whole numbers, and their scale."""
+        """Return token embeddings (n, width); a table row is whole numbers and their scale."""
         rows = self._table[ids]  # (n, width + 4)
         scale = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")  # (n, 1)
         return rows[:, :-_SCALE_BYTES] * scale  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
-"""A head trained on the device alone, over the encoder that is there.
+"""Trains a head on the device alone, over the encoder that is there.
 
-Why it is here: who holds all labels need send nothing to learn from them. Softmax regression on the
-encoder's pooled states has one best answer and takes seconds; Nesterov's gradient with the step
-that the states' length allows finds it, without a library and without chance.
+A device that holds all labels can learn from them without sending anything. Softmax regression on
+the encoder's pooled states has one optimum and takes seconds. Nesterov's gradient method finds it,
+with the step that the states' length allows. It needs no library and no randomness.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["fit"]
 
 _STEPS: Final = 400
 _PENALTY: Final = 1e-3
-"""Of the weights' squares, beside the mean loss, over states of length 1."""
+"""The weight of the weights' squares beside the mean loss, over states of length 1."""
 
 
 def fit(states: Floats2d, labels: Sequence[str], shape: Shape) -> LocalAdapter:
-    """Learns labels from states.
+    """Train a head on states and their labels.
 
     Args:
         states: Floats2d (n, width), what the encoder pools of each text under no adapter.

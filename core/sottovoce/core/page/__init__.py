@@ -1,1 +1,1 @@
-"""What the pages of both programs share: who may come in, what browsers are told, look, script."""
+"""The pages' shared parts: admission, security headers, styles and scripts."""

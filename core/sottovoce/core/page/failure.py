@@ -1,7 +1,7 @@
-"""An answer of ours over HTTP that is an error.
+"""An HTTP error response, in the shape of OpenAI's.
 
-Why it is here: in the shape of OpenAI's, whose libraries decide by status and ``code`` whether to
-try again, and show the message to whoever waits. It is ours, names the fix, and quotes no text.
+OpenAI's client libraries decide by status and ``code`` whether to retry, and show the message to
+the user. The message is this program's, names the fix, and quotes no text.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from typing import Any, Final
 __all__ = ["CHALLENGE", "Failure"]
 
 CHALLENGE: Final = ("WWW-Authenticate", 'Bearer realm="sottovoce"')
-"""Header of a 401. One without a parameter is no challenge (RFC 6750, section 3): it ended the
-programs of a client that reads it."""
+"""The header of a 401 response.
+
+A challenge without a parameter is invalid (RFC 6750, section 3), and it crashed the programs of a
+client that parses it.
+"""
 
 
 @dataclass(frozen=True)
 class Failure(Exception):
-    """An answer that is an error.
+    """An error response.
 
     Attributes:
-        status: of HTTP.
+        status: the HTTP status.
         kind, message, param, code: the four fields of OpenAI's error object; ``param`` names the
             field, empty for none.
-        headers: further ones.
+        headers: further headers.
     """
 
     status: int
@@ -49,5 +52,5 @@ class Failure(Exception):
 
     @property
     def payload(self) -> bytes:
-        """The same as JSON."""
+        """The error object as JSON."""
         return json.dumps(self.body).encode()

@@ -1,4 +1,4 @@
-"""A page's own files, and what a browser is told of all that comes with them."""
+"""A page's static files, and the security headers sent with them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 __all__ = ["HEADERS", "File", "files"]
 
 HEADERS: Final = (
-    # Nothing but the page's own files, and no text that becomes markup.
+    # Loads only the page's own files, and never lets a text become markup.
     (
         "Content-Security-Policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -27,15 +27,18 @@ _KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript"
 
 
 class File(NamedTuple):
-    """What a path is answered with, and its media type."""
+    """The content of a static file, and its media type."""
 
     body: bytes
     kind: str
 
 
 def files(package: str) -> dict[str, File]:
-    """By path: ``index.html`` (as "/") and ``page.js`` of the folder ``static`` of ``package``,
-    and the look and the parts of scripts that pages share."""
+    """Return the static files of a page by path.
+
+    These are ``index.html`` (as "/") and ``page.js`` of the folder ``static`` of ``package``, and
+    the styles and scripts that all pages share.
+    """
     places = (
         ("/", package, "index.html"),
         ("/page.js", package, "page.js"),

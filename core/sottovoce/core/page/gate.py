@@ -1,10 +1,10 @@
-"""Who may use a page: the browser that came with a link which its program gave out.
+"""Admission to a page: only a browser with a link from the program may enter.
 
-Why it is here: every user of the machine can reach a loopback port, and so can every page in the
-reader's browser. A link is good once, as others may see it on a command line or in a history; what
-it is changed for is kept in the tab alone and sent in a header, which no other page can have sent
-(a cookie would be). Host, Origin and what browsers say of a request's maker keep out pages whose
-name was made to point here.
+Every user of the machine can reach a loopback port, and so can every page in the reader's browser.
+A link works once, because others may see it on a command line or in a history. The browser
+exchanges the link for a session secret. The secret is kept in the tab alone and sent in a header,
+which no other page can send (it could send a cookie). Checks of Host, Origin and the browser's
+fetch metadata keep out pages whose name was made to point here.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from sottovoce.core.page.failure import CHALLENGE, Failure
 __all__ = ["FEW", "LINK_SECONDS", "SESSION", "PageGate"]
 
 SESSION: Final = "/api/session"
-"""Where a link is changed for a session."""
+"""The path at which a link is exchanged for a session."""
 LINK_SECONDS: Final = 600.0
 FEW: Final = 16
-"""Links and sessions at once; the oldest gives way."""
+"""The most links, and sessions, at once; a new one replaces the oldest."""
 
 
 class PageGate:
-    """Lets in what has a session, or a link for `SESSION`; files alone need neither.
+    """Admits requests with a session, or with a link at `SESSION`; static files need neither.
 
     Args:
-        is_file: whether a path is one of the page's own files, which tell nothing of anybody.
-        command: that gives out links, for who has none.
-        clock: seconds that only grow.
+        is_file: whether a path is one of the page's own files, which hold nothing personal.
+        command: the command that prints links; errors name it.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -47,18 +47,18 @@ class PageGate:
         self._links: dict[str, float] = {}
         self._sessions: dict[str, float] = {}
         self.port = 0
-        """That of the address at which all this stands."""
+        """The port of the address that serves the page."""
 
     def link(self) -> str:
-        """A secret that is good for one session, within `LINK_SECONDS`."""
+        """Return a new secret that works for one session, within `LINK_SECONDS`."""
         return self._new(self._links)
 
     def session(self) -> str:
-        """A secret that is good until the program ends or `FEW` newer ones are there."""
+        """Return a new secret that works until the program ends or `FEW` newer ones exist."""
         return self._new(self._sessions)
 
     async def check(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether who asks has entered; False for the page's own files, which need no proof.
+        """Return whether the caller has a session; False for static files, which need no proof.
 
         Args:
             method, path: of the request.
@@ -98,10 +98,10 @@ class PageGate:
         return secret
 
     def _has(self, given: str, *, entering: bool) -> bool:
-        """Whether it is known; a link is forgotten by that."""
+        """Return whether the secret is known; a link is forgotten by this check."""
         kept = self._links if entering else self._sessions
         with self._lock:
-            # Each is compared, so that the time taken tells nothing of any.
+            # All are compared, so that the time taken reveals nothing about any.
             found = [each for each in kept if hmac.compare_digest(each.encode(), given.encode())]
             if not found or not entering:
                 return bool(found)

@@ -1,7 +1,7 @@
 """Reads the head of an HTTP request, within bounds and with one meaning.
 
-Why it is here: h11 bounds only what it has to wait for, so a long head that arrives in one piece
-passes. And a request whose length is given twice is how one request is smuggled inside another.
+h11 bounds only data that is incomplete, so a long head that arrives in one piece passes. A request
+with two lengths can smuggle one request inside another.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sottovoce.core.page.failure import Failure
 __all__ = ["LARGEST_HEAD", "PIECE", "check_trailers", "headers_of", "read_head"]
 
 LARGEST_HEAD: Final = 16 << 10
-"""Bytes of a request's line and headers, or of its trailers."""
+"""The most bytes of a request's line and headers, or of its trailers."""
 
 PIECE: Final = 64 << 10
-"""Bytes that are read at once."""
+"""Bytes to read at once."""
 
 _ONCE: Final = frozenset({"authorization", "content-length", "host", "transfer-encoding"})
 
@@ -27,10 +27,10 @@ _ONCE: Final = frozenset({"authorization", "content-length", "host", "transfer-e
 async def read_head(
     http: h11.Connection, reader: asyncio.StreamReader
 ) -> tuple[h11.Request, int] | None:
-    """The next request and the bytes of its head; None where the connection ended instead.
+    """Return the next request and the size of its head in bytes; None at the connection's end.
 
     Raises:
-        h11.RemoteProtocolError: it is no HTTP request, or its head is without end.
+        h11.RemoteProtocolError: it is no HTTP request, or its head has no end.
     """
     size = len(http.trailing_data[0])
     while (event := http.next_event()) is h11.NEED_DATA:
@@ -43,15 +43,15 @@ async def read_head(
 
 
 def headers_of(head: h11.Request, size: int) -> dict[str, str]:
-    """The headers of a request, by names in small letters.
+    """Return the headers of a request, by names in small letters.
 
     Args:
         head: the request.
-        size: bytes of its head, as `read_head` gives them.
+        size: bytes of its head, from `read_head`.
 
     Raises:
-        Failure: 431 for a head that is too long, 505 for another HTTP, 400 where the head can be
-            read in two ways. The connection must be closed after each: RFC 9112, section 6.1.
+        Failure: 431 for a head that is too long, 505 for another HTTP version, 400 for a head that
+            can be read in two ways. The connection must then be closed: RFC 9112, section 6.1.
     """
     if size > LARGEST_HEAD:
         raise _too_long("head")
@@ -74,7 +74,7 @@ def headers_of(head: h11.Request, size: int) -> dict[str, str]:
 
 
 def check_trailers(end: h11.EndOfMessage) -> None:
-    """Refuse a message that ends with too many trailers; nobody reads them.
+    """Refuse a message that ends with too many trailers; no code reads trailers.
 
     Raises:
         Failure: they are longer than a head may be.

@@ -173,8 +173,10 @@ def _unit_start(text: str, at: int, least: int) -> int:
 
 
 def _held_from(text: str, begin: int, least: int) -> int:
-    """Where a mail address or host may begin that ends in the unit at ``begin``: some readers take
-    these signs for a part of it."""
+    """Where a mail address or host may begin that ends in the unit at ``begin``.
+
+    Some readers count these signs as a part of the address.
+    """
     least = max(least, begin - _LONGEST_LOCAL)
     while begin > least and (text[begin - 1] in ',;"`|' or not _BREAK.match(text, begin - 1)):
         begin -= 1

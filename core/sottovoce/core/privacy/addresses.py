@@ -5,10 +5,10 @@ the address names. A model that was tricked by text in its prompt writes such an
 restored in an address, unless all of the address is the surrogate of one that was typed.
 
 An address in running text goes to the next white space or "<" (ASCII, as renderers of Markdown have
-it), and past the end of a quotation that begins with it. Addresses in their entirety are also the
-target of a Markdown link or picture, the destination of a reference, the argument of CSS `url()`
-and an HTML tag, since relative addresses and blanks work there. Where readers of a format differ,
-the address is the longest that one of them sees.
+it), and past the end of a quotation that begins with it. These are also
+addresses as a whole: the target of a Markdown link or picture, the destination of a reference, the
+argument of CSS `url()` and an HTML tag. Relative addresses and blanks work there. Where readers of
+a format differ, the longest reading counts as the address.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Addresses:
 
     @property
     def held(self) -> str:
-        """What came and was not given out."""
+        """The text that has arrived and was not output."""
         return self._region + self._held
 
     def feed(self, delta: str, *, final: bool = False) -> list[Part]:

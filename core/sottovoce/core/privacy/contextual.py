@@ -1,9 +1,8 @@
-"""What a tagger that reads the neighbours has to say about the treatment of a word.
+"""Adds the tags of a context-reading tagger to the treatment of a word.
 
-Why it is here: `pct2t.v1`, the published mechanism, moves a word within the part of speech that it
-has in its sentence, and is kept to be compared with. One word then decides about another, and the
-bound holds given the tags only. The tagger can ask for more than a word's own reading does, never
-for less.
+`pct2t.v1`, the published mechanism, moves a word within its part of speech in the sentence. It is
+kept for comparison. A word can then change the treatment of another, and the bound holds only for
+given tags. The tagger can ask for more protection than a word's own reading, but never for less.
 """
 
 from __future__ import annotations

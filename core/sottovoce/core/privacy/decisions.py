@@ -1,10 +1,11 @@
-"""Decides what becomes of each word of a text, before anything is drawn.
+"""Decides the treatment of each word of a text, before anything is drawn.
 
-Why it is here: only here are a word, what it may name and a policy weighed against one another. Of
-that a treatment and a class go on; noise, search and surrogates see no more. Any doubt protects. A
-word's neighbours count by their looks alone, which the release shows anyway: whatever word one of
-them is exchanged for, as long as it looks the same, nothing is decided otherwise. (A mechanism that
-reads context gives that up, see `sottovoce.core.privacy.contextual`.)
+Only this module weighs a word, its possible name and a policy against one another. It passes on a
+treatment and a class. Noise, search and surrogates see nothing else. In doubt, a word is protected.
+
+Neighbours count by their looks alone, which the release shows anyway. Exchanging a neighbour for a
+word with the same looks changes no decision. A mechanism that reads context gives this up, see
+`sottovoce.core.privacy.contextual`.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from sottovoce.core.text.words import Kind, Word
 __all__ = ["LONGEST_WORD", "WINDOW", "Decider", "Decision", "Finder", "Stage"]
 
 LONGEST_WORD = 4_096
-"""Code points a word or identifier may have."""
+"""Maximum number of code points in a word or identifier."""
 
 WINDOW = 1_024
-"""Words decided about at once: bounds the memory of a long document."""
+"""Words decided at once, which bounds the memory for a long document."""
 
 Stage = Callable[[str], AbstractContextManager[object]]
-"""Entered with the name of a step while it runs."""
+"""Returns a context manager for the name of a step, entered while the step runs."""
 
 _LIKE_NAMES: Final = [KINDS.index("NAME"), KINDS.index(UNLISTED)]
 _NAMES: Final = np.array([0, *(KINDS.index(name) for name in NAMES[1:])], np.uint8)
@@ -47,22 +48,25 @@ _ANY_NAME: Final = np.uint8(len(NAMES) - 1)
 
 
 class Finder(Protocol):
-    """Anything that finds names; see `sottovoce.core.text.names`."""
+    """A finder of names; see `sottovoce.core.text.names`."""
 
     @property
     def reach(self) -> int:
-        """How many words either side it looks."""
+        """Number of words that the finder reads on either side."""
 
     def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
-        """What words are to it by themselves; see `known_words.Alone`."""
+        """Return the features of words without context; see `known_words.Alone`."""
 
     def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
-        """What consecutive words of one document name, each with its row of what it is alone."""
+        """Return the names in consecutive words of one document.
+
+        ``alone`` holds the row of each word from the method `alone`.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to become of some consecutive words of a document.
+    """The treatment of some consecutive words of a document.
 
     Attributes:
         words: the words.
@@ -85,13 +89,13 @@ class Decision:
     like_names: NDArray[np.bool_]
 
     def drawn(self) -> list[int]:
-        """Places of the words to be drawn anew, ascending."""
+        """Return the places of the words to be drawn anew, ascending."""
         found: list[int] = np.flatnonzero(self.treatments == Treatment.DRAW).tolist()
         return found
 
 
 class Decider:
-    """Decides about the words of documents over one bundle. Safe to share between threads.
+    """Decides the treatment of words with one bundle. Safe to share between threads.
 
     Args:
         bundle: the words.
@@ -119,7 +123,7 @@ class Decider:
         self._stage = stage
 
     def context(self, mechanism: Mechanism, policy: Policy) -> Contextual | None:
-        """Who else is asked; None where a word's own kind decides.
+        """Return the tagger's part in the decision, or None if a word's own kind decides.
 
         Raises:
             NotReady: the mechanism reads context, and there is no tagger.
@@ -135,7 +139,7 @@ class Decider:
         policy: Policy,
         context: Contextual | None,
     ) -> Iterator[Decision]:
-        """Window after window, as if the whole document had been decided about at once.
+        """Yield decisions window by window, with the same result as for the whole document.
 
         Raises:
             InvalidInput: a word over 4,096 characters.
@@ -169,7 +173,7 @@ class Decider:
             yield Decision(window, forms, facts["id"][own], tags[own], treatments, classes, around)
 
     def _windows(self, words: Iterable[Word], reach: int) -> Iterator[tuple[list[Word], slice]]:
-        """Windows of words with ``reach`` more either side, and where in it the window is."""
+        """Yield windows with ``reach`` more words on either side, and the place of each window."""
         stream = iter(words)
         before: list[Word] = []
         ahead: list[Word] = []

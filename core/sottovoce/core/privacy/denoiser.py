@@ -1,10 +1,10 @@
-"""Turns the cloud's noisy answer into the sentence embedding it should have been, on the device.
+"""Restores the sentence embedding from the cloud's noisy answer, on the device.
 
-Why it is here: the cloud cannot take the noise out without knowing the text; the device knows the
-text (Split-and-Denoise, section 3.4). The denoiser is a small sentence encoder over the exact
-tokens that also reads the cloud's answer and how strong the noise was. Without an answer it is
-still a sentence encoder, which is what ``sotto embed --local`` runs. It learnt the errors of one
-backbone under one privacy space and a range of eta, and refuses any other.
+The cloud cannot remove the noise without the text, and only the device has the text
+(Split-and-Denoise, section 3.4). The denoiser is a small sentence encoder over the exact tokens. It
+also reads the cloud's answer and the strength of the noise. Without an answer it is still a
+sentence encoder, and ``sotto embed --local`` uses it as one. It is trained on the errors of one
+backbone in one privacy space over a range of eta, and refuses any other.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Gaussian mechanisms: a budget, steps that spend it, their noise, and what they cost together.
 
-Why it is here: what the cloud trains privately and what a device has teachers vote on promise the
-same thing, (epsilon, delta)-differential privacy, by the same noise. What is set apart can
-disagree, so a step's noise and its price are read from one `Stage`. The price of steps that look at
-all records is exact and in closed form (Balle and Wang, 2018, theorem 8): however many, they are
-together one with less noise.
+Private training in the cloud and teachers' votes on the device use the same noise. Both promise
+(epsilon, delta)-differential privacy. A step's noise and its price are read from one `Stage`, so
+they cannot disagree. The price of steps on all records is exact and in closed form (Balle and Wang,
+2018, theorem 8): together, the steps cost as much as one step with less noise.
 
-Nobody can foresee or repeat the noise. And the floating-point numbers that one transformation of
-uniform numbers can reach are so few that the lowest bits of a noisy sum give away what was added to
-(Mironov, 2012). The mean of four such draws, doubled, has the same distribution, and to find the
-four is as hard as 2**318 steps (Holohan and Braghin, 2021).
+The noise cannot be predicted or repeated. One transformation of uniform numbers reaches few
+floating-point numbers, so the lowest bits of a noisy sum reveal the original sum (Mironov, 2012).
+The mean of four draws, doubled, has the same distribution. Finding the four draws takes about
+2**318 steps (Holohan and Braghin, 2021).
 """
 
 from __future__ import annotations
@@ -38,24 +37,24 @@ __all__ = [
 RELATION: Final = "one uploaded example added or removed"
 
 _SUMMED: Final = 4
-"""Draws that make one; their sum is divided by its square root."""
+"""Draws summed into one; the sum is divided by the square root of this number."""
 
 _AT_ONCE: Final = 1 << 18
-"""Numbers made at once: 8 MiB of uniform ones."""
+"""Numbers drawn at once: 8 MiB of uniform numbers."""
 
 _NOISIEST: Final = 1_000.0
 _TOLERANCE: Final = 1e-3
-"""Of a noise multiplier, relative: what it is rounded up by."""
+"""Relative amount by which a noise multiplier is rounded up."""
 
 _EXACT: Final = 1e-9
-"""Of an epsilon: what it is rounded up by."""
+"""Relative amount by which an epsilon is rounded up."""
 
 _FAR: Final = -25.0
-"""Below this many deviations the normal distribution's tail is told by its series."""
+"""Below this many deviations, the tail of the normal distribution is computed by a series."""
 
 
 def usual_delta(records: int) -> float:
-    """The delta where none is given: far below one in ``records``."""
+    """Return the default delta, far below one in ``records``."""
     return min(1e-5, 1 / (10 * records))
 
 
@@ -86,10 +85,10 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon: float, delta: float, records: int) -> Budget:
-        """``delta`` 0 takes the usual one.
+        """Return a budget for ``records`` records; a ``delta`` of 0 takes the usual delta.
 
         Raises:
-            InvalidInput: see `Budget`; or a delta that would allow to publish whole examples.
+            InvalidInput: see `Budget`; or a delta that would allow whole examples to be published.
         """
         budget = cls(epsilon, delta or usual_delta(records))
         if budget.delta > 1 / records:
@@ -104,13 +103,13 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Steps that all do the same.
+    """A number of identical steps.
 
     Attributes:
         steps: how many.
-        share: probability with which each record is in a step; 1 for all of them.
-        noise: standard deviation of the noise on what is told, in units of ``clip``.
-        clip: most that one record can move it by.
+        share: probability that a record is in a step; 1 if every step uses all records.
+        noise: standard deviation of the noise on the published sum, in units of ``clip``.
+        clip: the largest change that one record can make to the sum.
     """
 
     steps: int
@@ -120,10 +119,12 @@ class Stage:
 
 
 def epsilon_of_whole(stages: tuple[Stage, ...], delta: float) -> float:
-    """What all steps of ``stages`` spend together, each of which looks at every record.
+    """Return the epsilon that all steps of ``stages`` spend together.
+
+    Every step must use every record.
 
     Raises:
-        ValueError: a stage looks at a sample.
+        ValueError: a stage uses a sample of the records.
     """
     if any(stage.share != 1 for stage in stages):
         raise ValueError("steps on samples have no closed form")
@@ -141,14 +142,14 @@ def epsilon_of_whole(stages: tuple[Stage, ...], delta: float) -> float:
 
 
 def _delta_at(epsilon: float, moved: float) -> float:
-    """The delta that noise of 1 on what a record moves by ``moved`` has at an epsilon."""
+    """Return delta at ``epsilon`` for noise of 1 on a sum that a record moves by ``moved``."""
     near = _log_below(moved / 2 - epsilon / moved)
     far = epsilon + _log_below(-moved / 2 - epsilon / moved)
     return math.exp(near) * -math.expm1(min(far - near, 0.0))
 
 
 def _log_below(x: float) -> float:
-    """Logarithm of the chance that a number from N(0, 1) is below ``x``."""
+    """Return the logarithm of the chance that a number from N(0, 1) is below ``x``."""
     if x > _FAR:
         return math.log(math.erfc(-x / math.sqrt(2)) / 2)
     series = 1 - 1 / x**2 + 3 / x**4 - 15 / x**6
@@ -160,15 +161,15 @@ def with_least_noise(
     budget: Budget,
     cost: Callable[[tuple[Stage, ...], float], float] = epsilon_of_whole,
 ) -> float:
-    """The smallest noise multiplier at which ``stages`` keep to a budget.
+    """Return the smallest noise multiplier at which ``stages`` keep within a budget.
 
     Args:
-        stages: as they are with a noise multiplier.
-        budget: not exceeded.
-        cost: epsilon of stages at a delta.
+        stages: returns the stages for a noise multiplier.
+        budget: the limit.
+        cost: returns the epsilon of stages at a delta.
 
     Raises:
-        InvalidInput: none does.
+        InvalidInput: no noise multiplier keeps within the budget.
     """
 
     def spent(noise: float) -> float:
@@ -196,7 +197,7 @@ def with_least_noise(
 
 
 def normal(n: int, random: Random | None = None) -> NDArray[np.float64]:
-    """``n`` independent numbers from N(0, 1).
+    """Return ``n`` independent numbers from N(0, 1).
 
     Args:
         n: how many.
@@ -211,7 +212,10 @@ def normal(n: int, random: Random | None = None) -> NDArray[np.float64]:
 
 
 def _drawn(random: Random, n: int) -> NDArray[np.float64]:
-    """Box and Muller's, each the sum of four; 1 - u is never 0, so no logarithm is infinite."""
+    """Draw by Box and Muller's method, each number a sum of four.
+
+    1 - u is never 0, so no logarithm is infinite.
+    """
     pairs = (_SUMMED, (n + 1) // 2)
     length = np.sqrt(-2.0 * np.log1p(-random.random(pairs)))
     angle = 2.0 * np.pi * random.random(pairs)

@@ -1,9 +1,10 @@
 """Searches a word class over a graph (hnswlib) that this device built itself.
 
 A bundle carries no graph, because hnswlib reads a graph's file without checking its links, and a
-bundle may be crafted. A graph over 21,785 words takes 2 s to build and 7 MB, over 100,000 words
-17 s and 34 MB (one x86 core, 16 dimensions). So a device keeps its graphs in its own state. Each
-file begins with a MAC under the device's key, and nothing is loaded whose MAC is wrong.
+bundle may be crafted. A graph over 21,785 words takes 2 s to build and 7 MB. A graph over 100,000
+words takes 17 s and 34 MB (one x86 core, 16 dimensions). So a device keeps its graphs in its own
+state. Each file begins with a MAC under the device's key, and is
+never loaded if the MAC is wrong.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Graphs:
 
     Args:
         folder: where they are kept; made when it is missing.
-        mac: gives 32 bytes for some parts, which nobody can give without the device's key.
+        mac: returns 32 bytes for some parts; computing them needs the device's key.
     """
 
     def __init__(self, folder: Path, mac: Callable[..., bytes]) -> None:

@@ -1,9 +1,10 @@
-"""Holds a bundle to what it says: its classes, readings, levels, tokenizer and name finder.
+"""Checks a bundle's claims: its classes, readings, levels, tokenizer and name finder.
 
-The provider makes the bundle, and the provider is who must not learn the text. A device that
-believed every bundle would obey one that says "balanced" is eta a million, or that "pregnant" is a
-preposition. The inspection takes seconds, so it runs when a bundle is pulled and when the owner
-asks (`sotto doctor`). What every opening checks is in `sottovoce.core.bundle.soundness` and
+The provider makes the bundle, and the provider must not learn the text. A device that believed
+every bundle could be told that "balanced" is eta a million, or that "pregnant" is a preposition.
+
+The inspection takes seconds, so it runs when a bundle is pulled and when the owner asks
+(`sotto doctor`). The checks at every opening are in `sottovoce.core.bundle.soundness` and
 `sottovoce.core.privacy.trust`.
 """
 
@@ -29,7 +30,7 @@ from sottovoce.core.text.word_classes import BY_TAG, READINGS
 __all__ = ["FEWEST", "check_classes", "check_listed", "check_readings", "inspect"]
 
 FEWEST: Final = 100
-"""Words of a class, in different places, that hide one of them."""
+"""Minimum number of words of a class, in different places, that hide one another."""
 
 _AT_ONCE: Final = 1_024
 """Words of the finder's table looked at together: bounds the memory."""
@@ -48,8 +49,8 @@ _HIDING: Final = np.array(
         for reading in READINGS
     ]
 )
-"""How much each of `READINGS` hides: what passes under most policies, what gets noise under some,
-what gets noise under all, what is drawn."""
+"""How much each of `READINGS` hides: 0 passes under most policies, 1 gets noise under some, 2 gets
+noise under all, 3 is drawn."""
 
 
 def inspect(bundle: Bundle, language: str, *, accept_unchecked: bool = False) -> tuple[Figure, ...]:
@@ -64,7 +65,7 @@ def inspect(bundle: Bundle, language: str, *, accept_unchecked: bool = False) ->
         Every level as claimed and as found; none where no lists of the language ship.
 
     Raises:
-        DataLoss: the tokenizer, the finder or a list of the device's own is damaged.
+        DataLoss: the tokenizer, the finder or one of the device's lists is damaged.
         BundleMismatch: another language; a language without lists, and the owner did not accept
             that; or a claim that does not hold. The error says what was claimed and what was found.
     """
@@ -98,8 +99,9 @@ def inspect(bundle: Bundle, language: str, *, accept_unchecked: bool = False) ->
 
 
 def check_classes(bundle: Bundle) -> None:
-    """Nothing, if the classes that follow from a word alone hide their words, and no word's is
-    another than its reading says.
+    """Check the classes that follow from a word alone.
+
+    Each class must hide its words, and each word must be in the class of its reading.
 
     Raises:
         BundleMismatch: a class has too few words, or too few places for them; or lists others than
@@ -143,14 +145,14 @@ def check_listed(finder: NameFinder, bundle: Bundle) -> None:
 
 
 def check_readings(bundle: Bundle, counts: PublicCounts) -> None:
-    """Nothing, if the bundle's readings hide what the device's own counts and lists would.
+    """Check that the bundle's readings hide as much as the device's own counts and lists.
 
-    What a public list says states a fact or an origin is never read as less. Of the running text of
-    every reading a twentieth at most is read as something that hides less, for counts differ. And
-    the closed parts of speech, which pass, hold hardly a word that the device does not know so.
+    A word that a public list gives as a fact or an origin must hide at least as much. For each
+    reading, at most a twentieth of the running text may hide less, because counts differ. At most
+    a tenth of the words that read as closed parts of speech, which pass, may be unknown as one.
 
     Raises:
-        BundleMismatch: one of these fails; which words, the bundle alone would tell.
+        BundleMismatch: a check fails. The error does not name the words.
     """
     words = list(bundle.words)
     # Known here as clitics: a bundle that says "diabetic" is one gets nothing by it.

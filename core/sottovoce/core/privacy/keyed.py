@@ -1,13 +1,13 @@
-"""Chance that one device can draw again: uniform numbers from its secret key, by what they are for.
+"""Repeatable randomness: uniform numbers derived from a device's secret key and their purpose.
 
-Why it is here: fresh noise on what is said twice averages out, and a memory of releases grows
-without end yet misses the near copy. So the noise of a word is a pseudorandom function of a secret
-key, the strength, the word and the word before it: equal text gives equal bytes, and texts share
-what they share. To who has not the key it is noise like any other.
+Fresh noise on repeated text averages out. A memory of releases would grow without end, and would
+still miss near copies. So the noise of a word is a pseudorandom function of a secret key, the
+strength, the word and the word before it. Equal text gives equal bytes, and equal parts of two
+texts get equal noise. Without the key, the noise cannot be told from fresh noise.
 
-The function is SHAKE-128 (FIPS 202) with a derived key in front: a sponge needs no HMAC. What is
-frozen here is frozen for good, as a release must never change unnoticed: whoever alters a stream
-gives its purpose another version.
+The function is SHAKE-128 (FIPS 202) with a derived key in front, because a sponge needs no HMAC.
+The streams here are frozen, as a release must never change unnoticed. To change a stream, give its
+purpose a new version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Draws", "Fresh", "Key", "Keyed", "KeyedRows", "KeyedStream"]
 
 _BYTES: Final = 32
 _BLOCK: Final = 32
-"""Uniform numbers of one call of the hash: what the noise of a word takes at 16 dimensions."""
+"""Uniform numbers from one call of the hash: enough for a word's noise in 16 dimensions."""
 
 _NOISE: Final = "word noise v1"
 _TOKENS: Final = "token noise v1"
@@ -38,24 +38,24 @@ _SURROGATE: Final = "surrogate v1"
 
 
 class Draws(Protocol):
-    """Where one release takes its chance from."""
+    """The source of randomness for one release."""
 
     def noise(self, etas: Sequence[float], words: Sequence[str], before: Sequence[str]) -> Random:
-        """A stream of ``len(words)`` rows, one for the noise of each word.
+        """Return a stream of ``len(words)`` rows, one for the noise of each word.
 
         Args:
             etas: strength, by word.
             words: normal forms.
-            before: for each what stands before it, see `sottovoce.core.text.context`.
+            before: the context before each word, see `sottovoce.core.text.context`.
         """
 
     def surrogate(self, *what: str) -> Random:
-        """A stream for one surrogate, named by its kind and what it stands for."""
+        """Return a stream for one surrogate, named by its kind and the text it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Never the same twice: for measurements, and with a seeded stream for tests."""
+    """Fresh randomness for each call: for measurements, and for tests with a seeded stream."""
 
     random: Random
 
@@ -72,7 +72,7 @@ class Key:
     """A secret of 32 bytes, and the secrets derived from it.
 
     Raises:
-        ValueError: it has another length.
+        ValueError: the secret has another length.
     """
 
     __slots__ = ("_secret",)
@@ -86,23 +86,23 @@ class Key:
         return "Key(...)"  # never in a log
 
     def derived(self, *purpose: str) -> Key:
-        """The key for one purpose; tells nothing of this one nor of any other."""
+        """Return the key for one purpose. It reveals nothing about this key or any other."""
         return Key(hmac.digest(self._secret, b"".join(map(_framed, purpose)), "sha256"))
 
     def name(self, *what: str) -> bytes:
-        """16 bytes that stand for ``what``, and tell nothing of it without the key."""
+        """Return 16 bytes for ``what`` that reveal nothing about it without the key."""
         return self.derived("name v1", *what)._secret[:16]
 
     def rows(self, messages: Iterable[bytes]) -> KeyedRows:
-        """A stream with a row for each of ``messages``."""
+        """Return a stream with a row for each of ``messages``."""
         return KeyedRows(self._secret, messages)
 
     def stream(self) -> KeyedStream:
-        """The stream of this key itself."""
+        """Return the stream of this key itself."""
         return KeyedStream(self._secret)
 
     def token_noise(self, space: str, eta: float, ids: Sequence[int]) -> KeyedRows:
-        """A row for the noise of each token, by the token and the one before it.
+        """Return a row for the noise of each token, from the token and the token before it.
 
         Args:
             space, eta: as with words; see `draws` and `Keyed.noise`.
@@ -112,27 +112,28 @@ class Key:
         return key.rows(f"{left} {own}".encode() for left, own in pairwise(("", *ids)))
 
     def draws(self, space: str, *scope: str) -> Keyed:
-        """The chance of releases in one privacy space.
+        """Return the randomness of releases in one privacy space.
 
         Args:
-            space: what tells it from any other. The same noise on other vectors of the same words
-                would tell them apart.
-            scope: what names the conversation, or the document, in which equal names get equal
-                surrogates.
+            space: identifies the space. The same noise on other vectors of the same words would
+                reveal the words.
+            scope: names the conversation or document in which equal names get equal surrogates.
         """
         return Keyed(self.derived(_NOISE, space), self.derived(_SURROGATE, *scope))
 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """The chance of releases under one key; see `Key.draws`."""
+    """The randomness of releases under one key; see `Key.draws`."""
 
     _noise: Key
     _surrogates: Key
 
     def noise(self, etas: Sequence[float], words: Sequence[str], before: Sequence[str]) -> Random:
-        """See `Draws.noise`. Another eta is another stream: one draw at two strengths would be
-        the difference of two releases."""
+        """See `Draws.noise`. Each eta has a separate stream.
+
+        With one draw at two strengths, the difference of two releases would reveal the noise.
+        """
         shown = {eta: repr(float(eta)) for eta in set(etas)}
         return self._noise.rows(
             f"{shown[eta]} {len(word)} {word}{left}".encode()
@@ -149,7 +150,7 @@ class KeyedRows:
 
     Args:
         secret: 32 bytes.
-        messages: one for each row; equal ones get equal rows.
+        messages: one for each row; equal messages get equal rows.
     """
 
     def __init__(self, secret: bytes, messages: Iterable[bytes]) -> None:
@@ -159,10 +160,10 @@ class KeyedRows:
         self._used = self._blocks = 0
 
     def random(self, size: tuple[int, ...]) -> NDArray[np.float64]:
-        """The next ``size[1:]`` of every row; ``size[0]`` is the number of rows.
+        """Return the next ``size[1:]`` of every row; ``size[0]`` is the number of rows.
 
         Raises:
-            ValueError: it is not.
+            ValueError: ``size[0]`` is not the number of rows.
         """
         n, *rest = size
         if n != len(self._messages):
@@ -178,7 +179,7 @@ class KeyedRows:
         return found
 
     def _block(self) -> NDArray[np.float64]:
-        """The next `_BLOCK` numbers of every row."""
+        """Return the next `_BLOCK` numbers of every row."""
         start = self._secret + self._blocks.to_bytes(4, "big")
         self._blocks += 1
         blocks = [
@@ -189,7 +190,7 @@ class KeyedRows:
 
 
 class KeyedStream:
-    """One such stream, that of the message without a byte: a `Random` of any shape.
+    """The stream of the empty message: a `Random` of any shape.
 
     Args:
         secret: 32 bytes.
@@ -204,7 +205,7 @@ class KeyedStream:
 
 
 def _numbers(secret: bytes) -> Iterator[float]:
-    """What `KeyedRows` draws, one by one: NumPy takes three times as long for a few."""
+    """Yield the numbers of `KeyedRows` one by one, which for a few is 3 times faster than NumPy."""
     for block in count():
         digest = hashlib.shake_128(secret + block.to_bytes(4, "big")).digest(8 * _BLOCK)
         for bits in struct.unpack(f"<{_BLOCK}Q", digest):
@@ -212,6 +213,6 @@ def _numbers(secret: bytes) -> Iterator[float]:
 
 
 def _framed(part: str) -> bytes:
-    """``part`` with its length in front, so that no two lists of parts read alike."""
+    """Return ``part`` with its length in front, so that no two lists of parts look equal."""
     data = part.encode("utf-8", "surrogatepass")
     return len(data).to_bytes(8, "big") + data

@@ -1,8 +1,8 @@
-"""What the different words of one document are by themselves, each looked up once.
+"""Facts about the different words of one document, each looked up once.
 
-Why it is here: most words of a text stand in it more than once, and how one reads, how it looks to
-its neighbours and what the name finder makes of its form follow from the word alone. They are
-forgotten with the document, and in a long one before its end, so memory does not grow with it.
+Most words of a text occur more than once. A word's reading, its look to neighbours and the name
+finder's features of its form depend on the word alone. The facts are forgotten with the document,
+and in a long document before its end, so memory does not grow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sottovoce.core.text.words import Kind, Word
 __all__ = ["MOST", "Alone", "KnownWords"]
 
 MOST: Final = 2_048
-"""Different words after which a document's are forgotten, before its next window."""
+"""Number of different words after which all are forgotten, before the next window."""
 
 _FACTS: Final = np.dtype(
     [
@@ -35,19 +35,20 @@ _FACTS: Final = np.dtype(
     ]
 )
 _CONNECTING: Final = frozenset({"and", "at", "for", "in", "of", "on", "the", "to"})
-"""Words that stand in names, and are none in small letters."""
+"""Words that occur within names, but are no names in small letters."""
 _SIGN: Final = re.compile(r"([$+<=>^`|~])\1*|[<=>|~^+]=|=[>~]|<>|<=>|<<=|>>=|<\||\|>")
 """Signs that give a text its form: Markdown's fences and tables, operators of programs."""
 _NONE: Final = "\0"
-"""In place of the form of what is no word: no text has it."""
+"""In place of the form of a mark or identifier; no text contains it."""
 _PUNCTUATION: Final = KINDS.index(PUNCTUATION)
 _OTHERS: Final = {Kind.IDENTIFIER: KINDS.index(IDENTIFIER), Kind.PUNCTUATION: _PUNCTUATION}
 _WORD: Final = Kind.WORD  # read four times faster than of an enum
 
 
 Alone = Callable[[Sequence[str], NDArray[np.int32]], NDArray[np.float32]]
-"""What words are to a finder of names by themselves, a row for each: of their texts, and the ids of
-those listed but for their case, else -1."""
+"""Returns a name finder's features of words without context, a row for each word.
+
+Takes the texts, and the ids: the id of a word that is listed but for its case, else -1."""
 
 
 class KnownWords:
@@ -59,11 +60,11 @@ class KnownWords:
         alone: asks the finder of names, if there is one.
 
     Attributes, all by the numbers that `numbers` gives:
-        forms: the normal form; something that no word has, of marks and identifiers.
-        facts: "id" of a listed word, else -1; "kind", a place in `KINDS` before anyone looks for
-            names; "look", see `looks.looks`; whether it is "never" a name, whatever the finder
+        forms: the normal form; for marks and identifiers, a form that no word has.
+        facts: "id" of a listed word, else -1; "kind", a place in `KINDS` before names are
+            found; "look", see `looks.looks`; whether it is "never" a name, whatever the finder
             says; whether it is listed "otherwise" than it was typed, see `_otherwise`.
-        alone: what it is to the finder.
+        alone: its features in the finder.
     """
 
     def __init__(self, vectors: Vectors, readings: NDArray[np.uint8], alone: Alone | None) -> None:
@@ -79,7 +80,7 @@ class KnownWords:
         self.alone = np.empty((0, 0), np.float32)
 
     def numbers(self, words: Sequence[Word]) -> NDArray[np.intp]:
-        """Which of the known words each of these is, until the next call: Ints1d (n,)."""
+        """Return the number of each word, valid until the next call: Ints1d (n,)."""
         if len(self._numbers) > MOST:
             self._forget()
         numbers = self._numbers
@@ -129,10 +130,10 @@ class KnownWords:
 
 
 def _otherwise(form: str, text: str) -> bool:
-    """Whether more than its case tells a word from what it is looked up as.
+    """Return whether a word differs from its look-up form in more than case.
 
-    An accent or an invisible character that the look-up form drops would else leave unseen: what
-    passes must be typed as it is listed.
+    Otherwise, an accent or invisible character that the look-up form drops could leave the device
+    unnoticed. A word that passes must be typed as it is listed.
     """
     if not text:
         return False

@@ -1,8 +1,9 @@
-"""What does a level protect, of everyday text? Asked on the device, of every level of a bundle.
+"""Measures on the device how well each level of a bundle protects everyday text.
 
-Why it is here: the manifest says how loud the noise of "balanced" is and how much of it an attacker
-sees through, and the manifest comes from the party one hides from. So the device attacks itself:
-with its own mechanism, its own counts of public text and the strongest attacker on single words.
+The manifest states the noise of each level and how often an attacker guesses right. But the
+manifest comes from the provider, and the provider must not learn the text. So the device attacks
+itself with its own mechanism, its own counts of public text and the strongest attacker on single
+words.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def measure(
     """Every level and every point of every curve, as claimed and as found here; of the levels that
     have an eta for each class, every class as well.
 
-    Takes seconds, and a few MB; nobody's text enters.
+    This takes seconds and a few MB, and reads no user's text.
 
     Args:
         bundle: the bundle.
@@ -203,7 +204,7 @@ def _each(
     name: str,
     level: Level,
 ) -> Iterator[Figure]:
-    """What holds of a level for each class that has an eta of its own."""
+    """Yield the figures of a level for each class with a separate eta."""
     random = np.random.default_rng(_SEED)
     for of_class, each in weights.items():
         if of_class not in level.classes:

@@ -1,7 +1,7 @@
-"""What the owner of a device allows at most, whatever a bundle, an app or a command asks for.
+"""The owner's limits, which hold for every bundle, app and command.
 
-Why it is here: levels are the provider's numbers under the provider's names, and an app asks for
-them by name. The floor under both is the owner's, and it is held where the noise is made.
+The provider sets the names and numbers of levels, and an app asks for a level by name. The owner's
+limits apply to both. They are enforced where the noise is drawn.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Floors:
     least_policy: str = LEAST_POLICY
 
     def check_etas(self, *etas: float) -> None:
-        """Nothing, if the owner allows a level that has these.
+        """Check that the owner allows a level with these etas.
 
         Raises:
-            NotReady: one is too large, or none.
+            NotReady: one is too large or not a number.
         """
         # Written so that NaN is refused.
         if beyond := [eta for eta in etas if not eta <= self.largest_eta]:
@@ -50,7 +50,7 @@ class Floors:
             )
 
     def check_policy(self, policy: Policy) -> None:
-        """Nothing, if the owner allows it.
+        """Check that the owner allows the policy.
 
         Raises:
             NotReady: it treats some kind of word more lightly than `least_policy`.

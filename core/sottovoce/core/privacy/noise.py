@@ -1,9 +1,10 @@
-"""Draws the noise that makes a word deniable; nothing else in Sottovoce draws any.
+"""Draws the noise that makes a word deniable.
 
-Why it is here: the guarantee stands or falls with two details that are easy to get wrong. The
-direction is uniform on the unit *sphere* (the papers write "ball", whose extra shortening leaves no
-finite eta near zero), and the stream is cryptographic, because whoever predicts the next draw of an
-ordinary generator subtracts the noise.
+The guarantee depends on two details that are easy to get wrong:
+
+- The direction is uniform on the unit *sphere*. The papers write "ball", but its extra shortening
+  leaves no finite eta near zero.
+- The stream is cryptographic. An ordinary generator can be predicted and the noise subtracted.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Random(Protocol):
 class SecureRandom:
     """Uniform numbers straight from the operating system's generator (getrandom(2)).
 
-    The kernel's ChaCha20 erases its key after every answer, so there is no key to change from
-    document to document, to guard, or to inherit over a fork; and it saves the 12 MB that
-    importing a library of generators takes.
+    The kernel's ChaCha20 erases its key after every answer. So there is no key to change between
+    documents, to guard, or to inherit over a fork. It also saves the 12 MB of a library of
+    generators.
     """
 
     def random(self, size: tuple[int, ...]) -> NDArray[np.float64]:

@@ -1,9 +1,9 @@
 """Draws the plain tokens that go in front of a training example.
 
-Why it is here: privatised token reconstruction (RAPT v2 section III-B2) asks the cloud to recover
-words it is told, so those words must be anybody's: drawn from the public list without a look at the
-user's text. Table VII there found that the training data's frequencies help a little and give away
-its subject; the frequencies here are those of public text, in the bundle, and give away nothing.
+In privatised token reconstruction (RAPT v2 section III-B2), the cloud learns to recover words that
+it also receives. So those words are drawn from the public list, independently of the user's text.
+In table VII of the paper, frequencies of the training data help a little, but reveal its subject.
+The frequencies here are from public text, in the bundle, and reveal nothing.
 """
 
 from __future__ import annotations

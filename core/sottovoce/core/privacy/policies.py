@@ -1,8 +1,8 @@
-"""What becomes of each kind of word: three treatments, and the policies, tables of them.
+"""Policies: tables from each kind of word to one of three treatments.
 
-Why it is here: whether a word passes, gets noise or gives way to a random one is decided before
-anything is drawn, and from its kind alone. The table is the device's own: no bundle, and so no
-cloud, can say that names may pass.
+A word passes, gets noise or is replaced by a random word. This is decided before anything is drawn,
+and from the word's kind alone. The table belongs to the device: no bundle, and so no cloud, can let
+names pass.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Treatment(enum.IntEnum):
-    """What becomes of a word; the numbers are those of the wire, and grow with what is hidden."""
+    """The treatment of a word, numbered as on the wire. A larger number hides more."""
 
     PASS = 1
     """It leaves as it was typed."""

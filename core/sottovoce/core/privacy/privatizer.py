@@ -1,11 +1,10 @@
-"""Privatises a document: the one place where the parts of the device's engine meet.
+"""Privatises a document with all parts of the device's engine.
 
-Why it is here: text -> words -> decisions -> noise and draws -> words -> text, each step a module
-of its own, and here their order. Whatever may look at a true word (how does it read, is it a name,
-within which class may it move) is over when `Decider` has spoken. After the noise `_nearest` sees
-noisy vectors and class names only, and a surrogate is drawn for a kind and a shape. What comes back
-is written into the gaps of the document, white space and punctuation untouched. A document goes
-through in windows, so that memory does not grow with it.
+The steps are text -> words -> decisions -> noise and draws -> words -> text. Each step is a module,
+and this module runs them in order. Only the steps up to `Decider` read a true word: its reading,
+whether it is a name, and its class. After the noise, `_nearest` sees only noisy vectors and class
+names. A surrogate is drawn for a kind and a shape. The new words replace the old ones; white space
+and punctuation stay. A document is processed in windows, so that memory does not grow with it.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ class Privatizer:
         )
 
     def mechanism(self, setting: Setting) -> Mechanism:
-        """The mechanism that ``setting`` means.
+        """Return the mechanism for ``setting``.
 
         Raises:
             NotFound: there is no such level, mechanism or policy; the fix lists those there are and
@@ -161,10 +160,10 @@ class Privatizer:
         session: str = "",
         owners: Owners | None = None,
     ) -> Release:
-        """Privatises one document: under a key always alike, without one never.
+        """Privatises one document: always alike with a key, and never alike without one.
 
-        What becomes of a word follows from its kind and the policy, see
-        `sottovoce.core.privacy.policies`: it passes, gets noise, or a random one takes its place.
+        A word passes, gets noise or is replaced by a random word. Its kind and the policy decide
+        which, see `sottovoce.core.privacy.policies`.
 
         Args:
             document: the text, up to 1 MiB.
@@ -253,7 +252,7 @@ class Privatizer:
     def _with_noise(
         self, decision: Decision, before: Context, mechanism: Mechanism, draws: Draws
     ) -> dict[int, str]:
-        """What the words with noise come out as, by place."""
+        """Return the replacements of the words with noise, by place."""
         places, classes = list(decision.classes), list(decision.classes.values())
         with self._stage("noise"):
             last = before.before(decision.words, _as_shown(decision))
@@ -284,8 +283,11 @@ class Privatizer:
 
 
 def _as_shown(decision: Decision) -> list[str]:
-    """What each word is to the noise of the next: its form, or, where it is drawn, one and the same
-    thing, so that letters which differ in a name tell nothing new of the word after it."""
+    """Return what the noise of the next word depends on, for each word.
+
+    This is the word's form, or one constant for all drawn words. Different letters in a name then
+    reveal nothing new about the word after it.
+    """
     shown = [*decision.forms]
     for place in decision.drawn():
         shown[place] = "\0drawn"  # no text has a NUL

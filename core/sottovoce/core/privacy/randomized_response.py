@@ -1,10 +1,10 @@
 """Randomised response on class labels, for owners who do not want labels to travel in the clear.
 
-Why it is here: RAPT protects the text of an example and sends its label as it is. k-ary randomised
-response gives the label local differential privacy at the stated epsilon. The answers at all
-epsilons are points of one path, on which each is the one before with more noise added ("gradual
-release", Koufogiannis, Han and Pappas 2016): who asks about an example at several epsilons learns
-what the largest alone would have told, and no more.
+RAPT protects the text of an example and sends its label unchanged. k-ary randomised response gives
+the label local differential privacy at the stated epsilon. The answers for one example are points
+of one path, and each smaller epsilon adds noise to the answer before ("gradual release",
+Koufogiannis, Han and Pappas 2016). Answers at several epsilons therefore reveal no more than the
+answer at the largest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What came of one document: the released text, and for the owner a report on every word.
+"""The result for one document: the released text, and a report on every word for its owner.
 
-Why it is here: a document of 50,000 words must not cost as many objects. The report is kept as six
-bytes a word, in the order of the words; where they stand follows from cutting the document again,
-and the parts of speech are named when somebody asks.
+A document of 50,000 words must not cost 50,000 objects. The report takes six bytes a word, in the
+order of the words. Their positions follow from splitting the document again. Parts of speech are
+named on request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sottovoce.core.text.words import Word, iter_words
 __all__ = ["Draft", "Output", "Release", "WordRelease"]
 
 Output = tuple[str, int, int]
-"""What takes a word's place, the number of its tag, and of the `Treatment` it got."""
+"""The replacement of a word, the number of its tag, and the number of its `Treatment`."""
 
 _LENGTHS, _MARKS = "I", "H"
 _TREATMENT, _REPLACED, _TAG = 3, 4, 3  # two bits, one bit, and the rest
@@ -26,14 +26,14 @@ _TREATMENT, _REPLACED, _TAG = 3, 4, 3  # two bits, one bit, and the rest
 
 @dataclass(frozen=True, slots=True)
 class WordRelease:
-    """One word and what became of it. For the device only: it shows what was replaced.
+    """One word and its replacement. For the device only, because it shows the original.
 
     Attributes:
         start, end: code points, ``document[start:end]`` is the word.
         released_start, released_end: the same in the released text.
         tag: what kind of word it is, of `policies.KINDS`; with a mechanism that reads context, of a
             word that passes or gets noise, its part of speech.
-        treatment: what became of it.
+        treatment: how the word was treated.
         replaced: whether the released word differs from the typed one.
     """
 
@@ -47,7 +47,7 @@ class WordRelease:
 
     @property
     def protected(self) -> bool:
-        """Whether it did not pass."""
+        """Return whether the word was protected, which means that it did not pass."""
         return self.treatment is not Treatment.PASS
 
 
@@ -57,8 +57,8 @@ class Release:
 
     Attributes:
         text: the released text.
-        document: what was typed.
-        setting: what was asked for.
+        document: the original text.
+        setting: the requested setting.
         eta: the privacy parameter of the level, the largest of its classes.
         bundle_id: the bundle that resolved it.
         charge: what the ledger is to be charged, its class's eta for each word that got noise.

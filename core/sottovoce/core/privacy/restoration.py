@@ -1,11 +1,11 @@
-"""Turns surrogates back, word by word as an answer comes in.
+"""Restores the originals of surrogates, word by word while an answer arrives.
 
-RAPT v2 restores entities on the device and gives no algorithm. Only names, nouns and numbers are
-turned back, because verbs and adjectives come too often by themselves. A `Restoration` knows one
-conversation and no other. A surrogate may stand for two things, or be a word that an answer has of
-itself: then the words beside it must be those of the release, else it stays and is reported.
+RAPT v2 restores entities on the device, but gives no algorithm. Only names, nouns and numbers are
+restored, because verbs and adjectives are too frequent by chance. A `Restoration` knows exactly one
+conversation. A surrogate may have two meanings, or an answer may contain the word by chance. Then
+the words beside it must match the release. Otherwise it stays and is reported.
 
-Inside an address nothing is turned back but an address that was released as a whole, see
+Inside an address, only an address that was released as a whole is restored, see
 `addresses`. Clients load addresses, so a name in one would leave the device.
 """
 
@@ -24,13 +24,13 @@ from sottovoce.core.privacy.surrogate_table import NEIGHBOUR, TOKEN, Entry, Mean
 __all__ = ["COMMON", "Restoration", "Restored", "Stream"]
 
 COMMON: Final = 200
-"""So many of a language's commonest words are turned back within a name alone, or, where they are
-number words, between the same neighbours."""
+"""This number of a language's commonest words are restored only within a name. Number words among
+them are also restored between the same neighbours."""
 
 _GAP: Final = 16
-"""Characters that may lie between a word and what counts as its neighbour."""
+"""Maximum number of characters between a word and its neighbour."""
 _LAST: Final = 8
-"""Characters that are remembered of what was given out."""
+"""Number of characters of the output that are remembered."""
 _MOST_REPORTED: Final = 1_000
 _IGNORED: Final = "".join(map(chr, range(0x21)))
 """Characters that are dropped before an address (WHATWG URL, 4.4)."""
@@ -54,7 +54,7 @@ def _nobody(word: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """An answer with its surrogates turned back.
+    """An answer with its surrogates restored.
 
     Attributes:
         text: the answer.
@@ -151,13 +151,13 @@ class _Span(NamedTuple):
     instead: str | None
 
     def after(self, stop: int) -> _Span:
-        """What is left of it once the text to ``stop`` was given out."""
+        """Return the rest of the address once the text to ``stop`` was output."""
         instead = "" if self.start < stop and self.instead else self.instead
         return _Span(max(self.start - stop, 0), self.end - stop, self.number, instead)
 
 
 class Stream:
-    """Turns back an answer in pieces: however it is cut, what comes out is the same.
+    """Restores an answer in pieces, with the same result for any cut.
 
     Held back is the word that is coming in, and one before it where the neighbour decides: two
     words, of which a number or an address that is written with signs counts as one. In characters
@@ -192,11 +192,11 @@ class Stream:
 
     @property
     def held(self) -> str:
-        """What came and was not given out."""
+        """The text that has arrived and was not output."""
         return self._held + (self._addresses.held if self._addresses else "")
 
     def feed(self, delta: str) -> str:
-        """What can be given out now that ``delta`` has come."""
+        """Return the text that can be output now that ``delta`` has arrived."""
         return self._cut(delta, final=False)
 
     def finish(self) -> str:
@@ -334,7 +334,7 @@ class Stream:
     def _by_neighbours(
         self, entry: Entry, around: _Around, after: str, least: int
     ) -> Meaning | None:
-        """What stood between such words in the release; None where nothing did, or two things."""
+        """Return the meaning with the same neighbours in the release; None for none or several."""
 
         def alike(place: Place) -> tuple[int, bool]:
             left, right = place.before == around.before, place.after == after
@@ -355,7 +355,7 @@ class Stream:
         return meaning
 
     def _weight(self, neighbour: str) -> int:
-        """What it counts that a word has the same neighbour: a common one is found anywhere."""
+        """Return the weight of an equal neighbour; a common neighbour weighs less."""
         return 1 if not neighbour or neighbour in self._common else 2
 
 

@@ -1,8 +1,8 @@
 """Draws words the way people write them, from public counts.
 
-Why it is here: what share of words a level replaces, how well an attacker guesses and how good a
-search graph is are all averages over running text. The builder, the attackers and the device that
-checks the builder's claims draw that text here, so their figures speak of the same thing.
+Three figures are averages over running text: the share of words that a level replaces, an
+attacker's success and a search graph's quality. The builder, the attackers and the checking device
+all draw that text here, so their figures are comparable.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def counts_by_tag(
 def weights_by_class(
     counts: NDArray[np.float64], clitic: NDArray[np.bool_], tags: Sequence[str] | None
 ) -> dict[str, NDArray[np.float64]]:
-    """How often each word is met as what a mechanism takes it for.
+    """Return how often each word occurs, by the class in which a mechanism puts it.
 
     Args:
         counts: Floats2d (words, tags), see `counts_by_tag`.
@@ -62,7 +62,7 @@ def weights_by_class(
         tags: parts of speech that are told apart, or None where only clitics are.
 
     Returns:
-        Floats1d (words,) by class name; classes nobody was met in are left out.
+        Floats1d (words,) by class name; classes without occurrences are left out.
     """
     by_name = {
         class_name(ANY if tags is None else tag, attached): (clitic == attached)
@@ -84,7 +84,7 @@ def weights_by_reading(
         mechanism: words of readings that it does not protect are left out.
 
     Returns:
-        Floats1d (words,) by class name; classes nobody was met in are left out.
+        Floats1d (words,) by class name; classes without occurrences are left out.
     """
     found: dict[str, NDArray[np.float64]] = {}
     for place, reading in enumerate(READINGS):

@@ -1,8 +1,8 @@
 """How a text is to be privatised, by the names that people, files and requests use.
 
-Why it is here: the commands' help, the owner's configuration and the builder speak of the same
-levels, mechanisms and policies. What a level means, a bundle's manifest says; what a policy means,
-`policies` does, and no bundle.
+The commands' help, the owner's configuration and the builder use the same levels, mechanisms and
+policies. A bundle's manifest defines the levels. The module `policies` defines the policies, and no
+bundle can change them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The strongest attacker on single words that we can build, to measure protection with.
 
-Why it is here: a nearest-neighbour attacker flatters the defence. This one knows the public bundle,
-the level, and how often each word is written, and guesses by maximum a posteriori. The builder sets
-levels against it, the attacks in the lab are held against it, and a device holds the builder to
-what it says with the same code. It does not read the words around a word.
+A nearest-neighbour attacker flatters the defence. This attacker knows the public bundle, the level
+and the frequency of each word, and guesses by maximum a posteriori. The builder calibrates levels
+with it, the lab compares its attacks with it, and the device checks the builder's claims with it.
+It does not read the words around a word.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SCORES: Final = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What may hide behind a symbol, a word or a token, and how likely each is beforehand.
+    """Possible originals of a symbol, a word or a token, with their prior probabilities.
 
     Attributes:
         ids: Ints1d (m,), ascending.
@@ -48,7 +48,7 @@ class Candidates:
         return cls(ids, np.log(shares / shares.sum()).astype(np.float32))
 
     def draw(self, n: int, random: Generator) -> NDArray[np.int32]:
-        """``n`` of them as often as the prior says: Ints1d (n,)."""
+        """Draw ``n`` candidates from the prior: Ints1d (n,)."""
         shares = np.exp(self.log_prior.astype(np.float64))
         return random.choice(self.ids, n, p=shares / shares.sum())
 
@@ -58,7 +58,7 @@ class SphereMap:
     """The maximum-a-posteriori attacker on single words whose rows lie on the unit sphere.
 
     Attributes:
-        candidates: who may be behind a word.
+        candidates: the possible originals of a word.
         columns: Floats2d (r + 1, m), -2 x over 1 for their rows x in the privacy space: a product
             with (q, 1 + ||q||^2) gives ||q - x||^2 at once, as ||x|| = 1.
     """

@@ -1,8 +1,8 @@
-"""What surrogates stand for in one conversation: the table by which an answer is turned back.
+"""The surrogates of one conversation and their meanings, a table to restore answers with.
 
-Why it is here: an answer speaks of those who left in place of the true ones, as they left or in
-another case, in the plural, a number without its commas or half of it. All that follows from a
-release is worked out here, once, so that reading an answer is looking up words.
+An answer may contain a surrogate unchanged, in another case or in the plural. A number may come
+without its commas, or only half. This module derives all forms once from a release, so that
+restoring an answer only looks up words.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_PLACES: Final = 64
 
 
 class Place(NamedTuple):
-    """A word of a release, what it stands for, and what stood around it.
+    """A word of a release with its original and its neighbours.
 
     Attributes:
         released, true: the word as it left and as it was typed.
@@ -92,11 +92,11 @@ class Meaning:
 
 @dataclass(slots=True)
 class Entry:
-    """All that one surrogate stands for.
+    """The meanings of one surrogate.
 
     Attributes:
         meanings: by their true text in small letters; itself as well, where it was also typed.
-        weak: it comes too often by itself to be turned back without a neighbour of its own.
+        weak: it is too frequent by chance to be restored without a matching neighbour.
         common: it is one of the commonest words, see `restoration.COMMON`.
         ordinary: in small letters it is an ordinary word.
         capital: it left with a capital.
@@ -226,10 +226,10 @@ def _plurals(word: str) -> list[str]:
 def table(
     places: Iterable[Place], common: Set[str], ordinary: Callable[[str], bool]
 ) -> dict[str, Entry]:
-    """Every form of every surrogate, in small letters, and what it stands for.
+    """Return every form of every surrogate, in small letters, with its meanings.
 
-    What left as it is goes before what it may have become: the plural of one surrogate gives way
-    to another surrogate.
+    A released form has priority over a derived form: another surrogate wins over the plural of a
+    surrogate.
 
     Args:
         places: as `observe` gives them, of one conversation and no other.

@@ -1,8 +1,7 @@
 """The mechanism on token embeddings, `token-embedding.v1`, and its bytes on the wire.
 
-Why it is here: Split-and-Denoise sends vectors, not words, so nothing but the noise stands between
-a token and the cloud. The cloud reads what the device wrote with the same code, and believes
-nothing about it.
+Split-and-Denoise sends vectors, not words, so only the noise protects a token from the cloud. The
+cloud decodes the bytes with the same code, and validates everything.
 """
 
 from __future__ import annotations
@@ -84,10 +83,10 @@ class TokenEmbedding:
 def pack(noisy: Floats2d, mechanism: TokenEmbedding) -> bytes:
     """Noisy vectors as they travel: clipped to the radius, float16, little-endian, row by row.
 
-    Post-processing, so it takes nothing from the guarantee. A byte a number, with a scale a row,
-    would save 14 of 32 bytes a token at r = 16 and move the cloud's answer by a cosine of 0.9999;
-    beside headers and the answer's 1.5 kB that does not earn a second form. Half a byte moves it to
-    0.98, and costs about 0.015 of its cosine to the clean embedding.
+    This is post-processing, so the guarantee stays. One byte a number, with a scale a row, would
+    save 14 of 32 bytes a token at r = 16. It would move the cloud's answer to a cosine of 0.9999.
+    Beside headers and the answer's 1.5 kB, the saving is too small for a second format. Half a byte
+    moves the answer to 0.98, and costs about 0.015 of its cosine to the clean embedding.
 
     Args:
         noisy: Floats2d (tokens, r).

@@ -1,7 +1,7 @@
-"""Holds a bundle's words and name finder against the device's own lists.
+"""Checks a bundle's words and name finder against the device's own lists.
 
-The provider makes the bundle, and the provider is who must not learn the text. So nothing that the
-bundle says can make the treatment of a word lighter than the device's own lists would. The device
+The provider makes the bundle, and the provider must not learn the text. So nothing in the
+bundle can make the treatment of a word lighter than the device's own lists would. The device
 looks at this whenever it opens a bundle, within some 0.1 s.
 """
 
@@ -52,7 +52,7 @@ _SMALL: Final = frozenset({"of", "the"})
 
 @dataclass(frozen=True, slots=True)
 class TrustedWords:
-    """What the device takes a bundle's words for.
+    """The readings that the device uses for a bundle's words.
 
     Attributes:
         readings: Ints1d (words,), places in ``(*READINGS, UNLISTED)``.

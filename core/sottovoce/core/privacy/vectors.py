@@ -1,8 +1,8 @@
-"""Gives every word its place in the privacy space, known word or not.
+"""Maps every word, listed or not, to its vector in the privacy space.
 
-Why it is here: the mechanism needs a vector for whatever a person may type. Listed words have a
-row; any other form gets the mean of its token embeddings (RAPT v2 section III-A2), which no listed
-word shares, so it cannot come back as itself. Nothing here remembers a word once the call returns.
+A listed word has a row. Any other form gets the mean of its token embeddings (RAPT v2 section
+III-A2). No listed word shares that mean, so the form cannot be released unchanged. This module
+forgets every word when the call returns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Vectors:
         self._lowers = self._normalize("aZ'") == "az'"
 
     def normal_form(self, word: str) -> str:
-        """The form under which ``word`` is looked up: the tokenizer's own, with a plain apostrophe.
+        """Return the look-up form of ``word``: the tokenizer's form, with a plain apostrophe.
 
         >>> Vectors(bundle).normal_form("Café")  # doctest: +SKIP
         'cafe'
@@ -65,7 +65,7 @@ class Vectors:
         return vectors, ids
 
     def ids(self, forms: Sequence[str]) -> NDArray[np.int32]:
-        """Ids of words by their normal forms: Ints1d (n,), -1 for what is not in the list."""
+        """Ids of words by their normal forms: Ints1d (n,), -1 for unlisted words."""
         return self._ids.of(forms)
 
     def _from_tokens(self, forms: list[str]) -> Floats2d:

@@ -1,18 +1,21 @@
-"""PATE: teachers on disjoint shares vote on public texts, and only a noisy vote is ever told.
+"""PATE: teachers on disjoint shares vote on public texts, and only a noisy vote is published.
 
-Why it is here: Confident-GNMax (Papernot et al., 2018, algorithm 1; Duan et al., 2023, algorithm 2)
-asks of each text whether the teachers agree, and of those where they do on what. Its details carry
-the guarantee, and published code has had each of them wrong. Every record goes to a teacher by a
-draw of its own, so that one record more moves no other. It can then change one vote: the highest
-count by at most 1, the counts together by at most the square root of 2, and each question gets the
-noise made for it. Whoever is asked about pays for the first question, answered or not; how many are
-asked about, and how many at most are answered, is fixed before any record is looked at. The price
-is therefore the same whatever the votes: Gaussian mechanisms chosen one after the other cost no
-more than their total (Smith and Thakurta, 2022). The data-dependent price of the papers is smaller,
-but tells of the records itself; it is neither computed nor told.
+Confident-GNMax (Papernot et al., 2018, algorithm 1; Duan et al., 2023, algorithm 2) asks two
+questions about a text. The first is whether the teachers agree. If they do, the second is on which
+label. The guarantee depends on details that published code has got wrong:
 
-What a teacher is, this module does not know: a head on a share's states in the cloud, a prompt with
-a share's examples on the device.
+- Each record is assigned to a teacher by a separate draw, so adding a record moves no other record.
+- One record can then change one vote: the highest count by at most 1, and all counts together by at
+  most the square root of 2. Each question gets noise for its own bound.
+- Every text pays for the first question, answered or not.
+- The number of texts asked about, and the maximum number of answers, are fixed before any record is
+  read. The price is therefore the same for all votes: Gaussian mechanisms chosen one after the
+  other cost no more than their total (Smith and Thakurta, 2022).
+- The data-dependent price of the papers is smaller, but reveals something about the records. It is
+  neither computed nor published.
+
+This module works for any kind of teacher. In the cloud, a teacher is a head on the states of a
+share. On the device, a teacher is a prompt with the examples of a share.
 """
 
 from __future__ import annotations
@@ -42,25 +45,25 @@ Ints = NDArray[np.int64]
 ACCOUNTANT: Final = "Gaussian mechanisms in closed form (Balle and Wang, 2018)"
 
 NOBODY: Final = -1
-"""In the place of a label: this teacher does not vote on this text."""
+"""In place of a label: the teacher does not vote on this text."""
 
 SHARE: Final = 60
-"""Records that a teacher learns from, about, where it is a linear head."""
+"""Approximate number of records for a teacher that is a linear head."""
 
 _HIGHEST: Final = 1.0
-"""What one vote changed moves the highest count by, at most."""
+"""The largest change to the highest count by one changed vote."""
 
 _COUNTS: Final = math.sqrt(2.0)
-"""What it moves all counts together by: one falls by 1, another rises by 1."""
+"""The change to all counts by one changed vote: one falls by 1, another rises by 1."""
 
 _CARELESS: Final = 4.0
-"""How much more noise the first question gets than the second; it is asked twice as often."""
+"""Noise of the first question over noise of the second. The first is asked twice as often."""
 
 _AGREEMENT: Final = 0.6
-"""Share of the teachers that are to agree."""
+"""Share of the teachers that must agree."""
 
 _FEWEST: Final = 32
-"""Texts asked about, where there are so many; fewer make no student."""
+"""Minimum number of texts asked about, if available; a student needs this many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,11 @@ class VotePlan:
 
     Attributes:
         records: number of labelled examples; public.
-        budget: what was asked for.
-        teachers: that share the records.
-        threshold: votes that the highest count is to reach, noise included.
-        check: the first question; as many steps as texts are asked about.
-        answer: the second; as many steps as texts are answered at most.
+        budget: the requested budget.
+        teachers: number of teachers that share the records.
+        threshold: votes that the highest count must reach, noise included.
+        check: the first question; one step for each text asked about.
+        answer: the second question; one step for each text that may be answered.
     """
 
     records: int
@@ -93,16 +96,16 @@ class VotePlan:
         share: int = SHARE,
         agreement: float = _AGREEMENT,
     ) -> VotePlan:
-        """The least noise that keeps to ``budget``.
+        """Return the plan with the least noise that keeps within ``budget``.
 
-        A text to ask about for every teacher and unit of epsilon, half of them to be answered
-        (docs/lab_notes.md has what else was tried).
+        It asks about one text for every teacher and unit of epsilon, and answers at most half
+        (docs/lab_notes.md lists the alternatives that were tried).
 
         Args:
-            budget: not exceeded.
+            budget: the limit.
             records: number of labelled examples.
             public: number of texts that could be asked about.
-            share: records that a teacher learns from, about.
+            share: approximate number of records for each teacher.
             agreement: share of the teachers that ``threshold`` is.
         """
         teachers = max(2, records // share)
@@ -118,11 +121,11 @@ class VotePlan:
 
     @property
     def epsilon(self) -> float:
-        """What the vote spends at the budget's delta, by its own numbers, whatever the votes."""
+        """Return the epsilon spent at the budget's delta. It does not depend on the votes."""
         return epsilon_of_whole((self.check, self.answer), self.budget.delta)
 
     def to_dict(self) -> dict[str, Any]:
-        """What whoever gets what learnt from the answers is told."""
+        """Return the privacy statement for recipients of a model trained on the answers."""
         return {
             "mechanism": "pate",
             "epsilon": self.epsilon,
@@ -135,10 +138,10 @@ class VotePlan:
 
 
 def deal(records: int, teachers: int, random: Random | None = None) -> list[list[int]]:
-    """Which records each teacher gets: every record is drawn a teacher of its own.
+    """Return the records of each teacher, drawn separately for every record.
 
-    Never by position: one record more would move all that follow it to other teachers, and could
-    change every vote. A share may be empty.
+    Dealing by position would be unsafe: one more record would move all later records to other
+    teachers, and could change every vote. A share may be empty.
 
     Args:
         records: how many there are.
@@ -151,14 +154,14 @@ def deal(records: int, teachers: int, random: Random | None = None) -> list[list
 
 
 def tally(votes: Iterable[Ints], texts: int, labels: int) -> Ints:
-    """Counts of votes: Ints2d (Q, C).
+    """Count the votes: Ints2d (Q, C).
 
     Args:
-        votes: of each teacher, places of labels or `NOBODY`, Ints1d (Q,). One with nothing to
-            learn from has none.
+        votes: of each teacher, places of labels or `NOBODY`, Ints1d (Q,). A teacher
+            without records has none.
         texts: Q.
-        labels: C, all there are. A label for which nobody votes is an outcome like any other: to
-            leave it out would tell that nobody did.
+        labels: C, all labels. A label without votes must be included, because its absence would
+            reveal that it got no votes.
     """
     counts = np.zeros((texts, labels), np.int64)
     for each in votes:
@@ -168,11 +171,11 @@ def tally(votes: Iterable[Ints], texts: int, labels: int) -> Ints:
 
 
 def ask(counts: Ints, plan: VotePlan, random: Random | None = None) -> dict[int, int]:
-    """Confident-GNMax: places of the texts that are answered, and the place of the label of each.
+    """Run Confident-GNMax; return the label's place for each answered text's place.
 
     Args:
-        counts: votes, Ints2d (Q, C), for every label there is.
-        plan: says how much noise each question gets, and how many are asked.
+        counts: votes, Ints2d (Q, C), for all labels.
+        plan: sets the noise and the number of each question.
         random: for tests only.
 
     Raises:

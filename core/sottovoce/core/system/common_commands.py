@@ -22,7 +22,7 @@ _PLACES = {
 
 
 def version_command(program: str, package: str) -> click.Command:
-    """Tells the versions of what is installed."""
+    """Return a command that prints the installed versions."""
 
     @click.command("version", cls=Command)
     @json_option
@@ -39,7 +39,7 @@ def version_command(program: str, package: str) -> click.Command:
 
 
 def completion_command(program: str) -> click.Command:
-    """Prints what a shell needs so as to complete commands and options."""
+    """Return a command that prints the shell script for completion."""
 
     @click.command("completion", cls=Command)
     @click.argument("shell", type=click.Choice(_SHELLS), required=False)

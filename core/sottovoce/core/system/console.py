@@ -1,8 +1,8 @@
-"""What all commands of both programs share: errors, interrupts, JSON, progress.
+"""Shared parts of all commands: errors, interrupts, JSON, progress.
 
 Every command fails alike: ``error:`` and ``fix:`` on standard error, and an exit code by kind of
-error. Standard output holds data alone. What is shown may be a stranger's words, and a terminal
-obeys what it is sent.
+error. Standard output holds data alone. Output may hold text from other parties, so control
+characters that a terminal would obey are removed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+"""The exit code after Ctrl-C, as in shells: 128 plus the number of the signal."""
 _NOTE: Final = "sottovoce.interrupted"
 _GAP = "  "
 _WHOLE = 10
-"""Letters of a word that a narrow column does not break."""
+"""The longest word, in letters, that a narrow column does not break."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 json_option = click.option(
@@ -53,7 +53,7 @@ json_option = click.option(
 
 
 class Command(click.Command):
-    """A command whose errors are told as the owner and their scripts expect."""
+    """A command that reports errors in the project's form."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -67,7 +67,7 @@ class Command(click.Command):
                 ended = InvalidInput("standard input ended before an answer", fix="type one")
                 _report(ended, as_json=bool(ctx.params.get("as_json")))
                 ctx.exit(ended.exit_code)
-            # Pressed again while all is put away, it ends us at once, and without a traceback.
+            # A second Ctrl-C during the clean-up ends the program at once, without a traceback.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             _report_interrupt(ctx, as_json=bool(ctx.params.get("as_json")))
             ctx.exit(INTERRUPTED)
@@ -77,11 +77,11 @@ class Command(click.Command):
 
 
 def if_interrupted(problem: str, fix: str = "") -> None:
-    """Note what Ctrl-C is to say from now on.
+    """Set the message for Ctrl-C from now on.
 
     Args:
-        problem: what was broken off, and what goes on or is kept.
-        fix: how to come back.
+        problem: what was interrupted, and what goes on or is kept.
+        fix: how to resume.
     """
     click.get_current_context().meta[_NOTE] = (problem, fix)
 
@@ -111,20 +111,23 @@ def _report(error: SottovoceError, *, as_json: bool) -> None:
 
 
 def tell(error: SottovoceError) -> None:
-    """What went wrong and what to do, for a person, on standard error."""
+    """Print a problem and its fix for a person, on standard error."""
     click.echo(f"error: {plain(error.problem, line=True)}", err=True)
     if error.fix:
         click.echo(f"  fix: {plain(error.fix, line=True)}", err=True)
 
 
 def plain(text: str, *, line: bool = False) -> str:
-    """``text`` without what a terminal would obey, or, as a line, what would begin another."""
+    """Return ``text`` without control characters that a terminal obeys.
+
+    With ``line``, line breaks are replaced too.
+    """
     shown = _CONTROLS.sub("\ufffd", text)
     return shown.replace("\n", "\ufffd") if line else shown
 
 
 def print_json(value: Any) -> None:
-    """One object on one line of standard output."""
+    """Print one object on one line of standard output."""
     click.echo(_json(value))
 
 
@@ -138,9 +141,9 @@ def print_table(
 ) -> None:
     """Print rows under the names of their columns; no value is cut short.
 
-    A file or pipe gets each row on one line. A terminal that is too narrow first loses columns of
-    ``spare``, and standard error says which. Then the widest values continue on a second line. The
-    first column does not: it holds what people copy.
+    A file or pipe gets each row on one line. If a terminal is too narrow, columns of ``spare`` are
+    left out first, and standard error names them. Then the widest values continue on a second line.
+    The first column does not: it holds values that people copy.
 
     Args:
         spare: names of columns that readers can do without, the least important one first.
@@ -188,8 +191,8 @@ def _fold(widths: dict[str, int], cells: Mapping[str, Sequence[str]], room: int)
 
 @contextmanager
 def progress_bar(*, enabled: bool = True) -> Iterator[Progress]:
-    """A progress display on standard error, a line a task; silent where that is no terminal."""
-    # Here, so that the daemon is spared two megabytes.
+    """Return a progress display on standard error, a line a task; silent if that is no terminal."""
+    # Imported here, which saves the daemon two megabytes.
     from rich.console import Console
     from rich.progress import (
         BarColumn,

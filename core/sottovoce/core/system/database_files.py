@@ -1,10 +1,9 @@
 """The files of a SQLite database, created private and checked for replacement.
 
-Why it is here: POSIX drops all locks that a process holds on a file when the process closes any
-descriptor of that file. A process that opens and closes its own database therefore loses SQLite's
-locks. The next program to close the database takes itself for the last user and deletes the
-write-ahead log. The first process goes on writing to the deleted file, and its death loses all of
-that.
+POSIX drops all locks that a process holds on a file when the process closes any descriptor of that
+file. A process that opens and closes its own database therefore loses SQLite's locks. The next
+program to close the database takes itself for the last user and deletes the write-ahead log. The
+first process goes on writing to the deleted file, and loses those writes when it ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files and folders written so that a crash or a full disk leaves the old state or the new one.
+"""Atomic writes: a crash or a full disk leaves either the old state or the new one.
 
-Why it is here: state, bundles and command output all need the same three habits (private modes,
-write aside and rename, name the fix when the disk refuses), and they should be spelled once.
+State, bundles and command output all follow the same three rules. Files have private modes. They
+are written aside and renamed. An error of the disk names its fix.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REFUSED: Final = (
 
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
-    """Turns the operating system's refusals around `path` into errors that name the fix.
+    """Turn the operating system's errors around `path` into errors that name the fix.
 
     Raises:
         QuotaExceeded: the disk or the user's quota is full (subject "disk").
@@ -63,7 +63,7 @@ def disk(path: Path) -> Iterator[None]:
 
 
 def private_folder(path: Path) -> Path:
-    """Makes `path` with mode 0700, or accepts it if nobody else can write to it.
+    """Make `path` with mode 0700, or accept it if no other user can write to it.
 
     Raises:
         ConfigError: others may write there, or it cannot be made.
@@ -81,10 +81,10 @@ def private_folder(path: Path) -> Path:
 
 
 def open_to_others(path: Path) -> bool:
-    """Whether anyone but the owner can read or write `path`.
+    """Return whether other users can read or write `path`.
 
-    The group may read what is root's and not ours: that is how a secret is handed to a service,
-    by Kubernetes for one.
+    The group may read a file that belongs to root and not to this user. Kubernetes, for one, passes
+    secrets to a service in this way.
     """
     status = path.stat()
     handed = status.st_uid == 0 != os.geteuid()
@@ -92,25 +92,26 @@ def open_to_others(path: Path) -> bool:
 
 
 def sync_folder(path: Path) -> None:
-    """Makes renames and new names in a folder survive a power cut."""
+    """Make renames and new names in a folder survive a power cut."""
     _sync(path)
 
 
 @contextmanager
 def in_place_of(path: Path, *, once: bool = False, alone: bool = True) -> Iterator[Path]:
-    """A free name beside `path` to write a file, a folder or a link under, which takes the place of
-    `path` when the block ends without an exception.
+    """Yield a free name beside `path`; what is written there replaces `path` when the block ends.
+
+    It may be a file, a folder or a link. A power cut leaves the old file or the new one, whole: the
+    content reaches the disk before the new name does, and the name before this returns. A folder
+    replaces only an empty folder, or none.
+
+    After an exception `path` is as before and nothing is left. A process that was killed may leave
+    its temporary file. The next writer here, or `leftovers.sweep`, removes it once it is an hour
+    old; a folder stays.
 
     Args:
-        once: a file only, and it takes the place of none: of several that are written at once, or
-            by someone who was asleep meanwhile, the first one stays. Needs hard links.
+        once: a file only, and it replaces no other. If several are written at once, or by a
+            process that was suspended meanwhile, the first one stays. Needs hard links.
         alone: no other machine writes to this folder, see `leftovers.name_aside`.
-
-    A power cut leaves the old one or the new one, whole: what was written reaches the disk before
-    the new name does, and the name before this returns. A folder takes the place of none, or of
-    an empty one, only. After an exception `path` is as before and nothing is left; of a process
-    that was killed the next one to write here, or `leftovers.sweep`, removes the file it left an
-    hour ago; a folder stays.
     """
     with name_aside(path, alone=alone) as aside:
         yield aside
@@ -125,7 +126,7 @@ def in_place_of(path: Path, *, once: bool = False, alone: bool = True) -> Iterat
 
 
 def sync_tree(path: Path) -> None:
-    """Makes a file, or all of a folder, survive a power cut; files before folders naming them."""
+    """Make a file, or a whole folder, survive a power cut; files before folders that name them."""
     if path.is_dir():
         for inner in path.iterdir():
             sync_tree(inner)
@@ -134,13 +135,13 @@ def sync_tree(path: Path) -> None:
 
 @contextmanager
 def atomic(path: Path, *, once: bool = False) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when the block ends without an exception;
-    with ``once``, of none, see `in_place_of`.
+    """Yield a file to write, which replaces `path` when the block ends without an exception.
 
-    Mode 0600, because what is written may be private; after an exception `path` is as before.
+    With ``once``, it replaces no other file, see `in_place_of`. Its mode is 0600, because its
+    content may be private. After an exception `path` is as before.
 
     Raises:
-        ConfigError, QuotaExceeded: see `disk`; or there is no folder for it, or one in its place.
+        ConfigError, QuotaExceeded: see `disk`; or its folder is missing, or `path` is a folder.
     """
     if path.is_dir() or not path.parent.exists():
         raise ConfigError(

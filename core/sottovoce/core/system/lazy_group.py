@@ -1,6 +1,6 @@
-"""A group of commands that imports a command only when it is called, and guesses what was meant.
+"""A group of commands that imports a command only when called, and suggests corrections.
 
-``--help`` must be quick on a small device, and both programs are built alike.
+``--help`` must be quick on a small device. Both programs use this group.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ EXIT_CODES = {
     78: "wrong configuration",
     INTERRUPTED: "interrupted",
 }
-"""What both programs end with; `sottovoce.core.errors` fixes which error is which."""
+"""The exit codes of both programs; `sottovoce.core.errors` maps errors to them."""
 
 
 class LazyGroup(click.Group):
     """Knows its commands by name and summary before any is imported.
 
     Args:
-        package: where the modules are; each has its command as ``command``.
+        package: the package of the modules; each has its command as ``command``.
         summaries: one line for each command, in the order of the help.
         side: whose program it is, which decides what errors say to do.
     """

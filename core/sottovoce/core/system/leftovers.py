@@ -1,11 +1,13 @@
-"""Names beside a file to write under, and the removal of those that a killed process left.
+"""Temporary names beside a file, and the removal of those that a killed process left.
 
-Why it is here: who is killed between writing aside and the rename leaves a file that may hold a
-secret, and that nobody knows of. Whoever writes aside holds a shared lock on the folder, which goes
-with the process however that ends; so a file of that form, which nobody else gives his files, is
-nobody's in a folder that nobody holds. Whoever may read a folder can keep our lock from it, so it
-must be old as well; and a clock that is set at last makes a new file old, so age alone is not
-enough. Names of an earlier form (eight digits at the end) may be the owner's, and stay.
+A process that is killed between the write and the rename leaves a temporary file that may hold a
+secret. A writer holds a shared lock on the folder, which ends with the process however it ends. No
+other program gives its files names of this form. So if the folder is unlocked, a file with this
+form of name has no owner.
+
+The file must also be old, because any user that may read the folder can keep our lock from it. Age
+alone is not enough either: when a wrong clock is corrected, a new file looks old. Names of an
+earlier form (eight digits at the end) may be the owner's, and stay.
 """
 
 from __future__ import annotations
@@ -28,19 +30,19 @@ __all__ = ["discard", "name_aside", "sweep"]
 
 _ASIDE: Final = re.compile(r"\.(.+)\.sotto-[0-9a-f]{16}", re.DOTALL)
 _LONGEST: Final = 255 - len("..sotto-") - 16
-"""Bytes of a name that file systems leave room for beside what is ours; of a longer one, as many
-stand for it."""
+"""Bytes that file systems leave for the name beside our additions; a longer name is cut to them."""
 _OLD_SECONDS: Final = 3600.0
 
 
 @contextmanager
 def name_aside(path: Path, *, alone: bool) -> Iterator[Path]:
-    """A free name beside ``path``, whose folder is held meanwhile where it can be; gone when the
-    block ends.
+    """Yield a free name beside ``path``, and remove the file when the block ends.
+
+    The folder is locked meanwhile, if that is possible.
 
     Args:
-        alone: no other machine writes here, so what was left of this very name is removed first,
-            see `sweep`. Over a network a lock may be unknown to others.
+        alone: no other machine writes here, so leftovers of this very name are removed first, see
+            `sweep`. Over a network, other machines may not see a lock.
     """
     name = os.fsencode(path.name)[:_LONGEST].decode(errors="ignore")
     if alone:
@@ -56,15 +58,15 @@ def name_aside(path: Path, *, alone: bool) -> Iterator[Path]:
 
 
 def sweep(folder: Path, names: str = "*") -> None:
-    """Removes the files and links that were being written to ``folder`` by processes that are dead.
+    """Remove the temporary files and links in ``folder`` whose processes are dead.
 
-    Where somebody is writing now, or the folder cannot be locked or changed, it waits for the next
-    time; so does what is younger than an hour by this machine's clock. Folders and names of another
-    form stay.
+    Nothing is removed while another process writes there, or if the folder cannot be locked or
+    changed. Files younger than an hour by this machine's clock stay until the next time. Folders
+    and names of another form stay.
 
     Args:
         folder: of this machine alone.
-        names: of the files that were to be, as shells match them.
+        names: final names of the files, as shell patterns.
     """
     with suppress(OSError):
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -79,7 +81,7 @@ def sweep(folder: Path, names: str = "*") -> None:
 
 
 def discard(path: Path) -> None:
-    """Removes a file or a folder, or nothing."""
+    """Remove a file or a folder, if it is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -93,7 +95,10 @@ def _remove_old(folder: int, name: str) -> None:
 
 
 def _locked(folder: int, how: int) -> bool:
-    """Whether it is held now; others may hold it, and a share may lock no folders."""
+    """Return whether the lock was taken.
+
+    Another process may hold it, and a network share may lock no folders.
+    """
     try:
         fcntl.flock(folder, how | fcntl.LOCK_NB)
     except OSError:

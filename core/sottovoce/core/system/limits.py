@@ -1,9 +1,8 @@
-"""Room for threads and open files, looked at before anything is begun.
+"""Checks for free threads and open files before work begins.
 
-Why it is here: without it programs fail where nobody expects them to. A library that cannot open a
-sound file says that it is damaged, and the remedy for that would be the wrong one. gRPC's ends the
-process where it finds no thread for itself at the start, or answers nobody later on, with all the
-room there may be by then.
+Without the check, programs fail in misleading ways. A library that cannot open an intact file
+reports it as damaged, which suggests the wrong fix. If gRPC finds no thread at the start, it ends
+the process. If it finds none later, it stops answering for good, even when threads are free again.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from sottovoce.core.errors import NotReady
 __all__ = ["DAEMON_FILES", "FILES", "THREADS", "opening", "room_for_files", "room_for_threads"]
 
 FILES: Final = 64
-"""Open at once: a command has up to twenty."""
+"""Open files at once: a command has up to twenty."""
 DAEMON_FILES: Final = 256
-"""A daemon's: two dozen before anybody calls, and a connection a caller."""
+"""A daemon's open files: two dozen at the start, and one connection a caller."""
 _ENOUGH_FILES: Final = 1_024
-"""What most systems give: programs that are run from here may be made for no more."""
+"""The limit of most systems; programs started from here may not be written for more."""
 THREADS: Final = 48
-"""A daemon's own, those of the libraries it stands on, and of some calls at once."""
+"""Threads of a daemon itself, of its libraries, and of some calls at once."""
 _STACK: Final = 256 << 10
-"""Of each that is tried: it is their number that counts, and not what they would reserve."""
+"""The stack of each trial thread; the trial counts threads, not reserved memory."""
 
 
 def room_for_files(files: int = FILES) -> None:
-    """Lets this process open as many files as it may have asked for itself.
+    """Raise the limit of open files to the most that this process may set.
 
     Raises:
         NotReady: fewer than ``files`` (subject "files").
@@ -49,11 +48,10 @@ def room_for_files(files: int = FILES) -> None:
 
 @contextmanager
 def opening() -> Iterator[None]:
-    """Tells a file that could not be opened for want of room from one that is damaged.
+    """Tell a file that could not be opened at the limit from one that is damaged.
 
     Raises:
-        NotReady: as many files are open as this process, or the machine, may have (subject
-            "files").
+        NotReady: this process, or the machine, has as many files open as it may (subject "files").
     """
     try:
         yield
@@ -64,10 +62,10 @@ def opening() -> Iterator[None]:
 
 
 def room_for_threads(threads: int = THREADS) -> None:
-    """Makes sure that so many more threads may be had at once, by having them for a moment.
+    """Check that this many more threads can run at once, by starting them for a moment.
 
     Raises:
-        NotReady: fewer may (subject "threads").
+        NotReady: fewer can (subject "threads").
     """
     over = threading.Event()
     had = []

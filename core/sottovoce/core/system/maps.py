@@ -17,11 +17,11 @@ __all__ = ["map_array", "map_bytes", "unload"]
 
 _maps: Final = weakref.WeakSet[mmap.mmap]()
 _changes: Final = threading.Lock()
-"""Files are mapped in some threads while others give back."""
+"""The lock of the list, because some threads map files while others unload them."""
 
 
 def map_array(path: Path) -> NDArray[Any]:
-    """A read-only array over an ``.npy`` file.
+    """Return a read-only array over an ``.npy`` file.
 
     Raises:
         OSError: it cannot be mapped. ValueError: it is no array. NotReady: see `opening`.
@@ -34,7 +34,7 @@ def map_array(path: Path) -> NDArray[Any]:
 
 
 def map_bytes(path: Path) -> mmap.mmap:
-    """A file's bytes.
+    """Return a file's bytes.
 
     Raises:
         OSError: it cannot be mapped. ValueError: it is empty. NotReady: see `opening`.
@@ -46,7 +46,7 @@ def map_bytes(path: Path) -> mmap.mmap:
 
 
 def unload() -> None:
-    """Gives back all pages that are resident; they are mapped again when next used."""
+    """Unload all resident pages; they are mapped again when next used."""
     if hasattr(mmap, "MADV_DONTNEED"):
         with _changes:
             held = list(_maps)  # which keeps each where it is

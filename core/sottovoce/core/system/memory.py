@@ -1,9 +1,9 @@
-"""Keeps the daemon's resident memory to what serving needs.
+"""Keeps the daemon's resident memory to the amount that serving needs.
 
-Why it is here: on a board with a gigabyte, what a process holds counts. Half the library code that
-is mapped while Python imports and onnxruntime registers its operators is never run again, yet stays
-resident; and the C library keeps an arena for each thread that ever allocated, and, once it has
-seen large blocks freed, puts the next ones where small ones keep their pages from being returned.
+On a board with a gigabyte, every process's memory counts. Python's imports and onnxruntime's
+registration of operators map library code that stays resident, although half is never run again.
+The C library keeps an arena for each thread that ever allocated. Once it has seen large blocks
+freed, it puts the next ones among small blocks, which keep their pages from being returned.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _RTLD_DI_LINKMAP: Final = 2  # dlinfo(3)
 _AT_PHDR: Final = 3  # getauxval(3)
 
 _ENOUGH: Final = 76 * 10**6
-"""Bytes that text alone needs: who has no more resident is left in peace."""
+"""Bytes that texts alone need; a process with fewer resident is left alone."""
 _GROWN: Final = 4 * 10**6
-"""Bytes that must have come since, for giving back once more to be worth its 20 ms."""
+"""Growth in bytes that makes another release worth its 20 ms."""
 
 _libraries: Final[dict[str, ctypes.CDLL]] = {}
-"""By path. Whoever holds one has it stay where it is, whoever else closes it."""
+"""Libraries by path; a handle keeps each at its address, even if other code closes it."""
 
 
 _left = 0
-"""Bytes that were resident after it was last given back what had grown."""
+"""Bytes that were resident after the last release."""
 
 
 class _Header(ctypes.Structure):
@@ -72,8 +72,11 @@ class _Segment(ctypes.Structure):
 
 
 class _Mapping(NamedTuple):
-    """Of a file: where it lies in memory, from ``start`` to ``end``, whether it may be run there,
-    and whether its resident pages are the file's own, unchanged."""
+    """A mapping of a file in memory, from ``start`` to ``end``.
+
+    It also says whether the mapping is executable, and whether its resident pages are the file's
+    own, unchanged.
+    """
 
     path: str
     start: int
@@ -83,13 +86,13 @@ class _Mapping(NamedTuple):
 
 
 def bound_heap(large: int = _LARGE, arenas: int = 1) -> None:
-    """Makes the C library return large blocks at once; call before there are threads.
+    """Make the C library return large blocks at once; call before there are threads.
 
     Does nothing where it is not glibc.
 
     Args:
         large: bytes of a block that is returned, and of free heap at its end.
-        arenas: at most, which threads share.
+        arenas: the most arenas, which threads share.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -99,11 +102,11 @@ def bound_heap(large: int = _LARGE, arenas: int = 1) -> None:
 
 
 def give_back() -> None:
-    """Returns free heap, and the resident pages of files, to the system.
+    """Return free heap, and the resident pages of files, to the system.
 
-    Of libraries, only code and constants that hold no page of their own: such pages stay in the
-    system's cache and are mapped again, without a read, when next used. Does what it can: without
-    ``/proc``, little.
+    From libraries it returns only code and constants that were not changed in memory. These pages
+    stay in the system's cache and are mapped again, without a read, when next used. Without
+    ``/proc`` it can return little.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
@@ -120,10 +123,10 @@ def give_back() -> None:
             libraries.add(mapping.path)
         if mapping.as_in_file:
             unchanged.add((mapping.start, mapping.end))
-    # What was listed may be gone by now, and what another thread has put in its place (a stack,
-    # say) would be emptied. So only what the loader has put there for good is touched. It is asked
-    # about code alone: it may open and close what it is asked about, and to close any descriptor of
-    # a database takes away the locks that SQLite has on it (fcntl(2)).
+    # A listed mapping may be gone by now, and another thread's mapping in its place (a stack,
+    # say) would be emptied. So only libraries that the loader holds for good are touched. The
+    # loader is asked about code alone, because it may open and close the file. Closing any
+    # descriptor of a database would drop SQLite's locks on it (fcntl(2)).
     program = _program()
     for path in libraries:
         if bases[path] in (program, _held(path)):
@@ -134,7 +137,7 @@ def give_back() -> None:
 
 
 def give_back_if_grown() -> None:
-    """The same, if more is resident than texts need and than was left the last time."""
+    """Call `give_back` if more is resident than texts need and than after the last release."""
     global _left
     if _resident() > max(_ENOUGH, _left + _GROWN):
         give_back()
@@ -142,7 +145,7 @@ def give_back_if_grown() -> None:
 
 
 def _resident() -> int:
-    """Bytes; 0 without ``/proc``."""
+    """Return the resident bytes; 0 without ``/proc``."""
     try:
         with open("/proc/self/statm", encoding="ascii") as sizes:
             return int(sizes.read().split()[1]) * mmap.PAGESIZE
@@ -151,7 +154,7 @@ def _resident() -> int:
 
 
 def _program() -> int:
-    """Where the program itself lies, of which the loader gives no handle; 0 where unknown."""
+    """Return the address of the program itself, which has no loader handle; 0 if unknown."""
     getauxval = getattr(ctypes.CDLL(None), "getauxval", None)
     if getauxval is None:
         return 0
@@ -161,7 +164,7 @@ def _program() -> int:
 
 
 def _held(path: str) -> int:
-    """Where the loader has put the library, which stays there from now on; 0 for other files."""
+    """Return the address of a library, and keep the library loaded; 0 for other files."""
     if path not in _libraries:
         with suppress(OSError):
             _libraries[path] = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
@@ -175,7 +178,7 @@ def _held(path: str) -> int:
 
 
 def _stretches(base: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each piece of a library that lies at ``base``, in whole pages."""
+    """Return start and end of each piece of a library that lies at ``base``, in whole pages."""
     header = _Header.from_address(base)
     for segment in (_Segment * header.number).from_address(base + header.segments):
         start = base + segment.address
@@ -184,7 +187,7 @@ def _stretches(base: int) -> Iterator[tuple[int, int]]:
 
 
 def _mappings() -> Iterator[_Mapping]:
-    """All files that are mapped, by address."""
+    """Return all mappings of files, by address."""
     try:
         with open("/proc/self/smaps", encoding="utf-8", errors="replace") as smaps:
             lines = smaps.readlines()

@@ -1,7 +1,7 @@
-"""Root changes what another user owns as that user.
+"""Lets root act as a folder's owner when it changes that folder.
 
-Why it is here: in a folder of theirs a user can put links in the way of every name. Who follows
-them may do no more than they may.
+A user can put links in the way of every name in their own folder. If root follows the links, it
+must have no more rights than that user.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ __all__ = ["as_owner_of"]
 
 @contextmanager
 def as_owner_of(path: Path) -> Iterator[None]:
-    """While it lasts, root is the user in whose folder `path` lies, so that a new file is theirs,
-    and links lead no further than they may go. Of who isn't root, and of root's own folders,
-    nothing changes. It holds for the whole process: for commands, not for servers.
+    """Act as the owner of the folder that `path` lies in, if this process is root.
+
+    A new file then belongs to that user, and links lead no further than the user may go. Nothing
+    changes for other users, and for root's own folders. It holds for the whole process, so it is
+    for commands, not for servers.
 
     Args:
-        path: of a file, which need not be there.
+        path: of a file, which need not exist.
 
     Raises:
-        ConfigError: that user cannot be had.
+        ConfigError: the process cannot become that user.
     """
     status = _first_of_another(path.absolute()) if os.geteuid() == 0 else None
     if status is None:
@@ -57,7 +59,7 @@ def as_owner_of(path: Path) -> Iterator[None]:
 
 
 def _first_of_another(path: Path) -> os.stat_result | None:
-    """The topmost folder that `path` lies in and that isn't root's: who owns it rules below."""
+    """Return the topmost folder above `path` that isn't root's: its owner controls all below it."""
     for folder in reversed(path.parents):
         try:
             status = folder.stat()

@@ -53,7 +53,7 @@ class Range:
     most: float
 
     def check(self, found: float, at: str) -> None:
-        """Raises `Malformed` for a number beyond."""
+        """Raise `Malformed` for a number outside the range."""
         if not self.least <= found <= self.most:
             raise Malformed(f"{at} is not a number from {self.least} to {self.most}")
 
@@ -66,7 +66,7 @@ class Longest:
     least: int = 0
 
     def check(self, found: Sized, at: str) -> None:
-        """Raises `Malformed` for more, or for fewer."""
+        """Raise `Malformed` for a longer or shorter value."""
         if not self.least <= len(found) <= self.most:
             raise Malformed(f"{at} has {len(found)} items, not {self.least} to {self.most}")
 
@@ -79,7 +79,7 @@ class Match:
     what: str
 
     def check(self, found: str, at: str) -> None:
-        """Raises `Malformed` for text of another form."""
+        """Raise `Malformed` for text of another form."""
         if re.fullmatch(self.pattern, found) is None:
             raise Malformed(f"{at} is not {self.what}")
 
@@ -88,7 +88,7 @@ Sha256 = Annotated[str, Match("[0-9a-f]{64}", "a SHA-256 in hexadecimal")]
 
 
 def parse(data: bytes | str) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises:
         Malformed: it is no JSON, has NaN or Infinity, a name twice in one object, or is nested too
@@ -109,7 +109,7 @@ def parse(data: bytes | str) -> Any:
 
 
 def parse_object(data: bytes | str) -> tuple[str, dict[str, Any]]:
-    """The field ``format`` of a JSON object, and the object without it.
+    """Return the field ``format`` of a JSON object, and the object without it.
 
     Raises:
         Malformed: see `parse`; or it is no object, or names no format.
@@ -121,13 +121,13 @@ def parse_object(data: bytes | str) -> tuple[str, dict[str, Any]]:
 
 
 def decode(kind: type[_T], raw: Any, at: str = "", *, more: bool = False) -> _T:
-    """A value of type ``kind`` from parsed JSON.
+    """Return a value of type ``kind`` from parsed JSON.
 
     Args:
         kind: a dataclass (an object), a named tuple (a list), or another annotation: ``str``,
             ``bool``, ``int``, ``float``, ``None``, ``tuple``, ``dict``, ``Mapping``, or one of
             these in ``Annotated`` with rules.
-        raw: what `parse` gave.
+        raw: the result of `parse`.
         at: the field's name, for errors.
         more: the object may have other fields than the dataclass; they are ignored.
 
@@ -216,8 +216,10 @@ def _check_text(found: str, at: str) -> None:
 
 
 def _under(at: str, name: str) -> str:
-    """The name of a field of ``at``. Names are the other party's too, so no more than is readable
-    goes into an error."""
+    """Return the name of a field of ``at``.
+
+    Names come from the other party too, so an error shows only a readable part.
+    """
     shown = name if len(name) <= _SHOWN and name.isprintable() else f"{name[:_SHOWN]!a}..."
     return f"{at}.{shown}" if at else shown
 
@@ -236,7 +238,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 def _deeper(value: Any, levels: int) -> bool:
-    """Whether ``value`` has more than so many levels of lists and objects."""
+    """Return whether ``value`` nests lists and objects deeper than the given number of levels."""
     inner = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list):
         return False

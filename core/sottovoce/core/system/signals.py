@@ -1,9 +1,9 @@
-"""Wait for the signal that ends a daemon.
+"""Waits for the signal that ends a daemon.
 
-The usual handler sets an event that the main thread waits for. The handler runs in that same
-thread: when it interrupts the event while the event holds its own lock, the daemon sleeps for ever.
-Nor does a signal that the kernel gives to a thread of a C++ library wake it. A byte on a descriptor
-does neither harm.
+The usual handler sets an event that the main thread waits for. But the handler runs in that same
+thread. If it interrupts the event while the event holds its own lock, the daemon sleeps for ever. A
+signal that the kernel delivers to a thread of a C++ library does not wake the main thread either. A
+byte on a descriptor has neither problem.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Ending:
         signal.set_wakeup_fd(self._departs, warn_on_full_buffer=False)
 
     def set(self) -> None:
-        """Ends the wait as a signal does; for any thread, as often as it likes."""
+        """End the wait as a signal does; for any thread, any number of times."""
         with suppress(BlockingIOError):  # full: the wait ends anyway
             os.write(self._departs, b"\0")
 

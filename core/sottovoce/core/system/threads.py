@@ -1,8 +1,8 @@
-"""Threads for calls, where the machine may have none left.
+"""A thread pool for calls that copes when the machine has no threads left.
 
-Why it is here: Python's pool raises what the machine says when it wants another thread, though the
-work is queued by then and those that there are would come to it. gRPC's server is in no way
-prepared for that: the thread that takes calls in ends, and nobody is answered ever again.
+Python's pool raises an error when it cannot start another thread, although the work is queued and
+the existing threads would do it. The gRPC server does not handle that error. Its accepting thread
+ends, and the server never answers again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ __all__ = ["Threads", "join"]
 
 _log = logging.getLogger(__name__)
 _EACH: Final = 1_000
-"""Of those that could not be had, one in so many is told."""
+"""One in this many failed thread starts is logged."""
 
 
 class Threads(ThreadPoolExecutor):
-    """A pool that makes do with the threads it has; one it has from the beginning.
+    """A pool that continues with the threads it has; it starts one at once.
 
     Args:
-        most: there may be.
-        name: of each, as debuggers show it.
+        most: the most threads.
+        name: of each thread, as debuggers show it.
 
     Raises:
-        RuntimeError: not even the first one could be had.
+        RuntimeError: not even the first thread could be started.
     """
 
     def __init__(self, most: int, name: str) -> None:

@@ -1,1 +1,1 @@
-"""Document -> words -> tags, before any noise."""
+"""Turns a document into words and tags, before any noise."""

@@ -1,9 +1,9 @@
 """Carries the case of a word over to the word that replaces it.
 
-Why it is here: replacements come from the list in its own case, and a text in which every capital
-is lost reads badly and tags badly on the other side. What is carried over is one of three shapes
-and nothing finer, because the shape is published: a reader of the release learns that a word was
-Capitalised, hence likely a name or the first of a sentence. `docs/privacy.md` counts it as a leak.
+Replacements come from the list in the list's case. Without their capitals, a text reads badly and
+tags badly on the other side. Only three shapes are carried over, because the shape is published. A
+reader of the release learns that a word was capitalised, hence likely a name or the first of a
+sentence. `docs/privacy.md` counts it as a leak.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOWER, _CAPITALISED, _UPPER = Case  # read four times faster than of an enum
 
 
 def shape(word: str) -> Case:
-    """The case of ``word``.
+    """Return the case of ``word``.
 
     >>> shape("Anna"), shape("NATO"), shape("iPhone")
     (<Case.CAPITALISED: 'capitalised'>, <Case.UPPER: 'upper'>, <Case.LOWER: 'lower'>)
@@ -45,7 +45,7 @@ def shape(word: str) -> Case:
 
 
 def apply(case: Case, word: str) -> str:
-    """``word`` in ``case``.
+    """Return ``word`` in ``case``.
 
     >>> apply(Case.CAPITALISED, "lake")
     'Lake'

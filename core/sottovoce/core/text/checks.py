@@ -1,7 +1,7 @@
-"""Turns bytes and strings from outside into text that may be privatised, or says why not.
+"""Turns bytes and strings from outside into valid text, or raises a clear error.
 
-Why it is here: every road into the agent (a file, a pipe, an app) must refuse the same things in
-the same words. Messages name places, never content: they end up in logs.
+All inputs of the agent (a file, a pipe, an app) must refuse the same texts with the same messages.
+Messages name places, never content, because they end up in logs.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from sottovoce.core.errors import InvalidInput
 __all__ = ["LARGEST_TEXT", "check_text", "decode"]
 
 LARGEST_TEXT = 1 << 20
-"""Bytes in UTF-8 that one text may have."""
+"""The most bytes of one text in UTF-8."""
 
 _TEXT = "text"
 
 
 def decode(data: bytes, name: str, *, begins: bool = True) -> str:
-    """``data`` as text; a byte-order mark at the start is dropped.
+    """Return ``data`` as text; a byte-order mark at the start is dropped.
 
     Args:
         data: what was read.
@@ -39,7 +39,7 @@ def decode(data: bytes, name: str, *, begins: bool = True) -> str:
 
 
 def check_text(text: str) -> None:
-    """Refuses what cannot be a text.
+    """Refuse a string that is not a valid text.
 
     Raises:
         InvalidInput: empty or white space only, more than 1 MiB in UTF-8, or a NUL in it.

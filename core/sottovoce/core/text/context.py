@@ -1,8 +1,8 @@
-"""What stands before each word, so far as noise may depend on it.
+"""The word before each word, as far as noise may depend on it.
 
-Why it is here: a word's noise is drawn by the word and the one before it, and must be the same
-where a comma was moved, a line wrapped, an answer quoted, or the sentence put into another text.
-So white space, punctuation and signs do not count, and a sentence begins with nothing before it.
+A word's noise depends on the word and the one before it. The noise must stay the same if a comma
+moves, a line wraps, an answer is quoted, or the sentence is put into another text. So white space,
+punctuation and signs do not count, and nothing stands before the first word of a sentence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sottovoce.core.text.words import Kind, Word
 __all__ = ["NOTHING", "Context"]
 
 NOTHING: Final = ""
-"""What stands before the first word of a sentence."""
+"""Stands for the word before the first word of a sentence."""
 
 _PUNCTUATION = Kind.PUNCTUATION  # read four times faster than of an enum
 
@@ -29,11 +29,11 @@ class Context:
         self._last = NOTHING
 
     def before(self, words: Iterable[Word], forms: Iterable[str]) -> list[str]:
-        """For each of the next words the form of the one before it.
+        """Return for each of the next words the form of the one before it.
 
         Args:
             words: of the document, in order.
-            forms: what stands for each; not looked at for punctuation.
+            forms: the form of each word; punctuation's is ignored.
         """
         found: list[str] = []
         last = self._last

@@ -1,8 +1,8 @@
-"""How often words are written, from public text: what ships with the device, of its own.
+"""Word frequencies from public text, which ship with the device.
 
-Why it is here: a level is a claim about everyday text. A device that took the words' frequencies
-from whoever makes the claim could not hold anyone to it. The table is cut from the one that bundles
-are built with (`sotto-models device-counts`): the commonest words, and how often any other was met.
+A level is a claim about everyday text. A device that took the frequencies from the provider could
+not check the provider's claim. The table is cut from the one that bundles are built with
+(`sotto-models device-counts`). It holds the commonest words, and the average count of all others.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FORMAT: Final = "device-counts.v1"
 
 
 class Counted(Protocol):
-    """What a table of words counted by part of speech gives; one entry a (word, clitic, tag)."""
+    """The words of a table, counted by part of speech; one entry a (word, clitic, tag)."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """In normal form."""
+        """Words in normal form."""
 
     @property
     def clitics(self) -> NDArray[np.bool_]:
@@ -45,10 +45,10 @@ class Counted(Protocol):
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """(n,) times met."""
+        """(n,) counts."""
 
     def normal_form(self, word: str) -> str:
-        """The form in which ``word`` is counted."""
+        """Return the form in which ``word`` is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class PublicCounts:
     """The table that ships for one language.
 
     Attributes:
-        language: its code, as bundles name it.
+        language: its code, as in bundles.
         accents: whether words that differ in accents alone are counted apart.
         words, clitics, tags, counts: see `Counted`.
-        tail: how often a word that is not in the table was met, on average.
-        listed: the reading of words that a public list gives one whatever they were counted as:
-            what states a fact or an origin of somebody, and number words.
+        tail: the average count of a word that is not in the table.
+        listed: words whose reading is fixed by a public list, whatever their counts: words that
+            state a fact or an origin of a person, and number words.
     """
 
     language: str
@@ -79,10 +79,10 @@ class PublicCounts:
 
     @classmethod
     def shipped(cls, language: str) -> Self | None:
-        """The one for ``language``, None where none ships.
+        """Return the table for ``language``, None where none ships.
 
         Raises:
-            DataLoss: this installation's is damaged.
+            DataLoss: the table of this installation is damaged.
         """
         file = resources.files(_FOLDER) / f"counts.{language}.tsv.gz"
         if not language.isalpha() or not file.is_file():
@@ -97,7 +97,7 @@ class PublicCounts:
             ) from error
 
     def pack(self) -> bytes:
-        """As a file: a line of JSON, then a line a word."""
+        """Return the table as a file: a line of JSON, then a line a word."""
         about = {
             "format": _FORMAT,
             "language": self.language,
@@ -117,7 +117,7 @@ class PublicCounts:
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Reads what `pack` wrote.
+        """Read the file that `pack` wrote.
 
         Raises:
             OSError, EOFError, ValueError, KeyError, TypeError: it is something else.
@@ -154,9 +154,9 @@ class PublicCounts:
 
 @cache
 def commonest(language: str, n: int) -> frozenset[str]:
-    """The ``n`` words of a language that are met most often; none where no counts ship for it.
+    """Return the ``n`` commonest words of a language; none where no counts ship for it.
 
-    Read line by line: nobody who asks for this needs the table in memory.
+    The file is read line by line, because the caller does not need the table in memory.
 
     Raises:
         DataLoss: this installation's counts are damaged.
@@ -183,8 +183,9 @@ def commonest(language: str, n: int) -> frozenset[str]:
 
 
 def normal_form(word: str, *, accents: bool) -> str:
-    """The form in which a word is counted: small letters, a plain apostrophe, and accents only
-    where the language keeps them.
+    """Return the form in which a word is counted.
+
+    It has small letters, a plain apostrophe, and accents only where the language keeps them.
 
     >>> normal_form("Café’s", accents=False), normal_form("Schön", accents=True)
     ("cafe's", 'schön')

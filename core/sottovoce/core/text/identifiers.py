@@ -1,8 +1,8 @@
-"""Finds what must never pass as text: addresses, links, numbers, codes and spelled names.
+"""Finds identifiers, which must never pass: addresses, links, numbers, codes and spelled names.
 
-Why it is here: an identifier has no neighbours in meaning, so d_X-privacy has nothing to say about
-it. It is found by its outer shape alone and replaced by a random one of the same shape. Finding is
-generous on purpose: a sentence glued to a number is taken whole rather than leaked in part.
+An identifier has no neighbours in meaning, so d_X-privacy does not apply to it. It is found by its
+form alone and replaced by a random one of the same form. The search errs on the safe side: a
+sentence glued to a number is taken whole rather than leaked in part.
 """
 
 import re
@@ -57,15 +57,18 @@ _SPELLED_PART = re.compile(rf"{_SINGLE}(?:[\W_]{{1,7}}{_SINGLE}){{0,{_MOST - 1}}
 
 
 def find(document: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
-    """Spans of the identifiers in `document[start:end]`, in code points of `document`, sorted and
-    apart; what is left out must begin and end with white space.
+    """Return the spans of the identifiers in `document[start:end]`, sorted and apart.
 
-    Mail addresses, links, bare domains and file names, @names, paths, names_with_underscores,
-    settings=made, and every run that holds a number of any script (Unicode categories Nd, Nl, No)
-    together with the letters and inner punctuation it is joined to. Keys without a digit as well,
-    where cutting them into words could leave a word of theirs: base64 with its signs, and capitals
-    in equal groups (ABCD-EFGH-IJKL). Spelled names, see `spelled`; these alone may hold white
-    space. Time grows linearly with the text.
+    Spans are in code points of `document`. Each text between them must begin and end with white
+    space.
+
+    Identifiers are mail addresses, links, bare domains and file names, @names, paths,
+    names_with_underscores and settings=made. A number of any script (Unicode categories Nd, Nl, No)
+    is one too, together with the letters and inner punctuation joined to it.
+
+    Keys without a digit are identifiers where cutting them into words could leave a part in the
+    clear: base64 with its signs, and capitals in equal groups (ABCD-EFGH-IJKL). So are spelled
+    names, see `spelled`; these alone may hold white space. Time grows linearly with the text.
     """
     spans: list[tuple[int, int]] = []
     done, end = start, len(document) if end is None else end
@@ -79,12 +82,12 @@ def find(document: str, start: int = 0, end: int | None = None) -> list[tuple[in
 
 
 def spelled(document: str) -> Iterator[tuple[int, int]]:
-    """Stretches of a document that hold names spelled letter by letter: M-I-A, "J. o. n. e. s".
+    """Return the stretches of a document with spelled names: M-I-A, "J. o. n. e. s".
 
     A spelled name is three or more single letters, and any single digits between them, with the
-    same joiner throughout: blanks, a dash or dot with blanks around it or without, or one of
-    ``* / | ~``. With commas it takes four letters, as three are most often variables. A stretch
-    begins and ends at white space, so the stretches can be cut into words by themselves.
+    same joiner throughout. The joiner is blanks, a dash or dot with or without blanks around it, or
+    one of ``* / | ~``. With commas it takes four letters, as three are most often variables. A
+    stretch begins and ends at white space, so the stretches can be cut into words by themselves.
     """
     begin = stop = 0
     for run in _runs(document, 0, len(document)):
@@ -103,13 +106,13 @@ def spelled(document: str) -> Iterator[tuple[int, int]]:
 
 
 def is_spelled(text: str) -> bool:
-    """Whether ``text`` is one spelled name, and nothing else."""
+    """Return whether ``text`` is one spelled name, and nothing else."""
     run = _SPELLED.fullmatch(text)
     return run is not None and _has_enough_letters(run)
 
 
 def _runs(document: str, start: int, end: int) -> Iterator[re.Match[str]]:
-    """Spelled names; the last letter of one may be the first of the next."""
+    """Yield spelled names; the last letter of one may be the first of the next."""
     while run := _SPELLED.search(document, start, end):
         start = run.start("last")
         if _has_enough_letters(run):
@@ -122,7 +125,7 @@ def _has_enough_letters(run: re.Match[str]) -> bool:
 
 
 def _find_spelled(document: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Spans of spelled names, at most `_MOST` letters each, so that no word is too long."""
+    """Return spans of spelled names, at most `_MOST` letters each, so that no word is too long."""
     done = start
     for run in _runs(document, start, end):
         for part in _SPELLED_PART.finditer(document, max(run.start(), done), run.end()):
@@ -133,9 +136,9 @@ def _find_spelled(document: str, start: int, end: int) -> Iterator[tuple[int, in
 def _with(
     document: str, spans: list[tuple[int, int]], names: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """``spans``, and of spelled ``names`` what lies outside them; both are sorted and apart.
+    """Merge ``spans`` with the parts of spelled ``names`` outside them; both are sorted and apart.
 
-    A span within a name gives way to it.
+    A span within a name is replaced by the name.
     """
     found: list[tuple[int, int]] = []
     within, at = set(), 0
@@ -178,7 +181,7 @@ def _is_identifier(core: str) -> bool:
     if "@" in core or "_" in core or "\\" in core or _PATH.match(core) or _is_key(core):
         return True
     # "end.Next" is two sentences that lack a space; "example.org" and "report.pdf" are names, and
-    # "end.a" is taken as "end.the" is: what follows the stop must not decide about what precedes.
+    # "end.a" is treated as "end.the": the word after the stop must not decide about the one before.
     return any(label[1].islower() or core.isupper() for label in _DOTTED.finditer(core))
 
 
@@ -195,7 +198,7 @@ def _is_key(core: str) -> bool:
 
 
 def has_number(text: str) -> bool:
-    """Whether any character is a number in any script (Unicode categories Nd, Nl, No)."""
+    """Return whether any character is a number in any script (Unicode categories Nd, Nl, No)."""
     if text.isascii():
         return not text.isalpha() and any("0" <= character <= "9" for character in text)
     return any(unicodedata.category(character)[0] == "N" for character in text)

@@ -1,7 +1,8 @@
 """Runs the name finder's network, with NumPy alone.
 
-Why it is here: two streams meet in it, and each has less to do than a general runtime would. What
-the first layer makes of a listed word is in the bundle, and what it makes of a look in a table.
+Two streams meet in the network, and much can be computed in advance, which a general runtime would
+not do. The first layer's output for a listed word is in the bundle, and its output for a look is in
+a table.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ __all__ = ["NameNetwork"]
 _Floats = NDArray[np.float32]
 
 _EPSILON: Final = np.float32(1e-5)
-"""Under the root of a layer normalisation, as in the file."""
+"""The epsilon under the root of a layer normalisation, as in the file."""
 
 _FARTHEST: Final = 64
-"""Words that one layer may reach to either side; what it pads grows with that."""
+"""The most words that one layer may reach to either side; padding grows with this number."""
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """A linear layer, normalised, and what is below zero cut off.
+    """A linear layer with normalisation and ReLU.
 
-    Its outputs have their mean taken off in the weights already, so that nobody needs to take it
-    off the sum.
+    Its weights are stored with the mean of the outputs already subtracted, so the sum needs no
+    further subtraction.
     """
 
     weight: _Floats
@@ -46,7 +47,7 @@ class _Layer:
         return cls(weight, bias - bias.mean(), stored[f"{norm}.gain"], stored[f"{norm}.shift"])
 
     def ended(self, product: _Floats) -> _Floats:
-        """The layer's output from its inputs times `weight`: Floats2d (n, width), in place."""
+        """Return the layer's output from inputs times `weight`: Floats2d (n, width), in place."""
         product += self.bias
         squares = np.einsum("ij,ij->i", product, product)
         squares /= np.float32(product.shape[1])
@@ -85,7 +86,7 @@ class NameNetwork:
         self._out, self._out_bias = _linear(stored, "out")
 
     def run(self, _: None, inputs: Mapping[str, NDArray[np.int32]]) -> list[_Floats]:
-        """What onnxruntime answers to the same call, but for the last bits.
+        """Return the same result as onnxruntime, except for the last bits.
 
         Args:
             inputs: "rows" Ints2d (n, features * HASHES), of the table; "looks" Ints1d (n,).
@@ -96,9 +97,9 @@ class NameNetwork:
         return [self.scores(self._features(inputs["rows"]) @ self._mix.weight, inputs["looks"])]
 
     def first(self, rows: NDArray[np.int32], features: Sequence[int]) -> _Floats:
-        """What the first layer makes of some features of words: Floats2d (n, width).
+        """Return the first layer's output for some features of words: Floats2d (n, width).
 
-        Word by word: in a larger product the last bits depend on where in it a word stands.
+        It goes word by word, because in a larger product the last bits depend on a word's position.
 
         Args:
             rows: Ints2d (n, features * HASHES), of the table.
@@ -113,10 +114,10 @@ class NameNetwork:
         return found
 
     def scores(self, first: _Floats, looks: NDArray[np.int32]) -> _Floats:
-        """Scores of consecutive words: Floats2d (n, kinds).
+        """Return the scores of consecutive words: Floats2d (n, kinds).
 
         Args:
-            first: what the first layer makes of all of their features, added up; it is used up.
+            first: the first layer's outputs for all features, added up; it is overwritten.
             looks: Ints1d (n,).
         """
         width = first.shape[1]
@@ -127,7 +128,7 @@ class NameNetwork:
         return scores
 
     def _features(self, rows: NDArray[np.int32]) -> _Floats:
-        """Floats2d (n, features * width) of words, the hashes of each feature added up."""
+        """Return Floats2d (n, features * width) of words, the hashes of each feature added up."""
         first, *others = (
             _scaled(self._table.take(each, axis=0), self._scale.take(each, axis=0))
             for each in np.moveaxis(rows.reshape(len(rows), -1, HASHES), 2, 0)
@@ -137,7 +138,7 @@ class NameNetwork:
         return first.reshape(len(rows), -1)
 
     def _around(self, looks: NDArray[np.int32]) -> _Floats:
-        """What the looks of a word and its neighbours say: Floats2d (n, width)."""
+        """Return the contribution of a word's and its neighbours' looks: Floats2d (n, width)."""
         n, distance = len(looks), self._distances[0]
         padded = np.full(n + 2 * distance, len(self._look))
         padded[distance : distance + n] = looks
@@ -164,5 +165,5 @@ def _linear(stored: Mapping[str, NDArray[Any]], name: str) -> tuple[_Floats, _Fl
 
 
 def _scaled(whole: NDArray[np.int8], scale: _Floats) -> _Floats:
-    """Weights from whole numbers of one byte."""
+    """Return weights from whole numbers of one byte."""
     return np.multiply(whole, scale, dtype=np.float32)

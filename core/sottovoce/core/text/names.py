@@ -1,10 +1,12 @@
 """Finds the names of persons, places and organisations, on the device.
 
-Why it is here: a name has no neighbours in meaning to hide among, so it is replaced by a random one
-of its kind. The list's readings know most names; "Rich", "Little Rock" and "Bank of America" are
-names by their surroundings only. The network sees the word itself in full, as hashed features of
-its form, and of six words either side only their `looks`, which the release shows anyway: whatever
-word one of them is exchanged for, as long as it looks the same, what is found here stays.
+A name has no neighbours in meaning to hide among, so it is replaced by a random one of its kind.
+The list's readings know most names. "Rich", "Little Rock" and "Bank of America" are names only by
+their context.
+
+The network sees the word itself in full, as hashed features of its form. It sees only the `looks`
+of the six words on either side, which the release shows anyway. So if a neighbour is exchanged for
+a word with the same look, the result stays the same.
 """
 
 import hashlib
@@ -28,18 +30,20 @@ from sottovoce.core.text.word_shapes import FIRST_WORD, LOOKS
 __all__ = ["FORMAT", "KINDS", "LISTED", "WINDOW", "Found", "NameFinder"]
 
 KINDS: Final = ("", "PERSON", "PLACE", "ORGANISATION", "OTHER")
-"""What a word may name; the empty kind is no name."""
+"""Kinds of names; the empty kind is no name."""
 
 FORMAT: Final = "names.v1"
 LISTED: Final = "listed.npy"
-"""What the network's first layer makes of a bundle's words, in the folder of its finder."""
+"""The first layer's output for a bundle's words, in the folder of its finder."""
 
 WINDOW: Final = 520
-"""Words a run of the network sees at once: bounds the memory, whatever the document's length. Half
-of what is decided about at once, with the few words either side of that."""
+"""Words in one run of the network, which bounds the memory, whatever the document's length.
+
+It is half of the words that are decided at once, with the few words either side.
+"""
 
 _Scores = Callable[[slice, NDArray[np.int32]], NDArray[np.float32]]
-"""Gives the network's scores of some consecutive words of a text, and of their looks."""
+"""Returns the network's scores of some consecutive words of a text, and of their looks."""
 
 _SHAPE: Final = FEATURES.index("shape")
 _BUT_SHAPE: Final = [place for place in range(len(FEATURES)) if place != _SHAPE]
@@ -47,19 +51,19 @@ _BUT_SHAPE: Final = [place for place in range(len(FEATURES)) if place != _SHAPE]
 
 @dataclass(frozen=True)
 class Found:
-    """What the words of a document name."""
+    """The names found in a document, word by word."""
 
     kinds: NDArray[np.uint8]
-    """(n_words,) positions in `KINDS`, 0 for a word that is left as no name."""
+    """(n_words,) positions in `KINDS`, 0 for a word that is not taken as a name."""
     probability: NDArray[np.float32]
-    """(n_words,) of being a name of any kind, 0 to 1; 0 for marks and identifiers."""
+    """(n_words,) probability of being a name of any kind, 0 to 1; 0 for marks and identifiers."""
 
 
 @dataclass(frozen=True)
 class _Description:
-    """What `names.json` says; the annotations are the schema that it is held to.
+    """The content of `names.json`; the annotations are its schema.
 
-    What is likelier a name than not never passes, so no threshold is above one half.
+    A word that is more likely a name than not must never pass, so no threshold is above one half.
     """
 
     kinds: tuple[str, ...]
@@ -96,11 +100,11 @@ class NameFinder:
 
     @classmethod
     def load(cls, folder: Path, *, words: int = 0) -> Self:
-        """Opens the finder in `folder`.
+        """Open the finder in `folder`.
 
         Args:
             folder: with ``names.onnx``, ``names.json`` and, in a bundle, `LISTED`.
-            words: how many the bundle lists; 0 if `find` will be told of none.
+            words: how many the bundle lists; 0 if `find` gets no ids.
 
         Raises:
             NotReady: the folder holds no name finder.
@@ -139,8 +143,11 @@ class NameFinder:
         return cls(session, spec, told.reach, thresholds, _listed(folder / LISTED, words))
 
     def of_listed(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """What a bundle keeps as `LISTED`: all that the first layer makes of each of its words but
-        what depends on how it is written, Floats2d (n, width)."""
+        """Return the content of `LISTED` for a bundle: Floats2d (n, width).
+
+        It is the first layer's output for each word, without the part that depends on the word's
+        case.
+        """
         rows = self._spec.rows_of(words).reshape(len(words), len(FEATURES), HASHES)
         kept = rows[:, _BUT_SHAPE].reshape(len(words), -1)
         return np.asarray(self._session.first(kept, _BUT_SHAPE))
@@ -151,13 +158,13 @@ class NameFinder:
         looks: NDArray[np.uint8],
         ids: NDArray[np.int32] | None = None,
     ) -> Found:
-        """What consecutive words of one document name.
+        """Return the names in consecutive words of one document.
 
         Args:
             words: their texts.
-            looks: (n_words,) as `looks.looks` gives them.
-            ids: (n_words,) of those that are in the bundle's list but for their case, else -1. What
-                is found does not depend on it; it takes less time.
+            looks: (n_words,) from `looks.looks`.
+            ids: (n_words,) ids of words that are in the bundle's list but for their case, else -1.
+                They only save time: the result does not depend on them.
         """
         if ids is not None:
             return self.among(self.alone(words, np.where(looks < FIRST_WORD, 0, ids)), looks)
@@ -168,7 +175,7 @@ class NameFinder:
         )
 
     def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
-        """What the network makes of words by themselves, one by one, for `among`.
+        """Return the network's output for single words, for `among`.
 
         Args:
             words: their texts.
@@ -188,7 +195,7 @@ class NameFinder:
         return first
 
     def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
-        """What `find` says, of words of which `alone` is known already.
+        """Return the same as `find`, for words whose `alone` is known already.
 
         Args:
             alone: (n_words, width) of each.
@@ -197,10 +204,11 @@ class NameFinder:
         return self._found(looks, lambda part, seen: self._session.scores(alone[part].copy(), seen))
 
     def _found(self, looks: NDArray[np.uint8], scores: _Scores) -> Found:
-        """Long documents go through in windows that overlap by the reach of the network. How many
-        words a window holds depends on the length of the document alone, and each row of the
-        network's arithmetic on that row alone, so not one bit of a word's probability tells more
-        of its neighbours than their looks.
+        """Run long documents in windows that overlap by the reach of the network.
+
+        A window's number of words depends on the document's length alone. Each row of the network's
+        arithmetic depends on that row alone. So a word's probability shows, to the last bit, no
+        more of its neighbours than their looks.
         """
         kinds = np.zeros(len(looks), np.uint8)
         probability = np.zeros(len(looks), np.float32)
@@ -217,17 +225,17 @@ class NameFinder:
         return Found(kinds, probability)
 
     def _decide(self, logits: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-        """The likeliest kind of name, where any name is likelier than its threshold."""
+        """Return the likeliest kind of name, where a name is likelier than its threshold."""
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         named: NDArray[np.float32] = shares[:, 1:].sum(axis=1)
         best = 1 + shares[:, 1:].argmax(axis=1)
-        # Written so that a score that is no number counts as a name.
+        # Written so that NaN counts as a name.
         return np.where(named < self._thresholds[best], 0, best), named
 
 
 def _try(network: NameNetwork, rows: int, reach: int) -> None:
-    """Runs the network on the last row and the last look.
+    """Run the network on the last row and the last look.
 
     Raises:
         ValueError, IndexError: its parts do not fit one another, or the description.
@@ -249,17 +257,17 @@ def _another(folder: Path) -> BundleMismatch:
 
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], list[int]]:
-    """The different ones, and which of them each is."""
+    """Return the different values, and each element's index among them."""
     number: dict[str, int] = {}
     which = [number.setdefault(text, len(number)) for text in texts]
     return [*number], which
 
 
 def _listed(file: Path, words: int) -> NDArray[np.float32] | None:
-    """The rows of listed words; None where they are not asked for, or an older bundle has none.
+    """Return the rows of listed words; None if not requested, or if an older bundle has none.
 
     Raises:
-        DataLoss: they are not such.
+        DataLoss: the file holds something else.
     """
     if not words or not file.is_file():
         return None

@@ -1,9 +1,9 @@
-"""Says whether an ONNX file holds nothing but what our own networks are made of.
+"""Checks that an ONNX file uses only the parts of our own networks.
 
-onnxruntime runs whatever a file says: a loop without end, functions, other libraries' operators,
-weights read from other files. So the file is walked before the runtime sees it. The tables below
-list every field (as onnx.proto numbers them) and every operator that is admitted; anything else is
-refused. An admitted graph ends, because no operator here repeats or branches.
+onnxruntime runs whatever a file contains: a loop without end, functions, other libraries'
+operators, weights read from other files. So the file is walked before the runtime sees it. The
+tables below list every admitted field (by its number in onnx.proto) and every admitted operator.
+All others are refused. An admitted graph ends, because no operator here repeats or branches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OPERATORS: Final[Mapping[str, frozenset[str]]] = {
     ),
     "com.microsoft": frozenset(["MatMulNBits"]),
 }
-"""What the networks that we write are made of, by domain; ONNX's own has no name."""
+"""The operators of the networks that we write, by domain; ONNX's own domain has no name."""
 
 _INT, _FLOAT, _BYTES = 0, 5, 2
 """Wire types. A list of numbers comes packed, as bytes, or one by one."""
@@ -63,14 +63,14 @@ _SIZES: Final = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1}
 """Bytes of a number of each admitted type: float32, uint8, int8, int32, int64, bool."""
 
 _MOST: Final = 20_000
-"""Nodes, and initializers, of a graph; a BERT of 24 layers has some 1,200."""
+"""The most nodes, and initializers, of a graph; a BERT of 24 layers has some 1,200."""
 _OPSETS: Final = range(13, 24)
 _OWN: Final = ("", "ai.onnx")
 _MOST_DIMENSIONS: Final = 8
 
 
 def check(model: memoryview) -> None:
-    """Nothing, if the graph is made of `OPERATORS` alone and of weights that lie in the file.
+    """Check that the graph uses only `OPERATORS`, and only weights that lie in the file.
 
     Raises:
         ValueError: it is not, or no ONNX file; the message says what was found.
@@ -87,14 +87,14 @@ def check(model: memoryview) -> None:
 
 
 def check_file(file: Path) -> None:
-    """As `check`, of a file that need not fit into memory.
+    """Run `check` on a file that need not fit into memory.
 
     Raises:
         ValueError: see `check`; or the file is empty. OSError: it cannot be read.
     """
     with file.open("rb") as opened:
         mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-    check(memoryview(mapped))  # unmapped with the last part of it, which an error may hold
+    check(memoryview(mapped))  # unmapped with its last part, which an error may hold
 
 
 def _check_graph(graph: memoryview) -> None:
@@ -122,7 +122,7 @@ def _check_node(node: memoryview) -> None:
                 if inner == 5:
                     _check_tensor(_part(tensor))
     domain = "" if domains[-1] in _OWN else domains[-1]
-    # Of a field that stands twice another reader may take the other one.
+    # If a field stands twice, another reader may take the other value.
     if len(kinds) != 1 or len(domains) > 2 or kinds[0] not in OPERATORS.get(domain, ()):
         name = ":".join(filter(None, (domain, *kinds[:1])))
         raise ValueError(f"it has the operator {name[:60]!a}, which no network of ours has")
@@ -150,7 +150,7 @@ def _check_tensor(tensor: memoryview) -> None:
 
 
 def _opset(opset: memoryview) -> list[int]:
-    """The version of ONNX's own operators; none where it is another library's."""
+    """Return the version of ONNX's own operators; None for another library's operator set."""
     domain, version = "", 0
     for number, value in _admitted(opset, _OPSET):
         if number == 1:
@@ -161,7 +161,7 @@ def _opset(opset: memoryview) -> list[int]:
 
 
 def _admitted(message: memoryview, kind: str) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a message.
+    """Return the fields of a message.
 
     Raises:
         ValueError: one is not listed, or comes in another form than its type has.
@@ -178,7 +178,7 @@ def _admitted(message: memoryview, kind: str) -> Iterator[tuple[int, int | memor
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Number, wire type and value of the fields of a protobuf message, in order.
+    """Yield number, wire type and value of the fields of a protobuf message, in order.
 
     Raises:
         ValueError: it is none, or has groups.

@@ -1,4 +1,4 @@
-"""Sessions of ONNX networks as a device runs them."""
+"""Sessions of ONNX networks on a device."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Session", "runtime", "session"]
 
 
 def runtime() -> Any:
-    """The module ``onnxruntime``, told to tell nobody that it runs; 19 MB, for who runs a network.
+    """Import ``onnxruntime`` with its telemetry off; it takes 19 MB, so only networks import it.
 
-    As released it says so to its makers, over the network, unless this is set before it is first
-    imported: so nothing else imports it.
+    As released it reports its use to its makers over the network, unless a setting is made before
+    the first import. So nothing else imports it.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
@@ -26,15 +26,18 @@ def runtime() -> Any:
 
 
 class Session:
-    """An opened network. What onnxruntime raises becomes `DataLoss`: its own exceptions have no
-    common parent, and a network comes from the party one hides from."""
+    """An opened network, which turns onnxruntime's exceptions into `DataLoss`.
+
+    Those exceptions have no common parent, and a network comes from the provider, which is not
+    trusted.
+    """
 
     def __init__(self, opened: Any, name: str) -> None:
         self._opened = opened
         self._name = name
 
     def run(self, outputs: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[Any]:
-        """The named outputs, or all.
+        """Return the named outputs, or all.
 
         Raises:
             DataLoss: the network does not take these inputs, or fails.
@@ -47,15 +50,15 @@ class Session:
 
 
 def session(model: bytes | str, threads: int = 1, *, name: str = "network") -> Session:
-    """A session on the CPU that keeps no memory between runs.
+    """Open a session on the CPU that keeps no memory between runs.
 
     Args:
         model: the network, or the path of its file.
-        threads: that one operator may take.
+        threads: the most threads of one operator.
         name: of its file, for errors.
 
     Raises:
-        DataLoss: it is no network, or has something that no network of ours has, see `onnx_file`.
+        DataLoss: it is no network, or has a part that none of our networks has, see `onnx_file`.
     """
     try:
         if isinstance(model, bytes):

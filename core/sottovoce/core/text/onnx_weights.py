@@ -1,7 +1,7 @@
-"""Reads the weights out of an ONNX file without a runtime for it.
+"""Reads the weights out of an ONNX file without a runtime.
 
-To import onnxruntime takes 19 MB and a twentieth of a second, and a network of five matrix products
-needs nothing that NumPy does not have. The file stays what any runtime can open.
+Importing onnxruntime takes 19 MB and a twentieth of a second. NumPy is enough for a network of five
+matrix products. The file can still be opened by any runtime.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPES: Final = {1: "<f4", 3: "i1", 7: "<i8"}
 
 
 def weights(model: bytes) -> dict[str, NDArray[Any]]:
-    """The constants of a model by name: float32, int8 or int64, as they lie in the file.
+    """Return the constants of a model by name: float32, int8 or int64, as they lie in the file.
 
     Raises:
         ValueError: it is no ONNX file, or a constant is of another type or stored otherwise.

@@ -1,7 +1,7 @@
-"""Lets a spaCy pipeline name the parts of speech, for languages the default tagger does not know.
+"""Tags parts of speech with a spaCy pipeline, for languages that the default tagger lacks.
 
-Why it is here: spaCy has pipelines for some thirty languages, at the price of a hundred megabytes
-of memory and a second to start. It is therefore an extra, imported only when it is chosen.
+spaCy has pipelines for some thirty languages. It takes a hundred megabytes of memory and a second
+to start. It is therefore an extra, imported only when it is chosen.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,17 @@ _NOT_NEEDED: Final = ("parser", "ner", "lemmatizer", "textcat", "senter")
 class SpacyTagger:
     """A `Tagger` over an installed spaCy pipeline, or one in a folder.
 
-    spaCy gives no probability: a word it tags counts as certain, one it leaves untagged as unknown
-    (X, confidence 0), which the default settings protect. Words are forgotten after each call.
+    spaCy returns no probability. A word that it tags counts as certain. A word that it leaves
+    untagged counts as unknown (X, confidence 0), which the default settings protect. Words are
+    forgotten after each call.
     """
 
     tagset: tuple[str, ...] = UPOS
     reach = 16
-    """As far as the networks of spaCy's own pipelines see, and some more."""
+    """The reach of the networks in spaCy's own pipelines, and some more."""
 
     def __init__(self, pipeline_name: str) -> None:
-        """Loads the pipeline named, or in the folder named, `pipeline_name`.
+        """Load the pipeline named, or in the folder named, `pipeline_name`.
 
         Raises:
             NotReady: spaCy or the pipeline is not installed.
@@ -58,7 +59,7 @@ class SpacyTagger:
         """BCP 47 code of the language it tags."""
 
     def tag(self, words: Sequence[str]) -> Tags:
-        """See `Tagger.tag`; documents longer than 2,000 words are tagged in parts."""
+        """Tag words, see `Tagger.tag`; documents longer than 2,000 words are tagged in parts."""
         from spacy.tokens import Doc
 
         names: list[str] = []

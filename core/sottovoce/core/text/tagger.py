@@ -1,10 +1,10 @@
-"""Names the part of speech of every word, on the device.
+"""Tags the part of speech of every word, on the device.
 
-Why it is here: PCT2T (RAPT, section on the privatisation by constituents) chooses by part of speech
-which words to replace and among which words to look for the replacement. The default tagger is a
-small convolutional network over hashed features of the word's form; it needs onnxruntime and numpy,
-a megabyte of disk and no vocabulary. Its tag of a word depends on the four words either side, never
-on more, and it says how sure it is, so that an unsure tag need not leave a word in the clear.
+PCT2T (RAPT, section on the privatisation by constituents) uses the part of speech twice: to choose
+the words to replace, and to choose their possible replacements. The default tagger is a small
+convolutional network over hashed features of the word's form. It needs onnxruntime and numpy, a
+megabyte of disk and no vocabulary. A word's tag depends only on the four words either side. The
+tagger also returns its confidence, so that a word with an unsure tag can be protected.
 """
 
 import hashlib
@@ -46,8 +46,10 @@ UPOS: Final = (
 
 FORMAT: Final = "tagger.v1"
 WINDOW: Final = 64
-"""Words a run of the network sees at once: a megabyte at work (2,000 words would take
-28), and hardly slower, whatever the document's length."""
+"""Words in one run of the network, whatever the document's length.
+
+A run takes a megabyte (2,000 words would take 28), and is hardly slower.
+"""
 
 _LONGEST: Final = 64
 _DIGIT = re.compile(r"\d")
@@ -56,7 +58,7 @@ _RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
 
 @dataclass(frozen=True)
 class Tags:
-    """Parts of speech of `n_words` words and how sure they are."""
+    """Parts of speech of `n_words` words, with their confidence."""
 
     ids: NDArray[np.uint8]
     """(n_words,) positions in the tag set."""
@@ -65,7 +67,7 @@ class Tags:
 
 
 class Tagger(Protocol):
-    """Anything that tags words it is given; it must not cut or join them."""
+    """Any tagger of given words; it must not cut or join them."""
 
     @property
     def tagset(self) -> tuple[str, ...]:
@@ -76,11 +78,11 @@ class Tagger(Protocol):
         """How many words either side the tag of a word may depend on."""
 
     def tag(self, words: Sequence[str]) -> Tags:
-        """One tag for each of `words`, which are consecutive words of one document."""
+        """Return one tag for each of `words`, which are consecutive words of one document."""
 
 
 def form_features(word: str) -> tuple[str, ...]:
-    """What the network sees of a word, in the order of `FEATURES`.
+    """Return the features of a word, in the order of `FEATURES`.
 
     All but its shape follow from the word in small letters.
     """
@@ -88,14 +90,14 @@ def form_features(word: str) -> tuple[str, ...]:
         norm = word.lower()  # most words; the same as below, four times faster
     else:
         half = _LONGEST // 2
-        if len(word) > _LONGEST:  # both ends carry what is looked at
+        if len(word) > _LONGEST:  # the features lie at both ends
             word = word[:half] + word[-half:]
         norm = _DIGIT.sub("0", word.lower()).replace("’", "'")
     return norm, shape(word), norm[:1], norm[:3], norm[-1:], norm[-2:], norm[-3:], norm[-4:]
 
 
 def shape(word: str) -> str:
-    """Where capitals, small letters, digits and signs stand, long runs cut short.
+    """Return the pattern of capitals, small letters, digits and signs, with long runs cut short.
 
     >>> shape("Washington"), shape("McDonald"), shape("o'clock")
     ('Xxxx', 'XxXxxx', "x'xxx")
@@ -121,7 +123,7 @@ FEATURES: Final = (
     *("suffix1", "suffix2", "suffix3", "suffix4"),
 )
 HASHES: Final = 2
-"""Rows of the table each feature is the sum of: two words rarely share both."""
+"""Rows of the table that each feature sums: two words rarely share both."""
 _numbers: Final = struct.Struct(f"<{HASHES}I").unpack
 
 
@@ -133,15 +135,15 @@ Rows = Annotated[
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """How features become rows of one embedding table; written into `tagger.json`."""
+    """The map from features to rows of one embedding table; written into `tagger.json`."""
 
     rows: tuple[int, ...]
-    """Rows each of `FEATURES` has for itself."""
+    """Rows that each of `FEATURES` has for itself."""
     seed: int
     """Seed of the hashes."""
 
     def rows_of(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """Rows of the embedding table for each word, shape (n_words, features * HASHES)."""
+        """Return rows of the embedding table for each word: (n_words, features * HASHES)."""
         hashers = self._hashers
         # Remembered for this call only: nothing may keep a user's words. Most words of a text have
         # occurred before, and most endings of the others.
@@ -161,14 +163,14 @@ class FeatureSpec:
         return distinct[[known[word] for word in words]]
 
     def rows_of_feature(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
-        """The same for one of `FEATURES` alone, of which ``values`` are given: (n, HASHES)."""
+        """Return the rows for one of `FEATURES` alone, from its ``values``: (n, HASHES)."""
         hasher = self._hashers[FEATURES.index(name)]
         known = {value: hasher(value) for value in set(values)}
         return np.array([known[value] for value in values], np.int32).reshape(-1, HASHES)
 
     @cached_property
     def _hashers(self) -> list[Callable[[str], tuple[int, ...]]]:
-        """For each feature what gives its rows."""
+        """The function for each feature that returns its rows."""
         offsets = [sum(self.rows[:index]) for index in range(len(self.rows))]
         salt = self.seed.to_bytes(8, "little")
 
@@ -188,7 +190,7 @@ class FeatureSpec:
 
 @dataclass(frozen=True)
 class _Description:
-    """What `tagger.json` says; the annotations are the schema that it is held to."""
+    """The content of `tagger.json`; the annotations are its schema."""
 
     features: tuple[str, ...]
     hashes: int
@@ -214,7 +216,7 @@ class OnnxTagger:
 
     @classmethod
     def load(cls, folder: Path, *, threads: int = 1) -> Self:
-        """Opens the tagger in `folder`, on `threads` processor cores.
+        """Open the tagger in `folder`, on `threads` processor cores.
 
         Raises:
             NotReady: the folder holds no tagger.
@@ -245,10 +247,10 @@ class OnnxTagger:
         return cls(opened, told.tagset, spec, told.reach, told.temperature)
 
     def tag(self, words: Sequence[str]) -> Tags:
-        """Tags consecutive words of one document; see `Tagger.tag`.
+        """Tag consecutive words of one document; see `Tagger.tag`.
 
         Long documents go through in windows that overlap by the reach of the network, so that the
-        tags are those of one single run.
+        tags equal the tags of one single run.
         """
         ids = np.empty(len(words), np.uint8)
         confidence = np.empty(len(words), np.float32)

@@ -1,9 +1,9 @@
-"""What a listed word is by itself, whatever stands around it: its reading.
+"""Readings: the class of a listed word by itself, whatever its context.
 
-Why it is here: a tagger that looks at neighbours lets one word decide what becomes of another, and
-then no bound holds for either (exchanging one word for another of its part of speech changed a
-neighbour's fate in 10.8 % of trials). A reading is a function of the word alone, decided once, from
-public counts and lists, by whoever builds the bundle; the device only looks it up.
+A tagger that looks at neighbours lets one word decide the treatment of another. Then no privacy
+bound holds for either. In 10.8 % of trials, exchanging a word for another of its part of speech
+changed a neighbour's treatment. A reading depends on the word alone. The builder of the bundle
+decides it once, from public counts and lists, and the device only looks it up.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ READINGS: Final = (
     *("NOUN", "VERB", "ADJ", "ADV", "REFERENCE", "GRAMMAR", "OTHER"),
     *("NAME", "NUMBER", "ORIGIN", "FACT", "CLITIC"),
 )
-"""In the order all files and arrays use. The first four are open parts of speech. REFERENCE:
-pronouns and prepositions. GRAMMAR: auxiliaries, determiners, conjunctions, particles. OTHER:
-interjections, symbols and the rest. NAME: mostly met as a proper noun. NUMBER: number words and
-ordinals. ORIGIN: nationalities, religions, ethnic groups. FACT: states somebody's health,
-sexuality, politics, crime or money. CLITIC: "n't", "'s"."""
+"""The readings, in the order of all files and arrays.
+
+The first four are open parts of speech. REFERENCE: pronouns and prepositions. GRAMMAR: auxiliaries,
+determiners, conjunctions, particles. OTHER: interjections, symbols and the rest. NAME: mostly met
+as a proper noun. NUMBER: number words and ordinals. ORIGIN: nationalities, religions, ethnic
+groups. FACT: states a person's health, sexuality, politics, crime or money. CLITIC: "n't", "'s".
+"""
 
 BY_TAG: Final = {
     **{tag: tag for tag in ("NOUN", "VERB", "ADJ", "ADV")},
@@ -34,18 +36,18 @@ BY_TAG: Final = {
     "PROPN": "NAME",
     "NUM": "NUMBER",
 }
-"""What a word reads as that is mostly met as a part of speech."""
+"""The reading of a word by its commonest part of speech."""
 
 UNLISTED: Final = "UNLISTED"
-"""In place of a reading, for a word that the bundle does not list."""
+"""Replaces a reading for a word that the bundle does not list."""
 
 
 def look_up(readings: NDArray[np.uint8], ids: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """The readings of words.
+    """Return the readings of words.
 
     Args:
         readings: Ints1d (words,), places in `READINGS`; see `Bundle.readings`.
-        ids: Ints1d (n,) of words, -1 for what is not listed.
+        ids: Ints1d (n,) of words, -1 for unlisted words.
 
     Returns:
         Ints1d (n,), places in ``(*READINGS, UNLISTED)``.

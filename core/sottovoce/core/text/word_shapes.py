@@ -1,10 +1,10 @@
-"""What the name finder may see of the words around one: no more than a release shows of them.
+"""Looks: the features of neighbours that the name finder may see, all visible in a release.
 
-Why it is here: exchanging a word for another of its class must change no other word's treatment.
-A network that read its neighbours would break this promise at the first name. So it is shown of
-each neighbour only a *look*: the class the word has by itself and the case it is written in, which
-both survive the release, or the punctuation mark, which passes. Two texts whose words look alike
-are the same text to whoever decides about a neighbour.
+If a word is exchanged for another of its class, no other word's treatment may change. A network
+that read its neighbours would break this promise at the first name. So it sees only a *look* of
+each neighbour. A look is the word's own class and its case, which both survive the release, or the
+punctuation mark, which passes. Two texts whose words look alike lead to the same decisions about
+their neighbours.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,12 @@ from sottovoce.core.text.words import Kind, Word
 __all__ = ["EDGE", "FIRST_WORD", "IDENTIFIER", "LOOKS", "MARKS", "looks"]
 
 EDGE: Final = 0
-"""No word at all: before the first word of a document, and after its last."""
+"""The look beyond the ends of a document: before the first word, and after the last."""
 
 MARKS: Final = ".,;:!?-()[]\"'/&*#@%"
-"""Punctuation marks that look different; variants of a mark look like it, others like one another.
+"""Punctuation marks with different looks.
+
+Variants of a mark share its look, and all other marks share one look.
 """
 _VARIANTS: Final = {
     **dict.fromkeys("‐‑‒–—―", "-"),
@@ -43,22 +45,22 @@ IDENTIFIER: Final = _OTHER_MARK + 1
 """The look of every number, address, link and code."""
 
 FIRST_WORD: Final = IDENTIFIER + 1
-"""Looks from here on are those of words; below are marks and identifiers."""
+"""The first look of a word; smaller numbers are marks and identifiers."""
 
 _CASES: Final = {case: number for number, case in enumerate(Case)}
 _WORD, _IDENTIFIER = Kind.WORD, Kind.IDENTIFIER
 
 LOOKS: Final = FIRST_WORD + (len(READINGS) + 1) * len(_CASES)  # and UNLISTED
-"""How many looks there are."""
+"""The number of looks."""
 
 
 def looks(words: Sequence[Word], readings: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """How each word looks to its neighbours.
+    """Return the look of each word.
 
     Args:
         words: consecutive words of one document.
-        readings: (n_words,) places in ``(*READINGS, UNLISTED)``, see `readings.look_up`; of marks
-            and identifiers it does not matter what it says.
+        readings: (n_words,) places in ``(*READINGS, UNLISTED)``, see `readings.look_up`; values of
+            marks and identifiers are ignored.
 
     Returns:
         (n_words,) numbers from 1 up to `LOOKS`.

@@ -1,10 +1,10 @@
-"""Cuts a document into words so that nothing is lost and nothing is overlooked.
+"""Cuts a document into words without losing or skipping any text.
 
-Why it is here: every later step decides word by word what may leave the device. Words are cut the
-way Universal Dependencies does, because the taggers learned from it, with the endings it cuts off
-(she|'ll, do|n't) given by the bundle; but hyphenated words fall apart, because vocabularies of
-language models hold the parts. Between two words there is white space and nothing else, so a
-document can be put together again exactly. Within a word there is none, unless it is spelled out.
+Every later step decides word by word what may leave the device. Words are cut as in Universal
+Dependencies, because the taggers learned from it. The bundle lists the endings that it cuts off
+(she|'ll, do|n't). Unlike there, hyphenated words are cut, because vocabularies of language models
+hold the parts. Only white space lies between two words, so a document can be put together again
+exactly. A word has no white space inside, unless it is spelled out.
 """
 
 import enum
@@ -19,10 +19,10 @@ __all__ = ["Kind", "Word", "iter_words", "split"]
 
 
 class Kind(enum.Enum):
-    """What a word is, by its outer shape; never by its meaning."""
+    """The kind of a word, by its form and never by its meaning."""
 
     WORD = "word"
-    """Letters, symbols, emoji, control characters: all that is not one of the other two."""
+    """Letters, symbols, emoji, control characters: all text of no other kind."""
     IDENTIFIER = "identifier"
     """A number, address, link, path, code or spelled name; see `identifiers`."""
     PUNCTUATION = "punctuation"
@@ -33,7 +33,7 @@ _WORD, _IDENTIFIER, _PUNCTUATION = Kind  # read four times faster than of an enu
 
 
 class Word(NamedTuple):
-    """A word and where it stands: `document[start:end] == text`, in code points."""
+    """A word and its place: `document[start:end] == text`, in code points."""
 
     text: str
     start: int
@@ -44,7 +44,7 @@ class Word(NamedTuple):
 
 
 class _Classes(dict[int, str]):
-    """Maps a code point to a one-letter class, worked out when first met."""
+    """Maps a code point to a one-letter class, computed at the first use."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -75,7 +75,7 @@ _classes = _Classes()
 _new = tuple.__new__  # a third of the time that a named tuple's own takes
 
 _PLAIN = re.compile(r"(?<!\S)([A-Za-z]++)([,.!?;:]?)(?!\S)")
-"""Letters alone, or with one mark after them: most of a text in English, and as cut below."""
+"""Letters alone, or with one mark after them: most of an English text; the cut is the same."""
 
 # Over classes, not characters: one letter stands for one character of the document.
 _TOKEN = re.compile(
@@ -88,10 +88,10 @@ _TOKEN = re.compile(
 
 
 def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
-    """The words of `document` in order; all that lies between them is white space.
+    """Return the words of `document` in order; only white space lies between them.
 
-    White space is what `str.isspace` says. `clitics` are endings in small letters that are cut off
-    as words of their own; both ' and ’ match an apostrophe in them. Any `str` is accepted, lone
+    White space is defined by `str.isspace`. `clitics` are endings in small letters that are cut off
+    as separate words; both ' and ’ match an apostrophe in them. Any `str` is accepted, lone
     surrogates included. Time grows linearly with the text.
 
     >>> [word.text for word in split("She'll pay £1,200.50 to well-known Bo.", ["'ll"])]
@@ -101,7 +101,7 @@ def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
 
 
 def iter_words(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
-    """The same words one by one, for documents whose words would fill the memory."""
+    """Yield the same words one by one, for documents whose words would fill the memory."""
     done = 0
     for first, last in identifiers.spelled(document):
         yield from _plain_and_others(document, done, first, clitics)
@@ -113,7 +113,7 @@ def iter_words(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
 def _plain_and_others(
     document: str, start: int, end: int, clitics: Sequence[str]
 ) -> Iterator[Word]:
-    """The words of a part of ``document`` with white space, or an end of it, either side."""
+    """Yield the words of a part of ``document`` between white space or the document's ends."""
     done = start
     for plain in _PLAIN.finditer(document, start, end):
         first, last = plain.span(1)
@@ -129,7 +129,7 @@ def _plain_and_others(
 
 
 def _between(document: str, start: int, end: int, clitics: Sequence[str]) -> Iterator[Word]:
-    """The words of a part of ``document`` with white space, or an end of it, either side."""
+    """Yield the words of a part of ``document`` between white space or the document's ends."""
     done = start
     for first, last in identifiers.find(document, start, end):
         yield from _scan(document, done, first, clitics)
@@ -141,7 +141,7 @@ def _between(document: str, start: int, end: int, clitics: Sequence[str]) -> Ite
 def _scan(document: str, start: int, end: int, clitics: Sequence[str]) -> Iterator[Word]:
     classes = document[start:end].translate(_classes)
     position = start
-    while token := _TOKEN.search(classes, position - start):  # what it skips is white space
+    while token := _TOKEN.search(classes, position - start):  # it skips only white space
         first, position = start + token.start(), start + token.end()
         text = document[first:position]
         kind = token.lastgroup
@@ -175,6 +175,6 @@ def _without_clitics(text: str, start: int, clitics: Sequence[str]) -> list[Word
 
 
 def _plain(text: str) -> str:
-    """Small letters and typewriter's apostrophes, at the same length."""
+    """Return small letters with plain apostrophes, at the same length."""
     lowered = text.lower()
     return (lowered if len(lowered) == len(text) else text).replace("’", "'")

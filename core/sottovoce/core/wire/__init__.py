@@ -1,1 +1,1 @@
-"""Status and errors, ordered streams, addresses, settings: what both ends of a call agree on."""
+"""Code shared by both ends of a call: status and errors, ordered streams, addresses, settings."""

@@ -1,7 +1,7 @@
-"""Addresses of agents, clouds and other servers: their parts, and who can reach them.
+"""Addresses of agents, clouds and other servers: their parts, and their reach.
 
-Whether an address is a unix socket, loopback or the open network decides whether clear text or
-plaintext may pass over it. Client and server must decide alike.
+Client and server must decide alike whether clear text or plaintext may pass over an address. The
+decision depends on its kind: a unix socket, loopback or the open network.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ __all__ = [
 
 DEFAULT_PORT = 8471
 LARGEST_ANSWER = 64 << 20
-"""Bytes of an agent's answer: 1 MiB of text can be half a million words, each with offsets."""
+"""The most bytes of an agent's response.
+
+1 MiB of text can be half a million words, each with offsets.
+"""
 
 _LONGEST_SOCKET_PATH = 107
 _NO_PORT = 1 << 16
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of "HOST", "HOST:PORT" or "[IPv6]:PORT".
-
-    Raises:
-        ConfigError: it is none of these.
+    """Return host and port of "HOST", "HOST:PORT" or "[IPv6]:PORT".
 
     >>> split_address("cloud.example.org")
     ('cloud.example.org', 8471)
+
+    Raises:
+        ConfigError: it is none of these.
     """
     host, colon, port = address.rpartition(":")
     if not colon or address.endswith("]"):
@@ -59,7 +62,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Url(NamedTuple):
-    """The parts of the address of an HTTP server; a path without its last slash."""
+    """The parts of an HTTP server's address; the path has no last slash."""
 
     tls: bool
     host: str
@@ -102,7 +105,7 @@ def split_url(url: str, setting: str = "the address") -> Url:
 
 
 def is_ip(host: str) -> bool:
-    """Whether it is a number, not a name."""
+    """Return whether ``host`` is a number, not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -111,7 +114,7 @@ def is_ip(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether packets to `host` stay on this machine."""
+    """Return whether packets to `host` stay on this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -119,7 +122,7 @@ def is_loopback(host: str) -> bool:
 
 
 def socket_path(listen: str) -> Path | None:
-    """The path of a "unix:PATH" address; None for any other.
+    """Return the path of a "unix:PATH" address; None for any other.
 
     Raises:
         ConfigError: the path is too long for a socket.
@@ -137,7 +140,7 @@ def socket_path(listen: str) -> Path | None:
 
 
 def answers(path: Path) -> bool:
-    """Whether some process listens on the unix socket `path`."""
+    """Return whether some process listens on the unix socket `path`."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(2)
         try:

@@ -1,10 +1,10 @@
-"""What every channel that we open is told.
+"""The options of every gRPC channel that this project opens.
 
-Why it is here: gRPC's own retries lose the end of a stream. One that is opened while its server
-takes leave (every restart of a service) has failed, and says so; but the answer it was waiting for
-is never given up, so whoever reads the stream waits for ever, deadline and cancellation
-notwithstanding. With them off that does not happen; calls that may be made again are so by
-`sottovoce.edge.client.repeats`.
+gRPC's own retries are off, because they lose the end of a stream. If a stream is opened while its
+server shuts down (at every restart of a service), the call fails and reports it. But gRPC then
+never completes the response, so its reader waits for ever, despite deadline and cancellation.
+Without gRPC's retries this does not happen. `sottovoce.edge.client.repeats` retries the calls that
+may be repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Certificates that a server of ours is to show: refused where no client should trust them."""
+"""Checks of a server's certificates: invalid ones are refused before any client sees them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from sottovoce.core.errors import ConfigError
 __all__ = ["check_certificate"]
 
 FEWEST_BITS: Final = 2048
-"""Of an RSA key (NIST SP 800-131A)."""
+"""The fewest bits of an RSA key (NIST SP 800-131A)."""
 _SOON: Final = datetime.timedelta(days=14)
 _log = logging.getLogger(__name__)
 
 
 def check_certificate(pem: bytes, setting: str, now: datetime.datetime | None = None) -> None:
-    """Nothing, if the chain in `pem` may be shown; says so in the log where its time ends soon.
+    """Check that the chain in `pem` may be served; log a warning if it expires soon.
 
     Args:
-        pem: the server's certificate, then those of its authorities.
-        setting: what names the file, for the message.
-        now: in place of this moment.
+        pem: the server's certificate, then the certificates of its authorities.
+        setting: the setting that names the file, for the message.
+        now: replaces the current time.
 
     Raises:
-        ConfigError: one has expired, or is not valid yet, or has an RSA key of too few bits; or
-            there is none.
+        ConfigError: a certificate has expired, is not valid yet, or has an RSA key of too few bits;
+            or there is none.
     """
-    # Imported late: without TLS a device needs none of it.
+    # Imported late: without TLS a device does not need it.
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 

@@ -1,4 +1,4 @@
-"""What goes around the calls of a server's methods."""
+"""A base class for interceptors of a server's methods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
 class Interceptor(grpc.ServerInterceptor):
-    """Goes around the calls of those methods that the server has."""
+    """Wraps the calls of the methods that the server has."""
 
     def intercept_service(
         self,
@@ -38,19 +38,21 @@ class Interceptor(grpc.ServerInterceptor):
 
     @cached_property
     def _made(self) -> dict[str, tuple[Handler, Handler]]:
-        """By path, the handler of each method that was called, and what is around it. gRPC asks for
-        it at every call, on the one thread that takes all calls in."""
+        """The wrapped handler of each method that was called, by path.
+
+        gRPC looks it up at every call, on the one thread that accepts all calls.
+        """
         return {}
 
     @abstractmethod
     def around(self, handler: Handler, service: str, method: str) -> Handler:
-        """The handler to answer all calls of a method with."""
+        """Return the handler that answers all calls of a method."""
 
 
 def within(
     handler: Handler, held: Callable[[grpc.ServicerContext], AbstractContextManager[None]]
 ) -> Handler:
-    """The handler, whose calls hold ``held`` for as long as they last."""
+    """Return the handler, with ``held`` entered for the length of each call."""
 
     def unary(method: Callable[..., Any]) -> Callable[..., Any]:
         def call(request: Any, context: grpc.ServicerContext) -> Any:
@@ -74,8 +76,11 @@ def wrapped(
     unary: Callable[[Callable[..., Any]], Callable[..., Any]],
     stream: Callable[[Callable[..., Iterator[Any]]], Callable[..., Iterator[Any]]],
 ) -> Handler:
-    """The handler with its method wrapped by ``unary`` if it answers once, else by ``stream``. What
-    it wraps may be asked with `UNREADABLE`, which `ErrorInterceptor` answers."""
+    """Return the handler with its method wrapped.
+
+    ``unary`` wraps a method with one response, and ``stream`` wraps any other. The wrapped method
+    may receive `UNREADABLE`, which `ErrorInterceptor` handles.
+    """
     kinds: dict[tuple[bool, bool], tuple[Any, Any]] = {
         (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
         (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),

@@ -1,7 +1,7 @@
-"""What a process says on standard error, none of which may hold text.
+"""A process's logs on standard error, which never hold user text.
 
-Why it is here: our own sentences never do. Of what a library logs nobody can say, as it may quote
-what it choked on, and so may any exception; so of both is said where it was, and not what.
+This project's own log messages contain no user text. A library's message, or any exception's, may
+quote its input. For both, the log shows only where they were raised, not the message.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _OURS = "sottovoce"
 
 
 class Sentences(logging.Formatter):
-    """Lines for people, by a form as `logging.Formatter` takes it."""
+    """Formats log lines for people; the form is a `logging.Formatter` format."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Return the line of a record."""
         said = record.getMessage() if is_ours(record) else f"{record.name} at {place(record)}"
         if record.exc_info and record.exc_info[1] is not None:
             said += f": {kind_and_place(record.exc_info[1])}"
@@ -28,17 +28,17 @@ class Sentences(logging.Formatter):
 
 
 def is_ours(record: logging.LogRecord) -> bool:
-    """Whether it was logged by a module of this project."""
+    """Return whether a module of this project logged the record."""
     return record.name.partition(".")[0] == _OURS
 
 
 def place(record: logging.LogRecord) -> str:
-    """Where it was logged: MODULE:LINE."""
+    """Return where the record was logged: MODULE:LINE."""
     return f"{record.module}:{record.lineno}"
 
 
 def to_standard_error(formatter: logging.Formatter) -> None:
-    """Has this process log from INFO on, to standard error."""
+    """Log from INFO on to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -1,8 +1,8 @@
-"""Room for so many streams, of which the one that stands still gives way to the one that comes.
+"""A bound on open streams: at the limit, a new stream replaces an idle one.
 
-Why it is here: an open stream holds a thread for as long as its caller likes, and some services ask
-nobody who he is. To refuse whoever comes when all room is taken would let a few callers who say
-nothing keep everyone out; here they are the ones who go.
+An open stream holds a thread for as long as its caller likes, and some services do not authenticate
+callers. If the server refused new streams at the limit, a few silent callers could keep everyone
+out. So the server ends the idle streams instead.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ class _Stream:
     context: grpc.ServicerContext
     caller: Hashable
     moved: float = field(default_factory=time.monotonic)
-    """When a message last came or went."""
+    """The time of the last message in either direction."""
 
 
 class OpenStreams(Interceptor):
-    """Bounds the streams of all services it looks after together; goes inside the error
-    interceptor.
+    """Bounds the streams of all its services together; goes inside the error interceptor.
 
-    Where one more is opened than may be, the caller that has most open loses the one on which no
-    message has moved for the longest: so one that is in use stays, whoever opens others beside it.
+    Beyond the limit, the server takes the caller with the most open streams. It ends that caller's
+    stream that has been idle for the longest. So a stream in use stays, however many streams others
+    open.
 
     Args:
-        most: open at once.
-        concerns: whether it looks after a service, by its name.
-        whose: the caller of a stream, asked in the context of its call; its host, unless given.
+        most: streams open at once.
+        concerns: whether a service is bounded, by its name.
+        whose: the caller of a stream, called in the context of the stream's call; by default its
+            host.
     """
 
     def __init__(

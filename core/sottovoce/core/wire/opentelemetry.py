@@ -1,10 +1,10 @@
-"""Spans as OpenTelemetry has them, sent to a collector.
+"""OpenTelemetry spans, sent to a collector.
 
-Why it is here: the one module that imports it, once it is asked for, by those who installed the
-extra ``trace``. What OpenTelemetry would add by itself stays out: messages and tracebacks of
-exceptions, which may quote text, and what the environment says of this process. Of what a caller
-sends only ``traceparent`` is read, which is ids; ``tracestate`` and baggage hold whatever the
-caller likes, and are left alone.
+Only this module imports OpenTelemetry, and only if tracing is on and the extra ``trace`` is
+installed. Two things that OpenTelemetry would add by itself stay out: messages and tracebacks of
+exceptions, which may quote text, and attributes from the environment. From a caller only
+``traceparent`` is read, which holds ids. ``tracestate`` and baggage are ignored, because they hold
+whatever the caller likes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["OpenTelemetry", "collector", "exporting", "traced"]
 
 _SHARE: Final = "OTEL_TRACES_SAMPLER_ARG"
 _LAST_SECONDS: Final = 3.0
-"""That the last spans may take at the end of the process."""
+"""The most seconds to send the last spans at the end of the process."""
 
 
 class _Span:
@@ -53,11 +53,11 @@ class _Span:
 
 
 class OpenTelemetry:
-    """See `tracing.Tracer`.
+    """Implements `tracing.Tracer`.
 
     Args:
-        role: what the process is.
-        processor: is given every span that ended.
+        role: the kind of process.
+        processor: receives every span that ended.
 
     Raises:
         ModuleNotFoundError: OpenTelemetry is not installed.
@@ -69,7 +69,7 @@ class OpenTelemetry:
         from opentelemetry.sdk.trace.sampling import ParentBased
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        # Who calls from elsewhere has no say in what is noted here.
+        # A remote caller cannot decide whether this process records a span.
         own = _share()
         sampler = ParentBased(own, remote_parent_sampled=own, remote_parent_not_sampled=own)
         resource = Resource({"service.name": f"sottovoce-{role}"})
@@ -88,17 +88,17 @@ class OpenTelemetry:
         return carrier.get(tracing.HEADER, "")
 
     def close(self) -> None:
-        # To a collector that does not answer it would talk for half a minute.
+        # It would retry for half a minute if the collector does not answer.
         closing = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         closing.start()
         closing.join(_LAST_SECONDS)
 
 
 def _share() -> Sampler:
-    """What decides by the id of a trace, so that all of a cloud decide alike.
+    """Return the sampler, which decides by the trace id, so that all replicas decide alike.
 
     Raises:
-        ConfigError: the share that is set is none.
+        ConfigError: the configured share is invalid.
     """
     from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
@@ -111,10 +111,10 @@ def _share() -> Sampler:
 
 
 def collector(address: str, *, plaintext: bool = False) -> SplitResult:
-    """The parts of a collector's address; see `traced`.
+    """Return the parts of a collector's address; see `traced`.
 
     Raises:
-        ConfigError: it is no such address, or one that may not be called in plaintext.
+        ConfigError: the address is invalid, or may not be called in plaintext.
     """
     parts, host, port = urlsplit(""), None, None
     with suppress(ValueError):
@@ -138,7 +138,7 @@ def collector(address: str, *, plaintext: bool = False) -> SplitResult:
 
 
 def exporting(role: str, address: str, *, plaintext: bool) -> OpenTelemetry:
-    """A tracer that sends spans to the collector at ``address``; see `traced`.
+    """Return a tracer that sends spans to the collector at ``address``; see `traced`.
 
     Raises:
         ConfigError: see `collector`.
@@ -148,7 +148,7 @@ def exporting(role: str, address: str, *, plaintext: bool) -> OpenTelemetry:
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    # A proxy that the environment names is for what is outside.
+    # A proxy in the environment is for servers outside.
     direct = (("grpc.enable_http_proxy", 0),) if is_loopback(parts.hostname or "") else ()
     exporter = OTLPSpanExporter(parts.netloc, parts.scheme == "http", channel_options=direct)
     return OpenTelemetry(role, BatchSpanProcessor(exporter))
@@ -156,16 +156,16 @@ def exporting(role: str, address: str, *, plaintext: bool) -> OpenTelemetry:
 
 @contextmanager
 def traced(role: str, address: str, *, plaintext: bool = False) -> Iterator[None]:
-    """While the block lasts, this process's spans go to a collector of OpenTelemetry's.
+    """Send this process's spans to an OpenTelemetry collector while the block lasts.
 
     Args:
-        role: what the process is.
-        address: ``http://HOST:PORT`` or ``https://HOST:PORT`` that speaks OTLP over gRPC; "" for
-            no tracing.
+        role: the kind of process.
+        address: ``http://HOST:PORT`` or ``https://HOST:PORT`` of an OTLP collector over gRPC; ""
+            for no tracing.
         plaintext: whether it may be ``http://`` beyond this machine.
 
     Raises:
-        ConfigError: it is no such address, or what speaks to it is not installed.
+        ConfigError: the address is invalid, or OpenTelemetry is not installed.
     """
     if not address:
         yield

@@ -1,8 +1,8 @@
-"""Answers a stream in its order while more of it is being read, but not too much more.
+"""Answers a stream in order while a bounded number of requests is read ahead.
 
-Why it is here: both servers answer streams whose requests take a while. Reading ahead lets them be
-worked on together; the window bounds the memory of a stream however long it is, and holds back a
-sender who is faster than we are.
+Both servers answer streams whose requests take a while. Reading ahead lets the server work on
+several requests together. The window bounds the memory of a stream however long it is, and slows a
+sender that is faster than the server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 _TICK = 0.5
-"""Seconds after which a wait looks whether anyone still waits for the answer."""
+"""Seconds after which a waiting thread checks that the caller is still there."""
 
 
 def ordered(
@@ -29,18 +29,18 @@ def ordered(
     window: int,
     active: Callable[[], bool] = lambda: True,
 ) -> Generator[tuple[Q, A], None, None]:
-    """Every request with its answer, in order.
+    """Yield every request with its answer, in order.
 
     Args:
-        requests: read on a thread of its own, which ends soon after the stream; in the caller's
-            context.
-        begin: starts work on a request, on that thread; what it returns waits for the answer, on
-            the caller's.
-        window: requests begun and not yet answered, at most.
+        requests: read on a separate thread, in the caller's context; the thread ends soon after
+            the stream.
+        begin: starts work on a request, on that thread; the function it returns waits for the
+            answer, on the caller's thread.
+        window: the most requests begun and not yet answered.
         active: whether the caller's caller is still there.
 
     Raises:
-        What ``requests``, ``begin`` or an answer raises, after the answers to all before it.
+        What ``requests``, ``begin`` or an answer raises, after all answers before it.
     """
     begun: queue.Queue[tuple[Q, Callable[[], A]] | BaseException | None] = queue.Queue(window)
     left = threading.Event()

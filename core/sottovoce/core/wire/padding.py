@@ -1,9 +1,9 @@
-"""Brings messages up to one of few sizes.
+"""Pads messages to one of a few sizes.
 
-Why it is here: encryption hides what a message says and not how long it is, so whoever watches the
-line could tell a short text from a long one, and a text met before from another. What carries
-released text or noisy vectors is padded with zeros that nobody reads; the cloud, which may see the
-text, learns no more and no less.
+Encryption hides a message's content but not its length. An observer of the network could tell a
+short text from a long one, and a known text from another. So messages with released text or noisy
+vectors are padded with zeros, which the receiver ignores. The cloud may see the text, so padding
+changes nothing for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEP: Final = 512
 
 
 def padded_size(size: int) -> int:
-    """The smallest size that is sent and has room for `size` bytes.
+    """Return the smallest padded size that has room for `size` bytes.
 
     >>> [padded_size(size) for size in (1, 512, 513, 4097, 10_000)]
     [512, 512, 1024, 4608, 10240]
@@ -30,10 +30,10 @@ def padded_size(size: int) -> int:
 
 
 def pad(message: Any) -> None:
-    """Fills the field ``padding`` until the message is of a `padded_size`.
+    """Fill the field ``padding`` until the message has a `padded_size`.
 
-    One byte short of a size there is no room for the field, and where its length begins to take
-    another byte it cannot fill up exactly: those few messages go to the next size.
+    Two kinds of message go to the next size. One byte below a size there is no room for the field.
+    Where the field's length takes another byte, the padding cannot fill the size exactly.
     """
     message.ClearField("padding")
     wanted = padded_size(message.ByteSize())
@@ -48,7 +48,7 @@ def pad(message: Any) -> None:
 
 
 def check_padding(padding: bytes, largest: int = LARGEST_PADDING) -> None:
-    """Refuses padding that is more than it is for, or that could say something.
+    """Refuse padding that is too long, or that could carry information.
 
     Raises:
         InvalidInput: more than ``largest`` bytes, or any that is not zero.
@@ -62,5 +62,5 @@ def check_padding(padding: bytes, largest: int = LARGEST_PADDING) -> None:
 
 
 def _digits(length: int) -> int:
-    """Bytes of a length on the wire (a varint)."""
+    """Return the bytes of a length on the wire (a varint)."""
     return -(-length.bit_length() // 7)

@@ -1,9 +1,9 @@
-"""Calls that never begin: who has opened one and sends no message waits in nobody's way.
+"""Bounds calls that were opened without a message, so that they block no other caller.
 
-Why it is here: grpcio gives a call a thread when its headers arrive, and the thread then waits for
-the message without an end. A few hundred headers from anyone would so close the cloud to all. Here
-the thread waits in our own code: callers are known before it does, and so many calls may wait at
-once, for so long.
+grpcio gives a call a thread when its headers arrive, and the thread then waits for the message
+without a time limit. A few hundred headers from any client could block the server. Here the thread
+waits in this module instead. Callers are identified first, and both the number of waiting calls and
+their time are bounded.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ _NAMELESS = ""
 
 
 class Doorkeeper(Interceptor):
-    """Bounds how long, and how many, calls of unary requests wait for their request; goes inside
-    the error interceptor. Streams are bounded by those who answer them.
+    """Bounds how long, and how many, unary calls wait for their request.
 
-    Where one more call waits than may, the one that has waited longest is ended, of the caller who
-    has most waiting. Who sends headers and message together is that one only if as many more come
-    before his message is read, which is over when they have come.
+    It goes inside the error interceptor. Streams are bounded by the methods that answer them.
+
+    Beyond the limit, the server cancels the longest-waiting call of the caller with the most
+    waiting calls. A caller that sends headers and message together is rarely affected. Its call is
+    cancelled only if the limit is reached again before its message is read, and its message usually
+    comes first.
 
     Args:
         most: calls waiting at once.
-        seconds: patience with those who have said who they are, whose line may be slow, and with
+        seconds: time limits, first for identified callers, whose line may be slow, and then for
             all others, whose requests are a few bytes.
         tenants_only: names of the services that answer tenants alone.
-        authenticate: gives the tenant of a call, or raises `Unauthenticated`.
+        authenticate: returns the tenant of a call, or raises `Unauthenticated`.
     """
 
     def __init__(
@@ -53,16 +55,16 @@ class Doorkeeper(Interceptor):
         self._most = most
         self._patience, self._patience_nameless = seconds
         self._waiting: dict[str, dict[grpc.ServicerContext, float]] = {}
-        """By caller the calls that wait, oldest first, each with the time it is ended at."""
+        """The waiting calls by caller, oldest first, each with its deadline."""
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
     def start(self) -> None:
-        """Begins to look for calls that wait too long."""
+        """Start to check for calls that wait too long."""
         threading.Thread(target=self._look, name="doorkeeper", daemon=True).start()
 
     def close(self) -> None:
-        """Looks no more."""
+        """Stop checking."""
         self._closed.set()
 
     def around(self, handler: Handler, service: str, method: str) -> Handler:
@@ -88,7 +90,7 @@ class Doorkeeper(Interceptor):
         def many(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
             yield from answer(first(requests, context), context)
 
-        # As a method whose requests are a stream, so that it is called before the first is there.
+        # Registered with streamed requests, so that gRPC calls it before the request arrives.
         make, call = (
             (grpc.stream_stream_rpc_method_handler, many)
             if handler.response_streaming

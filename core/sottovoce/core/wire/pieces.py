@@ -1,7 +1,7 @@
 """A text that arrives in pieces.
 
-Kept as UTF-8 bytes: a list of pieces, or `io.StringIO` in Python 3.11, takes a header of 49 bytes
-for each, so pieces of four characters take 18 times the text.
+It is kept as UTF-8 bytes. A list of pieces, or `io.StringIO` in Python 3.11, takes a header of 49
+bytes for each piece, so pieces of four characters take 18 times the text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Server reflection, under the name it has now and the one it had before.
+"""Server reflection, under its current name and its earlier one.
 
-Why it is here: grpcurl and its like ask for ``grpc.reflection.v1`` first, and newer ones for
-nothing else; grpcio knows ``v1alpha`` alone. The two differ in nothing but the name.
+grpcurl and similar tools ask for ``grpc.reflection.v1`` first, and newer ones for nothing else;
+grpcio knows ``v1alpha`` alone. The two differ only in the name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REFLECTION = ("grpc.reflection.v1.ServerReflection", reflection.SERVICE_NAME)
 
 
 def serve_reflection(server: grpc.Server, services: Sequence[str]) -> None:
-    """Has `server` tell what the services are, those named and reflection itself."""
+    """Let `server` list its services: the named ones and reflection itself."""
     known = (*services, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(known, server)
     answers: Any = reflection.ReflectionServicer(known)

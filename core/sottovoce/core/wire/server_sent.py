@@ -1,7 +1,7 @@
-"""Answers in pieces, as servers that speak OpenAI's protocol send them (server-sent events).
+"""Reads streamed responses (server-sent events) of servers that speak OpenAI's protocol.
 
-Why it is here: device and cloud both have such servers write, and neither trusts them: every line,
-the whole and its time are bounded, and what is not as agreed is an error that quotes none of it.
+Device and cloud both call these servers, and trust none. Every line, the whole response and its
+time are bounded. A response that breaks the protocol is an error that quotes none of the content.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ MOST_BYTES: Final = 64 << 20
 MOST_SECONDS: Final = 3600.0
 
 _RESET: Final = struct.pack("ii", 1, 0)
-"""Of SO_LINGER: on, for no time."""
+"""A value of SO_LINGER: on, for no time."""
 
 
 class Lines(Protocol):
-    """What an answer is read from, as ``http.client`` gives it."""
+    """The source of a response's lines, like ``http.client``'s."""
 
     def readline(self, limit: int, /) -> bytes:
-        """The next line, or as much of it."""
+        """Return the next line, or the part that fits the limit."""
         ...
 
 
 class Called(NamedTuple):
-    """A piece of a call of a function: which call, and what goes on with its name and arguments."""
+    """A piece of a function call: which call, and the next part of its name and arguments."""
 
     number: int
     name: str
@@ -45,10 +45,10 @@ class Heard(NamedTuple):
     """One event.
 
     Attributes:
-        text: what was written on.
+        text: the next piece of text.
         finish: why the text ended, in the server's word; empty while it goes on.
-        usage: tokens of the prompt and of the answer, where the server says.
-        calls: what was written on of calls of functions.
+        usage: tokens of the prompt and of the answer, where the server reports them.
+        calls: the next pieces of function calls.
     """
 
     text: str
@@ -58,23 +58,22 @@ class Heard(NamedTuple):
 
 
 def cut(connection: socket.socket) -> None:
-    """Ends a connection under whoever reads from it or writes to it; once more does no harm."""
+    """End a connection while another thread reads or writes it; repeating this is harmless."""
     with suppress(OSError):  # it may have ended by itself
-        # Closing it then says so at once: a peer that waits for room to write would otherwise not
-        # hear of it before it asks again, which may be a minute later.
+        # The close then resets the connection at once. Otherwise a peer that waits for room to
+        # write would notice only at its next probe, perhaps a minute later.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        # Not its own shutdown: that of a TLS socket forgets the encryption first, and what another
-        # thread was about to write would leave in the clear.
+        # Not a TLS socket's own shutdown, which drops the encryption first: another thread's
+        # pending write would then leave in the clear.
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 @contextmanager
 def timed(connection: socket.socket, seconds: float | None = None) -> Iterator[None]:
-    """Cuts a connection that lasts longer than ``seconds`` (by default ``MOST_SECONDS``), headers
-    and all.
+    """Cut a connection after ``seconds`` (by default ``MOST_SECONDS``), headers included.
 
-    A socket's own timeout begins anew with every byte, so one now and then would hold a thread for
-    ever. Connecting is bounded by it, handshake included.
+    A socket's own timeout restarts with every byte, so a slow server could hold a thread for ever.
+    The socket's own timeout does bound connecting, handshake included.
     """
     timer = threading.Timer(MOST_SECONDS if seconds is None else seconds, cut, [connection])
     timer.daemon = True
@@ -86,10 +85,10 @@ def timed(connection: socket.socket, seconds: float | None = None) -> Iterator[N
 
 
 def heard(lines: Lines) -> Iterator[Heard]:
-    """The events of an answer up to its end, which need not be a good one: see ``finish``.
+    """Yield the events of a response up to its end, which may be a failure: see ``finish``.
 
     Raises:
-        ValueError: it is not what was agreed, says that something failed, or has no end.
+        ValueError: the response breaks the protocol, reports a failure, or has no end.
         OSError: the connection broke.
     """
     until, left = time.monotonic() + MOST_SECONDS, MOST_BYTES
@@ -126,7 +125,7 @@ def _event(event: Any) -> Heard:
 
 
 def _whole(text: str) -> str:
-    """JSON can name halves of characters, and UTF-8 cannot spell them."""
+    """Replace lone surrogates, which JSON can express and UTF-8 cannot encode."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,8 +1,8 @@
 """Errors on the wire: exceptions become ``google.rpc.Status`` and come back.
 
-Both servers and both clients use this module, so an error raised in the cloud
-reads the same on the device, fix included. Unexpected exceptions become INTERNAL
-without their text, because a traceback may quote what a user typed.
+Both servers and both clients use this module. So an error raised in the cloud reads the same on the
+device, fix included. Unexpected exceptions become INTERNAL without their text, because a traceback
+may quote user text.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ __all__ = [
 ]
 
 DOMAIN = "sottovoce"
-"""Of the reasons in `google.rpc.ErrorInfo`."""
+"""The domain of the reasons in `google.rpc.ErrorInfo`."""
 RETRY_SECONDS = 2
 
 _LONGEST = 800
-"""Bytes of a sentence on the wire. Errors travel in the trailers of HTTP/2, which peers bound at
-8 KiB, several times over and percent-encoded: a longer one would arrive as another error."""
+"""The most bytes of a sentence on the wire.
+
+Errors travel in the trailers of HTTP/2, several times over and percent-encoded. Peers bound
+trailers at 8 KiB, so a longer sentence would arrive as another error.
+"""
 
 _log = logging.getLogger(__name__)
 _BY_REASON: dict[str, type[errors.SottovoceError]] = {
@@ -54,11 +57,11 @@ _BY_CODE: dict[grpc.StatusCode, type[errors.SottovoceError]] = {
 _GONE = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.CANCELLED,  # not by us: how a server with too many calls breaks one off
+    grpc.StatusCode.CANCELLED,  # not by us: a server with too many calls ends one so
 )
 
 _BROKEN = (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL)
-"""Without details of ours: what gRPC says itself of frames and messages that it cannot read."""
+"""gRPC's own messages, without our details, about frames and messages that it cannot read."""
 
 
 def to_status(error: errors.SottovoceError) -> status_pb2.Status:
@@ -107,11 +110,11 @@ def _cut(text: str, most: int = _LONGEST) -> str:
 
 
 def from_rpc_error(error: grpc.RpcError, *, peer: str) -> errors.SottovoceError:
-    """The error a server of ours raised, or the nearest kind for a transport's.
+    """Return the error that our server raised, or the nearest kind for a transport error.
 
     Args:
-        error: what a stub raised.
-        peer: who was called, for the message ("the cloud at host:port").
+        error: the exception from the stub.
+        peer: the server, for the message ("the cloud at host:port").
     """
     call = cast(grpc.Call, error)
     code = call.code()
@@ -157,7 +160,7 @@ def _abort(context: grpc.ServicerContext, error: BaseException) -> None:
 
 
 def kind_and_place(error: BaseException) -> str:
-    """What a log may say of an unexpected error: its message could hold user text."""
+    """Return the loggable part of an unexpected error; its message could hold user text."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -166,22 +169,29 @@ def kind_and_place(error: BaseException) -> str:
 
 
 def _ended(context: grpc.ServicerContext, error: Exception) -> bool:
-    """Whether there is no status left to set: the method did so itself, as ``context.abort`` does
-    before it raises, or the caller has gone, which is what reading its requests raised."""
+    """Return whether the status is already set.
+
+    The method may have set it, as ``context.abort`` does before it raises. Or the caller has gone,
+    and so reading its requests raised.
+    """
     gone = isinstance(error, grpc.RpcError) and not context.is_active()
     return gone or cast(Any, context).code() is not None  # in grpcio, not yet in its type stubs
 
 
 def _say_unimplemented(context: grpc.ServicerContext, error: Exception) -> None:
-    """Of methods that a service declares and does not have: what they raise would else be logged
-    with its traceback, once for each call that anybody makes."""
+    """Answer UNIMPLEMENTED where a service declares a method but lacks it.
+
+    Otherwise the method's exception would be logged with a traceback, at every call.
+    """
     if isinstance(error, NotImplementedError):
         context.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
 
 
 class ErrorInterceptor(Interceptor):
-    """Turns exceptions of any servicer method into status with details, and answers what is no
-    message of the method's in its place."""
+    """Turns exceptions of any servicer method into a status with details.
+
+    It also answers requests that could not be parsed, in place of the method.
+    """
 
     def around(self, handler: Handler, service: str, method: str) -> Handler:
         read = partial(map, asked) if handler.request_streaming else asked

@@ -1,6 +1,6 @@
-"""What of a call tells whose it is, and which services ask for that.
+"""Headers that identify the tenant, and the services that require them.
 
-Why it is here: a device says it, the cloud checks it, and a balancer between them goes by it.
+The device sends them, the cloud checks them, and a balancer between them routes by them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ TENANT_KEY: Final = "sottovoce-tenant"
 """The header that names the tenant."""
 TOKEN_KEY: Final = "authorization"  # noqa: S105 - the name of a header
 BEARER: Final = "Bearer "
-"""What stands there before the token."""
+"""The prefix of the token in its header."""
 
 TENANTS_ONLY: Final = (
     training_pb2.DESCRIPTOR.services_by_name["TrainingService"].full_name,
     inference_pb2.DESCRIPTOR.services_by_name["InferenceService"].full_name,
     generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name,
 )
-"""The services that nobody calls without a token."""
+"""The services that require a token."""

@@ -1,12 +1,11 @@
-"""Which calls belong together, and where their time went: spans, off unless somebody turns them on.
+"""Spans that show where the time of a call went; off by default.
 
-Why it is here: a call goes through an agent, a balancer, a replica and perhaps a trainer. A span
-has a name from the program, times, and numbers. There is no way to give one a text: no argument
-takes any. Beside it goes an id that tells which spans are of one call, and that links what it is
-sent with; so a device sends none unless its owner turned this on
-(W3C Trace Context: the header ``traceparent``).
+A call goes through an agent, a balancer, a replica and perhaps a trainer. A span has a name from
+the program, times, and numbers. It cannot hold a text, because no argument takes one. An id travels
+with the call and connects its spans (W3C Trace Context: the header ``traceparent``). The id also
+links the messages that it is sent with, so a device sends none unless its owner turned this on.
 
-Nothing here imports OpenTelemetry. Where it is off, a span is nothing.
+This module does not import OpenTelemetry. With tracing off, a span does nothing.
 """
 
 from __future__ import annotations
@@ -27,35 +26,38 @@ _OURS: Final = "sottovoce."
 
 
 class Span(Protocol):
-    """One that was begun."""
+    """A span that was begun."""
 
     def current(self) -> AbstractContextManager[None]:
-        """While the block lasts, what is begun on this thread is a part of it."""
+        """Make this span the parent of all spans begun on this thread while the block lasts."""
         ...
 
     def end(self, *, failed: bool = False, **numbers: int) -> None:
-        """It took until now."""
+        """End the span now."""
         ...
 
 
 class Tracer(Protocol):
-    """What notes spans."""
+    """Records spans."""
 
     def begin(self, name: str, parent: str, numbers: dict[str, int]) -> Span:
-        """A span of now on; ``parent`` is a ``traceparent``, "" for the thread's current span."""
+        """Begin a span now.
+
+        ``parent`` is a ``traceparent``, "" for the thread's current span.
+        """
         ...
 
     def here(self) -> str:
-        """The ``traceparent`` of this thread's current span; "" if it has none."""
+        """Return the ``traceparent`` of this thread's current span; "" if it has none."""
         ...
 
     def close(self) -> None:
-        """Hands on what was noted; no more is taken."""
+        """Send the recorded spans, and record no more."""
         ...
 
 
 class _Nothing:
-    """A span where tracing is off."""
+    """The span that is used with tracing off."""
 
     def current(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -70,7 +72,7 @@ _tracer: Tracer | None = None
 
 @contextmanager
 def noted_by(tracer: Tracer) -> Iterator[None]:
-    """While the block lasts, ``tracer`` notes this process's spans; it is closed then."""
+    """Record this process's spans with ``tracer`` while the block lasts, then close the tracer."""
     global _tracer
     before, _tracer = _tracer, tracer
     try:
@@ -81,12 +83,12 @@ def noted_by(tracer: Tracer) -> Iterator[None]:
 
 
 def begun(name: str, parent: str = "", **numbers: int) -> Span:
-    """A span that its caller ends.
+    """Begin a span that its caller ends.
 
     Args:
-        name: from the program, never from a caller: of a method or a stage.
-        parent: ``traceparent`` of the span that it is a part of; that of this thread if "".
-        numbers: to note with it.
+        name: of a method or a stage, from the program and never from a caller.
+        parent: ``traceparent`` of the parent span; this thread's current span if "".
+        numbers: recorded with the span.
     """
     return _NOTHING if _tracer is None else _tracer.begin(name, parent, numbers)
 
@@ -104,26 +106,30 @@ def _spanning(tracer: Tracer, name: str, parent: str, numbers: dict[str, int]) -
 
 
 def span(name: str, parent: str = "", **numbers: int) -> AbstractContextManager[None]:
-    """A span of the block, see `begun`; this thread's current one meanwhile."""
+    """Record the block as a span, this thread's current one meanwhile; see `begun`."""
     return nullcontext() if _tracer is None else _spanning(_tracer, name, parent, numbers)
 
 
 def here() -> str:
-    """The ``traceparent`` of what this thread is at; "" where tracing is off, or it is at nothing
-    that is traced."""
+    """Return the ``traceparent`` of this thread's current span.
+
+    It is "" if tracing is off or there is no current span.
+    """
     return "" if _tracer is None else _tracer.here()
 
 
 def metadata() -> tuple[tuple[str, str], ...]:
-    """What tells whom we call that the call is a part of this thread's span; nothing when off."""
+    """Return the header that links a call to this thread's span; nothing when off."""
     found = here()
     return ((HEADER, found),) if found else ()
 
 
 @contextmanager
 def streamed(name: str) -> Iterator[tuple[tuple[str, str], ...]]:
-    """A span of a block that yields, which others may go on with: it is nobody's current one, and
-    what `metadata` would give is given."""
+    """Record a block that yields as a span, and yield its `metadata`.
+
+    Other threads may resume the block, so the span is no thread's current one.
+    """
     if _tracer is None:
         yield ()
         return
@@ -134,7 +140,7 @@ def streamed(name: str) -> Iterator[tuple[tuple[str, str], ...]]:
     try:
         yield told
         failed = False
-    except GeneratorExit:  # whoever listened has heard enough
+    except GeneratorExit:  # the reader has stopped
         failed = False
         raise
     finally:
@@ -142,13 +148,14 @@ def streamed(name: str) -> Iterator[tuple[tuple[str, str], ...]]:
 
 
 class Traced(Interceptor):
-    """A span for every call of a service of ours.
+    """Records a span for every call of our services.
 
-    It goes outside of what turns exceptions into a status, which it notes by number.
+    It goes outside the interceptor that turns exceptions into a status, and records the status
+    number.
 
     Args:
-        callers: whether the span is a part of its caller's, if that sent one. An agent's is not:
-            what an app sends goes on to nobody, and be it an id.
+        callers: whether the span is a child of the caller's, if the caller sent one. An agent's is
+            not: nothing that an app sends is passed on, not even an id.
     """
 
     def __init__(self, *, callers: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Training settings: their names, ranges and help, and which make sense together.
+"""Training settings: their names, ranges, help and valid combinations.
 
 A device must spend no privacy on a job that the cloud will refuse, so both sides check by the same
 rules. A new setting is a field of ``TrainingSettings``, a line in `FIELDS`, and a field of the
@@ -30,24 +30,24 @@ METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
         "head": training.METHOD_HEAD,
     }
 )
-"""What people and files call a method."""
+"""The names of the methods, for people and files."""
 
 TASKS: Final[Mapping[str, training.Task]] = MappingProxyType(
     {"classification": training.TASK_CLASSIFICATION, "generation": training.TASK_GENERATION}
 )
-"""What people and files call a task."""
+"""The names of the tasks, for people and files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of ``TrainingSettings`` that people may give.
+    """A field of ``TrainingSettings`` that people may set.
 
     Attributes:
         name: on the wire; with hyphens, of the command's option.
         help: of that option.
-        largest: of a number; the least is 0, which takes the default.
-        names: of an enum's values.
-        added: whether it may be given together with added examples.
+        largest: the largest number; the least is 0, which takes the default.
+        names: the names of an enum's values.
+        added: whether it may be set together with added examples.
     """
 
     name: str
@@ -103,7 +103,10 @@ FIELDS: Final = (
         0.01,
     ),
 )
-"""In the order of the command's help; `task`, `pate` and `continues` follow from what is given."""
+"""The fields in the order of the command's help.
+
+`task`, `pate` and `continues` follow from other arguments.
+"""
 
 MOST: Final[Mapping[str, float]] = MappingProxyType(
     {field.name: field.largest for field in FIELDS if math.isfinite(field.largest)}
@@ -125,7 +128,7 @@ _WITH_VIRTUAL_TOKENS = (training.METHOD_PROMPT_TUNING, training.METHOD_PREFIX_TU
 
 
 def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.TrainingSettings:
-    """Return what the cloud is asked for; ``plain_tokens`` stand in front of each example."""
+    """Return the settings of a request; ``plain_tokens`` stand in front of each example."""
     wanted = training.TrainingSettings()
     wanted.CopyFrom(settings.training)
     wanted.method = wanted.method or training.METHOD_LORA
@@ -137,11 +140,11 @@ def of(settings: agent.CustomizationSettings, plain_tokens: int) -> training.Tra
 def added(
     settings: agent.CustomizationSettings, base: training.TrainingSettings
 ) -> training.TrainingSettings:
-    """Return what the cloud is asked for where examples are added to an adapter.
+    """Return the settings of a request that adds examples to an adapter.
 
     Args:
-        settings: as asked for.
-        base: with which the adapter was trained.
+        settings: as requested.
+        base: the settings that the adapter was trained with.
 
     Raises:
         InvalidInput: settings that the adapter decides; ``subject`` is the field's name.
@@ -163,7 +166,7 @@ def added(
 
 
 def check(settings: training.TrainingSettings) -> None:
-    """Refuses settings out of range, or that contradict one another.
+    """Refuse settings that are out of range, or that contradict one another.
 
     Raises:
         InvalidInput: ``subject`` is "training." and the field's name.
@@ -204,7 +207,7 @@ def check(settings: training.TrainingSettings) -> None:
 
 
 def _check_task(settings: training.TrainingSettings, method: training.Method) -> None:
-    """Refuses for generation what belongs to labels, and what has not been made for it."""
+    """Refuse for generation the settings of labels, and those without an implementation."""
     if settings.task not in training.Task.values():
         raise _refused("task", "unknown task", f"use one of: {', '.join(TASKS)}")
     if settings.task != training.TASK_GENERATION:
@@ -218,7 +221,7 @@ def _check_task(settings: training.TrainingSettings, method: training.Method) ->
 
 
 def _check_continued(settings: training.TrainingSettings) -> None:
-    """Refuses to go on where what was trained is of another kind, or promised more."""
+    """Refuse to continue a generation adapter, or one with settings that cannot be continued."""
     if not settings.continues:
         return
     if settings.task == training.TASK_GENERATION:
@@ -230,7 +233,7 @@ def _check_continued(settings: training.TrainingSettings) -> None:
 
 
 def _check_private(settings: training.TrainingSettings, method: training.Method) -> None:
-    """Refuses what has not been made private, or would only seem so."""
+    """Refuse settings that have no private version, or that would only seem private."""
     if not settings.dp_epsilon:
         if settings.dp_delta:
             raise _refused(
@@ -254,7 +257,7 @@ def _check_private(settings: training.TrainingSettings, method: training.Method)
 
 
 def check_plain(settings: agent.CustomizationSettings) -> None:
-    """Refuses choices about plain tokens that cannot be met, or where there are none.
+    """Refuse choices about plain tokens that cannot be met, or where there are none.
 
     Raises:
         InvalidInput: ``subject`` is the field's name.

@@ -1,8 +1,8 @@
-"""Messages that are no messages: answered like any bad input, and never raised inside gRPC.
+"""Unparsable messages: answered like any bad input, and never raised inside gRPC.
 
-Why it is here: where a deserialiser raises, grpcio prints a traceback, keeps the call for good
-(19 kB each) and waits for it for ever when the server is to stop. So ours never raise: they give
-`UNREADABLE`, and whoever takes the message up says what is wrong with it.
+If a deserialiser raises, grpcio prints a traceback and keeps the call for good (19 kB each). It
+then waits for the call for ever when the server stops. So our deserialisers never raise: they
+return `UNREADABLE`, and the method that receives it reports the error.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from sottovoce.core.errors import InvalidInput, Unavailable
 __all__ = ["UNREADABLE", "ReadingChannel", "answered", "asked", "tolerant"]
 
 UNREADABLE: Final = object()
-"""In place of a message that could not be parsed."""
+"""Stands for a message that could not be parsed."""
 
 _Deserializer = Callable[[bytes], Any]
 
 
 def tolerant(deserialize: _Deserializer | None) -> _Deserializer | None:
-    """The deserialiser, giving `UNREADABLE` where it would raise."""
+    """Return a deserialiser that returns `UNREADABLE` where the given one would raise."""
     if deserialize is None:
         return None
 
     def read(data: bytes) -> Any:
         try:
             return deserialize(data)
-        except Exception:  # of whatever kind: it must not reach gRPC, and says nothing of the bytes
+        except Exception:  # of any kind: it must not reach gRPC, or quote the bytes
             return UNREADABLE
 
     return read
 
 
 def asked(request: Any) -> Any:
-    """A request as it arrived.
+    """Return a request as it arrived.
 
     Raises:
         InvalidInput: it could not be parsed.
@@ -53,10 +53,10 @@ def asked(request: Any) -> Any:
 
 
 def answered(response: Any, *, peer: str) -> Any:
-    """A response as it arrived from ``peer`` ("the cloud at host:port").
+    """Return a response as it arrived from ``peer`` ("the cloud at host:port").
 
     Raises:
-        Unavailable: it could not be parsed. What speaks there may be something else, or be
+        Unavailable: it could not be parsed. The peer may be another program, or about to be
             replaced; trying again may help.
     """
     if response is UNREADABLE:

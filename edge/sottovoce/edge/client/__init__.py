@@ -1,1 +1,1 @@
-"""The cloud as seen from here."""
+"""The device's clients of the cloud and of other servers."""

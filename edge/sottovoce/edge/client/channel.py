@@ -1,8 +1,8 @@
-"""Where a connection with the cloud is made: its address and TLS.
+"""Where a connection to the cloud is made: its address and TLS.
 
-Why it is here: whether text may leave in plaintext, and who is trusted to be the cloud, is decided
-once for all that is sent. TLS, except to loopback where no certificate authority is named; with a
-certificate always.
+This module decides for everything that is sent whether it may leave in plaintext, and which
+authorities are trusted. Connections use TLS, except to loopback without a configured authority. A
+connection that shows a certificate always uses TLS.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ from sottovoce.edge.config import CloudConfig
 __all__ = ["connect", "needs_tls", "roots"]
 
 _LONGEST_WAIT: Final = 5_000
-"""Milliseconds between two attempts to connect, at most. gRPC's own bound is two minutes, for which
-a device went on saying "does not answer" of a cloud that had been away for long and was back."""
+"""Longest time between two attempts to connect, in milliseconds.
+
+gRPC's own bound is two minutes. With it, a device still reported "does not answer" after a long
+outage, although the cloud was back.
+"""
 
 
 def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
-    """A channel to the cloud, which connects when it is first used.
+    """Return a channel to the cloud, which connects when it is first used.
 
     Args:
-        config: where the cloud is, and who vouches for it.
-        shown: what to show there, at ``config.devices_port``.
+        config: the cloud's address and authority.
+        shown: the certificate to show, at ``config.devices_port``.
 
     Raises:
-        ConfigError: no address, or authorities that cannot be read.
+        ConfigError: there is no address, or the authorities cannot be read.
     """
     host, port = split_address(config.address)
     port = config.devices_port if shown else port
@@ -56,12 +59,12 @@ def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
 
 
 def needs_tls(config: CloudConfig) -> bool:
-    """Whether nothing may go to ``config.address`` in plaintext."""
+    """Return whether plaintext to ``config.address`` is forbidden."""
     return config.ca_file is not None or not is_loopback(split_address(config.address)[0])
 
 
 def roots(config: CloudConfig) -> bytes | None:
-    """PEM of the authorities to trust; None for the system's.
+    """Return the trusted authorities as PEM; None stands for the system's.
 
     Raises:
         ConfigError: the file cannot be read.

@@ -1,7 +1,7 @@
-"""The cloud as the device sees it: its calls, with credentials, deadlines, retries, errors.
+"""The client of the cloud: its calls, with credentials, deadlines and retries.
 
-Everything that leaves for the cloud leaves through this module. Its methods take only messages of
-the cloud's API, which have no field for clear text.
+All data for the cloud leaves through this module. Its methods take only messages of the cloud's
+API, which have no field for clear text.
 """
 
 from __future__ import annotations
@@ -43,13 +43,19 @@ __all__ = ["Cloud", "Stoppable"]
 SECONDS = 30.0
 UPLOAD_SECONDS = DOWNLOAD_SECONDS = 300.0
 WATCH_SECONDS = 60.0
-"""Of adapters, then asked again: a line that died unnoticed costs no more, and what is followed may
-have changed."""
+"""Deadline of one watch of adapters, in seconds; the watch then starts again.
+
+A connection that died unnoticed costs no more than this. The list of followed adapters may also
+have changed.
+"""
 ENCODING_SECONDS = 120.0
-"""For a stream of queries: what has no answer by then is sent again in another."""
+"""Deadline of a stream of queries, in seconds.
+
+Queries without an answer by then are sent again in another stream.
+"""
 
 Stoppable = Callable[[Callable[[], None]], None]
-"""Is given what ends a call, for another thread to use."""
+"""Receives a function that ends the call, for use in another thread."""
 
 _Metadata = tuple[tuple[str, str], ...]
 
@@ -57,14 +63,15 @@ _Metadata = tuple[tuple[str, str], ...]
 class Cloud:
     """Calls the services of the cloud; connects on the first call.
 
-    Every method raises `Unavailable` when the cloud does not answer in time, what the cloud itself
-    raised otherwise, and `NotReady` or `ConfigError` where the settings do not suffice.
+    Every method raises `Unavailable` when the cloud does not answer in time. It raises the cloud's
+    own errors, and `NotReady` or `ConfigError` where a setting is missing.
 
     Args:
-        config: where it is, and who we are to it.
-        state: the folder of the device's certificate; None for who asks nothing as a tenant.
-        looks: makes no key, asks for no certificate and gives none up; goes without one, if need
-            be, which the cloud may refuse.
+        config: the cloud's address, and the device's credentials.
+        state: the folder of the device's certificate; None for clients that make no calls as a
+            tenant.
+        looks: only look: make no key, ask for no certificate and delete none. Calls then go without
+            a certificate if there is none, which the cloud may refuse.
     """
 
     def __init__(
@@ -77,7 +84,7 @@ class Cloud:
         self._lock = threading.Lock()
         self._open: Connection | None = None
         self._certified: list[Connection] = []
-        """The connections that show a certificate: that of now is the last."""
+        """The connections that show a certificate; the last shows the current one."""
         self._together: Together[Held] = Together()
         self._closed = False
         file = config.token_file
@@ -85,7 +92,7 @@ class Cloud:
 
     @property
     def address(self) -> str:
-        """As configured; empty if there is none."""
+        """The configured address; empty if there is none."""
         return self._config.address
 
     @property
@@ -93,12 +100,12 @@ class Cloud:
         return f"the cloud at {self.address}"
 
     def check(self) -> None:
-        """Raises what any call would raise for want of settings; calls nobody."""
+        """Raise the errors of missing settings, without any call."""
         self._stubs()
         self._credentials()
 
     def close(self) -> None:
-        """Ends all calls in progress, and allows no more."""
+        """End all calls in progress, and allow no more."""
         with self._lock:
             self._closed = True
             for connection in (self._open, *self._certified):
@@ -106,7 +113,7 @@ class Cloud:
                     connection.close()
 
     def get_manifest(self, bundle_id: str) -> bundles_pb2.GetManifestResponse:
-        """The manifest of a bundle, or of the cloud's default one. Anonymous."""
+        """Return the manifest of a bundle, or of the cloud's default one. Anonymous."""
         request = bundles_pb2.GetManifestRequest(bundle_id=bundle_id)
         answer: bundles_pb2.GetManifestResponse = self._unary(
             self._stubs().bundles.GetManifest, request, ()
@@ -114,13 +121,13 @@ class Cloud:
         return answer
 
     def fetch_file(self, bundle_id: str, path: str, offset: int) -> Iterator[bytes]:
-        """The bytes of a bundle's file from `offset` on. Anonymous."""
+        """Yield the bytes of a bundle's file from `offset` on. Anonymous."""
         request = bundles_pb2.FetchFileRequest(bundle_id=bundle_id, path=path, offset=offset)
         for response in self._streamed(self._stubs().bundles.FetchFile, request, ()):
             yield response.chunk
 
     def redeem_code(self, code: str, token_sha256: bytes) -> enrollment_pb2.RedeemCodeResponse:
-        """Has a one-time code let in whoever holds the token of that hash. Anonymous."""
+        """Redeem a one-time code, which admits the token with this hash. Anonymous."""
         request = enrollment_pb2.RedeemCodeRequest(code=code, token_sha256=token_sha256)
         answer: enrollment_pb2.RedeemCodeResponse = self._unary(
             self._stubs().enrollment.RedeemCode, request, ()
@@ -129,12 +136,18 @@ class Cloud:
 
     @property
     def shows_certificate(self) -> bool:
-        """Whether calls go where one is wanted."""
+        """Whether calls go to the port that asks for a certificate."""
         return self._certificate is not None
 
     def certify(self, least: float = 0.0) -> Held | None:
-        """This device's certificate, signed anew if no more than ``least`` of its life is left, a
-        number from 0 to 1; None where none is wanted, or for who only looks.
+        """Return this device's certificate, renewed if little of its life is left.
+
+        Args:
+            least: renew the certificate if at most this share of its life, from 0 to 1, is left.
+
+        Returns:
+            The certificate. None if the cloud wants none, or if this client only looks and has no
+            valid one.
 
         Raises:
             PermissionDenied: the token belongs to another device's key.
@@ -152,21 +165,21 @@ class Cloud:
 
     def _signed(self, certificate: DeviceCertificate, least: float) -> Held:
         held = certificate.held()
-        if held is not None and held.left() > least:  # come since we looked
+        if held is not None and held.left() > least:  # renewed meanwhile
             return held
-        # The token before the key: when a device is enrolled again its key goes before the new
-        # token comes, and that token is never bound to the old key.
+        # Read the token before the key. A new enrolment deletes the key before it writes the new
+        # token, so the new token is never bound to the old key.
         credentials = self._credentials()
         request = enrollment_pb2.IssueCertificateRequest(csr=certificate.request())
         answer = self._unary(self._stubs().enrollment.IssueCertificate, request, credentials)
         return certificate.keep(answer.certificate)
 
     def create_job(self, request: training_pb2.CreateJobRequest) -> training_pb2.Job:
-        """The job for `request.request_id`, new or existing."""
+        """Return the job for `request.request_id`, new or existing."""
         return self._job(self._own().training.CreateJob, request)
 
     def upload(self, messages: Sequence[training_pb2.UploadExamplesRequest]) -> int:
-        """Sends examples in one call; returns the sequence number expected next."""
+        """Send examples in one call; return the next expected sequence number."""
         answer = self._unary(
             self._own().training.UploadExamples,
             iter(messages),
@@ -176,48 +189,52 @@ class Cloud:
         return int(answer.next_sequence)
 
     def start_job(self, job_id: str, total: int) -> training_pb2.Job:
-        """Queues a job that holds all its examples."""
+        """Queue a job that has all its examples."""
         request = training_pb2.StartJobRequest(job_id=job_id, total_examples=total)
         return self._job(self._own().training.StartJob, request)
 
     def get_job(self, job_id: str) -> training_pb2.Job:
-        """A job as it is now."""
+        """Return a job as it is now."""
         return self._job(self._own().training.GetJob, training_pb2.GetJobRequest(job_id=job_id))
 
     def watch_job(self, job_id: str) -> Iterator[training_pb2.Job]:
-        """A job now and after every change, until it ends."""
+        """Yield a job now and after every change, until it ends."""
         request = training_pb2.WatchJobRequest(job_id=job_id)
         call = self._own().training.WatchJob
         for response in self._streamed(call, request, self._credentials()):
             yield response.job
 
     def cancel_job(self, job_id: str) -> training_pb2.Job:
-        """A job after it was told to end; a running one ends within a step."""
+        """Cancel a job and return it; a running job ends within a step."""
         request = training_pb2.CancelJobRequest(job_id=job_id)
         return self._job(self._own().training.CancelJob, request)
 
     def delete_job(self, job_id: str) -> None:
-        """Has a job deleted, and the adapter that it trained."""
+        """Delete a job and the adapter that it trained."""
         request = training_pb2.DeleteJobRequest(job_id=job_id)
         self._unary(self._own().training.DeleteJob, request, self._credentials())
 
     def reinstate_adapter(self, job_id: str) -> None:
-        """Gives what a job trained its adapter's name back."""
+        """Give the adapter's name back to the result of a job."""
         request = training_pb2.ReinstateAdapterRequest(job_id=job_id)
         self._unary(self._own().training.ReinstateAdapter, request, self._credentials())
 
     def get_adapter(
         self, request: training_pb2.GetAdapterRequest
     ) -> Iterator[training_pb2.GetAdapterResponse]:
-        """Which file an adapter is, then its bytes from an offset on."""
+        """Yield the description of an adapter's file, then its bytes from an offset on."""
         call = self._own().training.GetAdapter
         yield from self._streamed(call, request, self._credentials(), DOWNLOAD_SECONDS)
 
     def watch_adapters(
         self, adapters: Sequence[str], stoppable: Stoppable
     ) -> Generator[training_pb2.WatchAdaptersResponse, None, None]:
-        """Versions of adapters, at once and on every change, for about a minute; ``stoppable`` gets
-        what ends it at once."""
+        """Yield the versions of adapters, now and on every change, for about a minute.
+
+        Args:
+            adapters: their ids.
+            stoppable: receives a function that ends the call at once.
+        """
         request = training_pb2.WatchAdaptersRequest(adapters=adapters)
         call = self._own().training.WatchAdapters
         yield from self._streamed(
@@ -225,14 +242,14 @@ class Cloud:
         )
 
     def check_tenant(self) -> None:
-        """Asks for something only an accepted tenant gets."""
+        """Make a call that the cloud answers only to an accepted tenant."""
         request = training_pb2.ListJobsRequest(page_size=1)
         self._unary(self._own().training.ListJobs, request, self._credentials())
 
     def predict(
         self, request: inference_pb2.InferenceServicePredictRequest
     ) -> inference_pb2.InferenceServicePredictResponse:
-        """Scores of one released text."""
+        """Return the scores of one released text."""
         answer: inference_pb2.InferenceServicePredictResponse = self._unary(
             self._own().inference.Predict, request, self._credentials()
         )
@@ -241,12 +258,15 @@ class Cloud:
     def predict_stream(
         self, requests: Iterator[inference_pb2.InferenceServicePredictStreamRequest]
     ) -> Generator[inference_pb2.InferenceServicePredictStreamResponse, None, None]:
-        """Scores in the order of `requests`, which is consumed by a thread of gRPC's."""
+        """Yield scores in the order of `requests`, which a gRPC thread consumes."""
         call = self._own().inference.PredictStream
         yield from self._streamed(call, requests, self._credentials())
 
     def encode(self, request: inference_pb2.EncodeRequest) -> inference_pb2.EncodeResponse:
-        """The embedding of one query's noisy vectors. A retry sends the same bytes again."""
+        """Return the embedding of one query's noisy vectors.
+
+        A retry sends the same bytes again.
+        """
         answer: inference_pb2.EncodeResponse = self._unary(
             self._own().inference.Encode, request, self._credentials()
         )
@@ -257,8 +277,12 @@ class Cloud:
         requests: Iterator[inference_pb2.EncodeRequest],
         stoppable: Stoppable = lambda stop: None,
     ) -> Generator[inference_pb2.EncodeResponse, None, None]:
-        """The same in the order of `requests`, which is consumed by a thread of gRPC's;
-        ``stoppable`` gets what ends it at once."""
+        """Yield embeddings in the order of `requests`, which a gRPC thread consumes.
+
+        Args:
+            requests: the queries.
+            stoppable: receives a function that ends the call at once.
+        """
         call = self._own().inference.EncodeStream
         sent = (inference_pb2.EncodeStreamRequest(request=request) for request in requests)
         credentials = self._credentials()
@@ -268,10 +292,14 @@ class Cloud:
     def generate(
         self, request: generation_pb2.GenerateRequest, stoppable: Stoppable
     ) -> Generator[generation_pb2.GenerateResponse, None, None]:
-        """What the cloud writes, piece by piece; ``stoppable`` gets what ends it at once.
+        """Yield the cloud's text, piece by piece.
+
+        Args:
+            request: the prompt.
+            stoppable: receives a function that ends the call at once.
 
         Raises:
-            Unavailable: also where a piece was lost on the way, or came twice.
+            Unavailable: the cloud does not answer, or a piece was lost or came twice.
         """
         call = self._own().generation.Generate
         credentials = self._credentials()
@@ -306,7 +334,10 @@ class Cloud:
         stoppable: Stoppable = lambda stop: None,
         endless: bool = False,
     ) -> Generator[Any, None, None]:
-        """Answers as they come; the end of an ``endless`` call is its deadline, and no error."""
+        """Yield responses as they come.
+
+        An ``endless`` call ends at its deadline without an error.
+        """
         with self._explained(method.over), tracing.streamed("stream from the cloud") as traced:
 
             def begin() -> Any:
@@ -329,7 +360,7 @@ class Cloud:
                 yield
         except grpc.RpcError as error:
             raise self._diagnosed(from_rpc_error(error, peer=self._peer), over.shown) from error
-        except ValueError as error:  # what gRPC raises for a call on a channel just closed
+        except ValueError as error:  # gRPC raises it for a call on a closed channel
             if not over.closed:
                 raise
             if self._closed:
@@ -339,8 +370,10 @@ class Cloud:
             ) from error
 
     def _diagnosed(self, error: SottovoceError, shown: Held | None) -> SottovoceError:
-        """The same, or what keeps the cloud from answering: its certificate, or another protocol. A
-        certificate of ours that it does not take is not shown again."""
+        """Return the error, or its cause: the cloud's certificate, or another protocol.
+
+        If the cloud refuses this device's certificate, the certificate is deleted.
+        """
         config, certificate, found = self._config, self._certificate, None
         if type(error) is Unavailable and not self._closed:
             host, port = split_address(config.address)
@@ -369,7 +402,7 @@ class Cloud:
             return self._open
 
     def _own(self) -> Connection:
-        """The services that answer tenants alone."""
+        """Return a connection to the services for tenants only."""
         held = self.certify()
         if held is None:
             return self._stubs()
@@ -379,7 +412,7 @@ class Cloud:
             for connection in self._certified:
                 if connection.shown == held:
                     return connection
-            # On the last one a call may be about to begin; those before go once nothing uses them.
+            # A call may be about to begin on the last one. Close the others once they are idle.
             for older in self._certified[:-1]:
                 if not older.in_use:
                     self._certified.remove(older)

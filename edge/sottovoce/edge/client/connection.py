@@ -1,8 +1,8 @@
-"""A connection to the cloud: the services over it, what it shows, and whether calls are open on it.
+"""A connection to the cloud: its services, its certificate, and its open calls.
 
-Why it is here: a certificate is renewed while calls are open, and their connection may be closed
-only when the last of them has ended. And a call that fails must know which certificate it had
-shown: another may lie there since.
+A certificate is renewed while calls are open. Their connection may be closed only after the last
+call has ended. A failed call must also know which certificate it showed, because the file may hold
+another one by then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Connection", "Method"]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of a service, as gRPC calls it, and what it is called over."""
+    """A method of a service, as gRPC calls it, and its connection."""
 
     over: Connection
     path: str
@@ -41,7 +41,7 @@ class Connection:
     """The services over one channel; their methods are `Method`.
 
     Args:
-        channel: is its own.
+        channel: belongs to this connection alone.
         shown: the certificate that the channel shows, if any.
     """
 
@@ -60,12 +60,12 @@ class Connection:
 
     @property
     def in_use(self) -> bool:
-        """Whether a call is open on it."""
+        """Whether a call is open on this connection."""
         return self._calls > 0
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Around a call."""
+        """Count a call as open during the block."""
         with self._lock:
             self._calls += 1
         try:
@@ -75,13 +75,13 @@ class Connection:
                 self._calls -= 1
 
     def close(self) -> None:
-        """Ends all calls in progress, and allows no more: gRPC raises ValueError then."""
+        """End all calls in progress, and allow no more; gRPC then raises ValueError."""
         self.closed = True
         self._channel.close()
 
 
 class _Methods:
-    """What stubs take for a channel."""
+    """A stand-in for a channel in gRPC's stubs."""
 
     def __init__(self, over: Connection, channel: grpc.Channel) -> None:
         self._over, self._channel = over, ReadingChannel(channel)

@@ -1,10 +1,11 @@
-"""This device's key and the certificate that the cloud gives it: two files in the agent's state.
+"""This device's key, and its certificate from the cloud: two files in the state.
 
-Why it is here: who copies a token off a device has it; the key is made here, leaves in no message,
-and without it the certificate is worth nothing. Whoever needs a certificate reads the file, so that
-one which another process has fetched is shown from the next call on. Each cloud has files of its
-own: a key is known again by whoever sees it, so no other cloud is shown it, whatever the settings
-say next.
+A token can be copied off a device. The key is made here and leaves in no message, and the
+certificate is worthless without it. Every use of the certificate reads the file, so the next call
+shows a certificate that another process has fetched.
+
+Each cloud has separate files. A key identifies its device, so no other cloud may see it, even after
+a change of settings.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["DeviceCertificate", "Held"]
 
 _MARK: Final = 16
-"""Hexadecimal digits of a SHA-256, which tell clouds apart in names of files."""
+"""Hexadecimal digits of a SHA-256, which tell clouds apart in file names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +44,26 @@ class Held:
 
     @property
     def until(self) -> datetime:
-        """Its end."""
+        """The end of the certificate's life."""
         return datetime.fromtimestamp(self.ends, UTC)
 
     def left(self) -> float:
-        """Of its life, by this device's clock: 1 at its beginning, 0 and less after its end."""
+        """Return the share of its life that is left, by this device's clock.
+
+        It is 1 at the beginning, and 0 or less after the end.
+        """
         return (self.ends - time.time()) / (self.ends - self.begins)
 
 
 class DeviceCertificate:
-    """Both files for one cloud.
+    """The key and the certificate for one cloud.
 
     Args:
-        state: the folder that they lie in.
-        address: of the cloud.
+        state: the folder of the files.
+        address: the cloud's address.
     """
 
-    # What reads certificates is imported late: most devices have none.
+    # The library for certificates is imported late, because most devices have none.
 
     def __init__(self, state: Path, address: str) -> None:
         host, port = split_address(address)
@@ -70,14 +74,17 @@ class DeviceCertificate:
 
     @property
     def files(self) -> tuple[Path, Path]:
-        """The certificate's, and the key's."""
+        """The paths of the certificate and of the key."""
         return self._file, self._key_file
 
     def held(self) -> Held | None:
-        """What to show; None where there is none, or none for this key. It may have ended.
+        """Return the certificate to show, which may have expired.
+
+        Returns:
+            The certificate; None if there is none, or none for this key.
 
         Raises:
-            ConfigError, DataLoss: others can read the key, we cannot, or it is damaged.
+            ConfigError, DataLoss: others can read the key, the agent cannot, or it is damaged.
         """
         try:
             with _readable(self._file):
@@ -89,11 +96,13 @@ class DeviceCertificate:
         return self._held
 
     def request(self) -> bytes:
-        """What the cloud is to sign (PKCS #10, DER); the key is made where there is none.
+        """Return the request for a certificate (PKCS #10, DER).
+
+        The key is made if there is none.
 
         Raises:
-            ConfigError, DataLoss, QuotaExceeded: it cannot be written, others can read it, or it is
-                damaged.
+            ConfigError, DataLoss, QuotaExceeded: the key cannot be written, others can read it, or
+                it is damaged.
         """
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -107,11 +116,11 @@ class DeviceCertificate:
         return signed.public_bytes(serialization.Encoding.DER)
 
     def keep(self, der: bytes) -> Held:
-        """Takes what the cloud has signed.
+        """Store the certificate that the cloud has signed.
 
         Raises:
-            Unavailable: it is no certificate for this device's key.
-            ConfigError: it is not valid by this device's clock; or it cannot be written.
+            Unavailable: it is not a certificate for this device's key.
+            ConfigError: it is not valid by this device's clock, or it cannot be written.
         """
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import Encoding
@@ -138,28 +147,32 @@ class DeviceCertificate:
         return held
 
     def forget(self, refused: Held) -> None:
-        """Removes a certificate, so that another is asked for; not one that has come since.
+        """Delete a refused certificate, so that the device asks for another.
+
+        A newer certificate stays.
 
         Raises:
-            ConfigError: it may not be removed.
+            ConfigError: the file cannot be removed.
         """
         with self._lock, disk(self._file), suppress(FileNotFoundError):
             if self._file.read_bytes() == refused.certificate:
                 self._file.unlink()
 
     def forget_key(self) -> None:
-        """Removes both, so that a key is made which nobody has seen. The key goes first: a
-        certificate without its key is none, and a key without its certificate would be kept.
+        """Delete the key and the certificate, so that a new key is made.
+
+        The key is deleted first. A certificate without its key counts as missing, but a key without
+        its certificate would be used again.
 
         Raises:
-            ConfigError: they may not be removed.
+            ConfigError: the files cannot be removed.
         """
         for file in (self._key_file, self._file):
             with self._lock, disk(file):
                 file.unlink(missing_ok=True)
 
     def _made_key(self) -> bytes:
-        """A new one, or that of another process which was as quick."""
+        """Make a key and return it, or return the key that another process just made."""
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -179,7 +192,7 @@ class DeviceCertificate:
         try:
             read = x509.load_pem_x509_certificate(pem)
             secret = self._key_bytes()
-        except (ValueError, FileNotFoundError):  # damaged, or without its key: asked for again
+        except (ValueError, FileNotFoundError):  # damaged, or without its key: request a new one
             return None
         if read.public_key() != self._key(secret).public_key():
             return None
@@ -220,7 +233,7 @@ def _told(seconds: float) -> str:
 
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
-    """Has the operating system's refusals name the fix; FileNotFoundError stays what it is."""
+    """Turn an OSError into an error that names the fix, except FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Who writes: our cloud's models, or any server that speaks as OpenAI's do.
+"""The interface of text generators: the cloud's models, or an OpenAI-like server.
 
-Why it is here: both get the same message, whose every text is released, and answer with the same
-pieces, so nothing else on the device knows which of them it was.
+Both get the same message, in which every text is released. Both answer in the same pieces. So the
+rest of the device cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from sottovoce.v1 import generation_pb2 as generation
 __all__ = ["LARGEST_ANSWER", "Stoppable", "Writer", "check_size"]
 
 LARGEST_ANSWER: Final = 1 << 20
-"""Characters of an answer, calls of functions included. A model that is asked for 8,192 tokens
-writes fewer."""
+"""Largest answer in characters, including function calls.
+
+A model that is asked for 8,192 tokens writes fewer.
+"""
 
 
 def check_size(characters: int) -> None:
-    """Refuse an answer of more than `LARGEST_ANSWER` characters; checked while the answer arrives.
+    """Refuse an answer of more than `LARGEST_ANSWER` characters, while it arrives.
 
     Raises:
         SottovoceError: the answer has more.
@@ -37,35 +39,38 @@ class Writer(Protocol):
 
     @property
     def peer(self) -> str:
-        """Who it is; what one was told another was not."""
+        """The server's name; a text sent to one peer was not sent to another."""
 
     @property
     def calls_functions(self) -> bool:
-        """Whether its models can ask for functions to be called."""
+        """Whether its models can ask for function calls."""
 
     def models(self) -> list[str]:
-        """The names by which models can be asked for."""
+        """Return the names by which models can be requested."""
 
     def has(self, model: str) -> bool:
-        """Whether ``model`` is one of them, so that whoever answers learns nothing by its name."""
+        """Return whether ``model`` is known here.
+
+        An unknown name is then never sent, so the server learns nothing from it.
+        """
 
     def check(self, model: str) -> str:
-        """Refuses what cannot be asked, and calls nobody.
+        """Refuse a model that cannot be requested, without any call.
 
         Args:
-            model: as the app names it.
+            model: the app's name for it.
 
         Returns:
-            The customisation that trained it on this device, empty where none did.
+            The customisation on this device that trained the model; empty if none did.
         """
 
     def write(
         self, model: str, request: generation.GenerateRequest, stoppable: Stoppable
     ) -> Generator[generation.GenerateResponse, None, None]:
-        """The answer in pieces, the last of which says how it ended.
+        """Yield the answer in pieces; the last piece says how it ended.
 
         Args:
-            model: as the app names it.
+            model: the app's name for it.
             request: without an adapter.
-            stoppable: is given what ends the answer from another thread.
+            stoppable: receives a function that ends the answer from another thread.
         """

@@ -1,7 +1,8 @@
-"""Find out what stands at an address whose server does not answer: protocol and certificate.
+"""Find out what a silent server speaks: its protocol and its certificate.
 
-gRPC and `http.client` report every failure in one way. An unknown authority, a certificate for
-another name, an expired one, a port without TLS and a web server each need another fix.
+gRPC and `http.client` report every failure in one way. But each of these needs another fix: an
+unknown authority, a certificate for another name, an expired one, a port without TLS, and a web
+server.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ __all__ = ["Protocol", "Server", "certificate_problem", "diagnosis", "in_plainte
 
 _SECONDS: Final = 5.0
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
-"""How a client of HTTP/2 begins (RFC 9113, 3.4): the preface and empty settings."""
+"""First bytes of an HTTP/2 client (RFC 9113, 3.4): preface and empty settings."""
 _SETTINGS: Final = 4
 _FRAME: Final = 9
-"""Bytes of the head of a frame; the fourth is its type."""
+"""Bytes of a frame's head; the fourth is its type."""
 _ALERT: Final = 0x15
-"""The first byte of TLS where a server refuses what it read."""
+"""The first byte of TLS when a server refuses the client's bytes."""
 _EXPIRED, _NOT_YET = 10, 9
 _OTHER_NAME: Final = (62, 64)
 _TOO_WEAK: Final = (66, 67, 68)
 _DATES: Final[Mapping[int, str]] = MappingProxyType(
     {_EXPIRED: "has expired", _NOT_YET: "is not valid yet"}
 )
-"""OpenSSL's numbers of what is wrong with a certificate (X509_V_ERR_*)."""
+"""OpenSSL's numbers for certificate errors (X509_V_ERR_*)."""
 _TOO_OLD: Final = ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION")
 _NO_HTTP2: Final = "TLSV1_ALERT_NO_APPLICATION_PROTOCOL"
 
 
 class Protocol(StrEnum):
-    """What a server speaks, as an error calls it."""
+    """A server's protocol, as errors name it."""
 
     HTTP2 = "HTTP/2 without TLS"
     HTTP1 = "HTTP/1 without TLS, as a web server does"
@@ -51,13 +52,13 @@ class Protocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server by the names that an error needs.
+    """A server, by the names that an error needs.
 
     Attributes:
         peer: the server and its address.
         address: the setting that holds the address.
-        authority: the setting that holds the file of the authority.
-        option: how commands name that file, in brackets; empty where they do not.
+        authority: the setting that holds the authority's file.
+        option: the commands' option for that file, in brackets; empty if there is none.
     """
 
     peer: str
@@ -82,13 +83,13 @@ def _cloud(host: str, port: int) -> Server:
 def diagnosis(
     host: str, port: int, roots: bytes | None, shown: tuple[Path, Path] | None = None
 ) -> SottovoceError | None:
-    """What keeps a cloud from answering over TLS; None where TLS and HTTP/2 work.
+    """Return why a cloud does not answer over TLS; None if TLS and HTTP/2 work.
 
     Args:
         host: a name or an address.
-        port: of TCP.
-        roots: PEM of the authorities to trust; None trusts the system's.
-        shown: files of the certificate that this device shows there, and of its key.
+        port: the TCP port.
+        roots: PEM of the trusted authorities; None trusts the system's.
+        shown: the files of the certificate that this device shows, and of its key.
     """
     cloud = _cloud(host, port)
     try:
@@ -114,7 +115,7 @@ def diagnosis(
     except ssl.SSLCertVerificationError as error:
         return certificate_problem(cloud, error)
     except ssl.SSLError as error:
-        if known:  # told so, where gRPC's servers just hang up
+        if known:  # an alert; gRPC's servers only hang up
             return _not_taken(cloud.peer)
         if error.reason == _NO_HTTP2:
             return _another(cloud, "TLS, but not HTTP/2")
@@ -131,7 +132,7 @@ def diagnosis(
 
 
 def in_plaintext(host: str, port: int) -> SottovoceError | None:
-    """What keeps a cloud from answering in plaintext; None where it speaks HTTP/2."""
+    """Return why a cloud does not answer in plaintext; None if it speaks HTTP/2."""
     cloud, found = _cloud(host, port), spoken(host, port)
     if found == Protocol.TLS:
         return ConfigError(
@@ -146,7 +147,7 @@ def in_plaintext(host: str, port: int) -> SottovoceError | None:
 
 
 def spoken(host: str, port: int) -> Protocol | None:
-    """What the server at an address speaks, see `Protocol`; None where it says nothing."""
+    """Return the protocol of the server at an address; None if it sends nothing."""
     said = _said(host, port)
     if not said:
         return Protocol.TLS if _speaks_tls(host, port) else None
@@ -156,13 +157,13 @@ def spoken(host: str, port: int) -> Protocol | None:
         return Protocol.HTTP2
     if said.startswith(b"SSH-"):
         return Protocol.SSH
-    if said.startswith((b"HTTP/", b"<")):  # the second from servers that know only HTTP/0.9 to 1.1
+    if said.startswith((b"HTTP/", b"<")):  # "<" comes from servers of HTTP/0.9 to 1.1
         return Protocol.HTTP1
     return Protocol.OTHER
 
 
 def certificate_problem(server: Server, error: ssl.SSLCertVerificationError) -> SottovoceError:
-    """What is wrong with the certificate of a server."""
+    """Return the error for a server's certificate that failed verification."""
     code, peer = error.verify_code, server.peer
     if code in _DATES:
         return Unavailable(
@@ -189,7 +190,7 @@ def certificate_problem(server: Server, error: ssl.SSLCertVerificationError) -> 
 
 
 def _said(host: str, port: int) -> bytes:
-    """The first bytes of a server that a client of HTTP/2 greets; none where it hangs up."""
+    """Return a server's first bytes to an HTTP/2 client; empty if it hangs up."""
     said, end = b"", time.monotonic() + _SECONDS
     try:
         with socket.create_connection((host, port), _SECONDS) as line:
@@ -203,7 +204,10 @@ def _said(host: str, port: int) -> bytes:
 
 
 def _speaks_tls(host: str, port: int) -> bool:
-    """Whether a handshake gets an answer; nothing is sent, so nobody need be trusted."""
+    """Return whether a TLS handshake gets an answer.
+
+    No data is sent, so the server need not be trusted.
+    """
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2", "http/1.1"])
@@ -220,7 +224,7 @@ def _speaks_tls(host: str, port: int) -> bool:
 
 
 def _without_tls(cloud: Server, host: str, port: int) -> SottovoceError | None:
-    """A server that answers in plaintext where TLS is wanted; None where it does not."""
+    """Return the error for a plaintext server where TLS is wanted, or None."""
     found = spoken(host, port)
     if found in (None, Protocol.TLS):
         return None

@@ -1,8 +1,7 @@
-"""The keys of clouds that this device has met: noted at first use, as ssh notes those of hosts.
+"""The keys of clouds that this device has met, stored at first use, as in ssh.
 
-Why it is here: whoever stands in for the cloud later, with whatever certificate, cannot hand the
-device another bundle: it would be signed by another key, and that is refused until the owner says
-so.
+An impostor cannot hand the device another bundle later, whatever certificate it has. Its bundle
+would have another key's signature, and the device refuses that key until the owner confirms it.
 """
 
 from __future__ import annotations
@@ -20,17 +19,22 @@ KNOWN_CLOUDS = "known_clouds"
 
 
 class KnownClouds:
-    """The file ``known_clouds`` among the bundles: on each line an address and a public key."""
+    """The file ``known_clouds`` among the bundles.
+
+    Each line has an address and a public key.
+    """
 
     def __init__(self, config: BundleConfig) -> None:
         self._file = config.path / KNOWN_CLOUDS
         self._configured = read_key(config.key) if config.key else None
 
     def check(self, address: str, key: bytes) -> None:
-        """Nothing, if the cloud at `address` may sign with `key`: it did before, or is new here.
+        """Check that the cloud at `address` may sign with `key`.
+
+        It may if it did before, or if the device has not met it yet.
 
         Raises:
-            BundleMismatch: the owner configured another key, or another was noted.
+            BundleMismatch: the owner configured another key, or another is stored.
             DataLoss: the file of keys is damaged.
         """
         if self._configured is not None:
@@ -47,7 +51,7 @@ class KnownClouds:
             )
 
     def check_any(self, key: bytes) -> None:
-        """Nothing, if `key` is the configured one, or without one that of any cloud noted here.
+        """Check that `key` is the configured key, or else any stored cloud's key.
 
         Raises:
             BundleMismatch: it is not. DataLoss: the file of keys is damaged.
@@ -62,7 +66,7 @@ class KnownClouds:
             )
 
     def note(self, address: str, key: bytes) -> None:
-        """From now on the cloud at `address` is to sign with `key`."""
+        """Store `key` as the signing key of the cloud at `address`."""
         noted = self._noted()
         if noted.get(_place(address)) == key:
             return

@@ -1,7 +1,7 @@
-"""How likely a server's model holds a word to be next: its log-probabilities, never its free text.
+"""Log-probabilities of a server model's next token, never its free text.
 
-Why it is here: a teacher that is a prompt votes for one of a few labels. What a model writes freely
-would have to be read, and could say anything; how likely it holds each label to be cannot.
+A teacher that is a prompt votes for one of a few labels. Free text would have to be parsed, and
+could contain anything. A probability for each label could not.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 __all__ = ["NextTokens", "likeliest"]
 
 _MOST: Final = (20, 5)
-"""Tokens to ask for: as vLLM and llama-server give, and as OpenAI's own servers do."""
+"""Numbers of tokens to request: for vLLM and llama-server, then for OpenAI."""
 
 _LONGEST: Final = 1 << 20
-"""Bytes of an answer."""
+"""Largest answer in bytes."""
 
 _SECONDS: Final = 120.0
-"""Of a call; the first may have to load a model."""
+"""Timeout of a call; the first may have to load a model."""
 
 _KIND: Final = "application/json"
 
 
 class NextTokens:
-    """Asks a server's model what could come next.
+    """Asks a server's model for the likeliest next tokens.
 
     Args:
-        server: where it is.
-        model: its name there.
+        server: the server.
+        model: the model's name there.
     """
 
     def __init__(self, server: OpenAIServer, model: str) -> None:
@@ -46,14 +46,15 @@ class NextTokens:
         self._most: tuple[int, ...] = _MOST
 
     def after(self, prompt: str, stoppable: Stoppable = lambda stop: None) -> dict[str, float]:
-        """Tokens that could come after ``prompt``, each with its log-probability.
+        """Return the likeliest tokens after ``prompt``, each with its log-probability.
 
         Args:
             prompt: released.
-            stoppable: is given what ends the call from another thread.
+            stoppable: receives a function that ends the call from another thread.
 
         Raises:
-            Unavailable: no such answer. InvalidInput and others: it refuses, see `OpenAIServer`.
+            Unavailable: the answer has no log-probabilities. InvalidInput and others: the server
+                refuses, see `OpenAIServer`.
         """
         body = {"model": self._model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
         for most in self._most:
@@ -66,7 +67,7 @@ class NextTokens:
                 ) as response:
                     self._server.refused(response, _KIND, "with JSON")
                     told = _told(response)
-                    self._most = (most,)  # what it takes once it takes again
+                    self._most = (most,)  # a number that worked once works again
                     return told
             except InvalidInput:
                 if most == self._most[-1]:
@@ -75,12 +76,13 @@ class NextTokens:
 
 
 def likeliest(tokens: Mapping[str, float], words: Sequence[str]) -> int | None:
-    """Which of ``words`` is begun by the likeliest token that begins one of them and no other.
+    """Return which of ``words`` the likeliest fitting token begins.
 
-    Tokens are pieces of words, with a space in front or without, in any case.
+    A token fits if exactly one word begins with it. Tokens are pieces of words, with or without a
+    space in front, in any case.
 
     Returns:
-        Its place; None if no token fits.
+        The word's index; None if no token fits.
     """
     plain = [word.casefold() for word in words]
     for token in sorted(tokens, key=lambda each: -tokens[each]):
@@ -92,10 +94,10 @@ def likeliest(tokens: Mapping[str, float], words: Sequence[str]) -> int | None:
 
 
 def _told(response: HTTPResponse) -> dict[str, float]:
-    """The tokens in an answer, in either of the two forms that servers give them in.
+    """Return the tokens in an answer, in either of the two forms that servers use.
 
     Raises:
-        ValueError: it is none. Unavailable: it has none.
+        ValueError: it is not an answer. Unavailable: it has no tokens.
     """
     data = response.read(_LONGEST + 1)
     if len(data) > _LONGEST:
@@ -127,7 +129,7 @@ def _number(value: Any) -> float | None:
 
 
 def _at(found: Any, *path: str | int) -> Any:
-    """What lies there in something of JSON; None if there is nothing."""
+    """Return the value at a path in a JSON document; None if there is none."""
     for step in path:
         if isinstance(step, str):
             found = found.get(step) if isinstance(found, dict) else None

@@ -1,8 +1,8 @@
-"""Any server that speaks as OpenAI's do, as a writer: completions in pieces (server-sent events).
+"""A writer that uses an OpenAI-like server: completions as server-sent events.
 
-Why it is here: big models run on what is built for them (vLLM, llama-server, ollama, a provider's
-API). What they get is what our cloud would get (`openai_server` has how); what they send is not
-trusted (see `server_sent`).
+Large models run on vLLM, llama-server, ollama or a provider's API. These servers get exactly the
+text that the cloud would get (see `openai_server`). Their responses are not trusted (see
+`server_sent`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIWriter"]
 
 _LISTING_SECONDS: Final = 10.0
-"""Without a byte, where it is asked for its models, which takes none; and for all of its answer."""
+"""Timeout for the list of models, between two bytes and in total.
+
+The list needs no loaded model.
+"""
 _LONGEST_LIST: Final = 1 << 20
 _MOST_STOPS: Final = 4
-"""As their API has it; the device looks for all of them in any case."""
+"""OpenAI's limit; the device looks for all stops in any case."""
 _MODEL = re.compile(r"[\w.:/@+-]{1,128}", re.ASCII)
 _ROLES: Final = {
     generation.ROLE_SYSTEM: "system",
     generation.ROLE_USER: "user",
     generation.ROLE_ASSISTANT: "assistant",
-    generation.ROLE_TOOL: "user",  # where it answers no call: theirs needs one
+    generation.ROLE_TOOL: "user",  # without a call id, which OpenAI's role "tool" needs
 }
 _REASONS: Final = {
     "length": generation.FINISH_REASON_LENGTH,
@@ -51,11 +54,11 @@ class OpenAIWriter:
     """Asks the server at ``config.upstream``.
 
     Args:
-        config: where it is, and what it is told beside.
-        is_adapter: whether a name is an adapter's of this device, and so no one else's to know.
+        config: the server's address and further settings for it.
+        is_adapter: whether a name is an adapter's of this device, which must stay secret.
 
     Raises:
-        ConfigError: that is no address, or one beyond loopback without TLS.
+        ConfigError: the address is invalid, or lies beyond loopback without TLS.
     """
 
     def __init__(
@@ -73,11 +76,11 @@ class OpenAIWriter:
 
     @property
     def calls_functions(self) -> bool:
-        """See `Writer.calls_functions`: most such servers have models that do."""
+        """See `Writer.calls_functions`: most of these servers have models that do."""
         return True
 
     def models(self) -> list[str]:
-        """See `Writer.models`: the configured one, and those that the server lists, if it does."""
+        """See `Writer.models`: the configured one, and those that the server lists."""
         listed: list[str] = []
         asked = self._server.asked("/models", seconds=_LISTING_SECONDS)
         with suppress(SottovoceError), asked as response:
@@ -121,7 +124,7 @@ class OpenAIWriter:
 
 
 def _body(request: generation.GenerateRequest, model: str) -> dict[str, Any]:
-    """The same prompt in their words; what is not said takes their defaults."""
+    """Return the request in OpenAI's form; missing fields take the server's defaults."""
     sampling = request.sampling
     body: dict[str, Any] = {"model": model, "stream": True}
     body["stream_options"] = {"include_usage": True}
@@ -183,10 +186,10 @@ def _functions(request: generation.GenerateRequest) -> dict[str, Any]:
 
 
 def _listed(response: HTTPResponse) -> list[str]:
-    """The names in a list of models.
+    """Return the names in a list of models.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a list of models.
     """
     found = json.loads(response.read(_LONGEST_LIST)) if response.status == 200 else None
     listed = found.get("data") if isinstance(found, dict) else None
@@ -229,7 +232,7 @@ class _Calls:
     def _first(self) -> generation.GenerateResponse:
         pieces = self._parts.pop(next(iter(self._parts)))
         name, arguments = (each.text() for each in pieces)
-        del pieces  # before there is a third copy of the arguments
+        del pieces  # avoids a third copy of the arguments
         response = generation.GenerateResponse()
         call = response.tool_call
         call.SetInParent()

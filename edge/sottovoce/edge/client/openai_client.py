@@ -1,7 +1,8 @@
 """A server that speaks OpenAI's protocol: its address, and one request to it.
 
-Conversations and teachers ask such servers in the same way: over TLS beyond loopback, with a key of
-their own, within bounds. Their responses are not trusted. Proxies and redirects are not followed.
+Conversations and teachers use these servers in the same way: over TLS beyond loopback, with a
+separate key, and within limits. Their responses are not trusted. Proxies and redirects are not
+followed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIServer"]
 
 _SECONDS: Final = 120.0
-"""Without a byte, before a server counts as gone; the first may have to load a model."""
+"""Seconds without a byte before a server counts as gone.
+
+Before the first byte, it may have to load a model.
+"""
 
 _ERRORS: Final[dict[int, tuple[type[SottovoceError], str]]] = {
     400: (InvalidInput, "ask for fewer tokens, or shorten the text"),
@@ -52,7 +56,7 @@ class OpenAIServer:
     """The server at ``config.upstream``.
 
     Raises:
-        ConfigError: that is no address, or one beyond loopback without TLS.
+        ConfigError: the address is invalid, or lies beyond loopback without TLS.
     """
 
     def __init__(self, config: ChatConfig) -> None:
@@ -64,11 +68,11 @@ class OpenAIServer:
 
     @property
     def peer(self) -> str:
-        """Who it is."""
+        """The server's address."""
         return self._config.upstream
 
     def key(self) -> str:
-        """What it is to know the device by; empty without ``chat.key_file``.
+        """Return the device's key for the server; empty without ``chat.key_file``.
 
         Raises:
             ConfigError: the file cannot be used.
@@ -85,18 +89,20 @@ class OpenAIServer:
         seconds: float | None = None,
         stoppable: Stoppable = lambda stop: None,
     ) -> Iterator[HTTPResponse]:
-        """Its response, to be read within the block.
+        """Send a request; the response is read within the block.
 
         Args:
-            path: what comes after the address's own.
-            body: to post as JSON; None gets.
-            accept: the kind of content that is wanted.
-            seconds: without a byte, and in all; by default what a model may need.
-            stoppable: is given what ends the response from another thread.
+            path: appended to the address's path.
+            body: sent by POST as JSON; None sends a GET.
+            accept: the wanted kind of content.
+            seconds: the timeout, between two bytes and in total; by default the time that a model
+                may need.
+            stoppable: receives a function that ends the response from another thread.
 
         Raises:
-            Unavailable: it does not answer as agreed, which OSError and ValueError within the block
-                say as well. Unauthenticated, ConfigError: no key, or no certificates.
+            Unavailable: the server breaks the protocol, also if the block raises OSError or
+                ValueError. Unauthenticated, ConfigError: there is no key, or there are no
+                certificates.
         """
         headers = {"Accept-Encoding": "identity", "User-Agent": "sottovoce", "Accept": accept}
         if key := self.key():
@@ -118,8 +124,15 @@ class OpenAIServer:
                 connection.close()
 
     def refused(self, response: HTTPResponse, kind: str, wanted: str) -> None:
-        """Raises what a status other than 200 means, or another kind of content than ``kind``; what
-        the server says beside is not quoted. ``wanted`` ends "it answers, but not ..."."""
+        """Raise the error for a status other than 200, or for the wrong content.
+
+        The server's own message is not quoted.
+
+        Args:
+            response: the server's.
+            kind: the wanted kind of content.
+            wanted: ends the message "it answers, but not ...".
+        """
         if response.status == 200 and response.headers.get_content_type() == kind:
             return
         if response.status == 200:
@@ -131,7 +144,7 @@ class OpenAIServer:
         )
 
     def _connection(self, seconds: float) -> HTTPConnection:
-        from http import client  # 2 MB with TLS, for those who have such a server
+        from http import client  # imported late: 2 MB with TLS
 
         tls, host, port, _ = self._address
         if not tls:
@@ -139,7 +152,10 @@ class OpenAIServer:
         return client.HTTPSConnection(host, port, timeout=seconds, context=self._trusted())
 
     def _trusted(self) -> SSLContext:
-        """The authorities, read anew when their file has changed: that takes as long as a call."""
+        """Return the authorities, read again only when their file has changed.
+
+        Reading them takes as long as a call.
+        """
         import ssl
 
         file = self._config.ca_file
@@ -169,7 +185,7 @@ class OpenAIServer:
             ) from None
 
     def _found(self, error: Exception) -> SottovoceError | None:
-        """The cause of an error where it is the certificate or another protocol."""
+        """Return the cause of an error if it is the certificate or another protocol."""
         import ssl
         from http.client import BadStatusLine
 

@@ -1,9 +1,9 @@
-"""Fetches a bundle from the cloud: resumable, checked byte by byte, put in place in one step.
+"""Fetch a bundle from the cloud: resumable, verified, and installed in one step.
 
-Why it is here: a bundle decides what every word is replaced by, so a device must use all of the
-right one or none of it. Files gather in a folder aside, each is hashed against the manifest, which
-the provider signed, and a single rename makes the whole the current bundle. A pull that was cut off
-goes on where it stopped.
+A bundle decides the replacement of every word. So a device must use all of the right bundle, or
+none. Files are collected in a separate folder. Each is hashed against the manifest, which the
+provider signed. A single rename then makes the whole the current bundle. An interrupted pull
+continues where it stopped.
 """
 
 from __future__ import annotations
@@ -52,19 +52,27 @@ from sottovoce.edge.config import BundleConfig
 __all__ = ["Progress", "Pulled", "pull"]
 
 Progress = Callable[[str, int, int], None]
-"""Called with the file's name, the bytes there so far, and the bytes of the whole bundle."""
+"""Called with a file's name, the bytes so far, and the bytes of the bundle."""
 
 _BREAKS = 5
 _REPLACED = ".replaced"
-"""Where an encoder lies while another takes its place."""
+"""The folder of an old encoder while a new one takes its place."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The bundle in place, who signed it, whether it had been there already, and whether the
-    device's encoder is part of it."""
+    """The installed bundle.
+
+    Attributes:
+        id: the bundle's id.
+        folder: its folder.
+        key: the public key that signed it.
+        bytes: its size.
+        up_to_date: whether it had been installed already.
+        encoder: whether it contains the device's encoder.
+    """
 
     id: str
     folder: Path
@@ -84,26 +92,25 @@ def pull(
     progress: Progress = lambda name, done, total: None,
     pause: float = 1.0,
 ) -> Pulled:
-    """Makes the cloud's bundle the current one.
+    """Make the cloud's bundle the current one.
 
     Args:
-        cloud: where to fetch.
-        config: where bundles are kept, and the backbone to insist on.
+        cloud: the cloud to fetch from.
+        config: the folder of bundles, and the required backbone.
         wanted: a bundle id; empty takes the cloud's default.
-        encoder: also fetch the device's encoder; a device that has one fetches the new one anyway.
-        key: the public key that the owner says is the provider's; it takes the place of the one
-            noted before.
-        progress: told how far it is.
-        pause: seconds to wait after a break before going on.
+        encoder: also fetch the device's encoder. A device that has one fetches the new one anyway.
+        key: the provider's public key, according to the owner; it replaces the stored one.
+        progress: called as the pull advances.
+        pause: seconds to wait after an interruption.
 
     Raises:
-        DataLoss: what arrived does not match the manifest; the bad file is removed. Or the manifest
-            does not match its signature.
-        BundleMismatch: another format, language or backbone, or the bundle is not what it claims to
-            be, see `sottovoce.core.privacy.inspection`; or signed with another key than noted,
-            configured or given. Unavailable: the connection broke repeatedly; what had arrived is
-            kept for the next try. QuotaExceeded: the disk is full.
-        NotReady: another pull is at work, or the bundle is not signed.
+        DataLoss: a file does not match the manifest, and was removed. Or the manifest does not
+            match its signature.
+        BundleMismatch: the bundle has another format, language or backbone, or is not what it
+            claims to be (see `sottovoce.core.privacy.inspection`). Or its key is not the stored,
+            configured or given one. Unavailable: the connection broke repeatedly; the next try
+            continues from the bytes that arrived. QuotaExceeded: the disk is full.
+        NotReady: another pull is running, or the bundle is not signed.
     """
     private_folder(config.path)
     bundles = config.pulled
@@ -131,9 +138,9 @@ def pull(
         extra = _optional(manifest, folder, encoder, held=held)
         size = sum(file.bytes for file in (*manifest.files.values(), *extra.values()))
         aside = bundles / f".optional-{identity}"
-        if not extra:  # left by a pull that was cut off; nobody has checked it
+        if not extra:  # left by an interrupted pull, and not verified
             shutil.rmtree(aside, ignore_errors=True)
-        # First, so that an update leaves no device without what it had.
+        # First, so that an update never leaves a device without its encoder.
         done = _complete_all(cloud, identity, aside, extra, progress, (0, size), pause)
         if extra:
             _check_encoder(aside)
@@ -146,7 +153,7 @@ def pull(
                 known.note(cloud.address, signature.key)
                 _switch(config.current, folder)
                 return Pulled(identity, folder, signature.key, size, not extra, has_encoder)
-            except SottovoceError:  # damaged: keep its good files, fetch the others anew
+            except SottovoceError:  # damaged: keep its good files, fetch the others again
                 shutil.rmtree(partial, ignore_errors=True)
                 folder.rename(partial)
         _complete_all(cloud, identity, partial, manifest.files, progress, (done, size), pause)
@@ -169,7 +176,7 @@ def pull(
 
 
 def _check_key(known: KnownClouds, address: str, key: bytes, given: bytes | None) -> None:
-    """Nothing, if ``key`` is the one the owner gave, or else one that may sign for ``address``."""
+    """Check that ``key`` is the owner's given key, or else may sign for ``address``."""
     if given is None:
         known.check(address, key)
     elif given != key:
@@ -183,11 +190,13 @@ def _check_key(known: KnownClouds, address: str, key: bytes, given: bytes | None
 def _optional(
     manifest: Manifest, folder: Path, wanted: bool, *, held: bool
 ) -> dict[str, StoredFile]:
-    """What is to be fetched of the optional files: all, unless the owner does without, or none if
-    ``folder`` has them as they are to be.
+    """Return the optional files to fetch: all or none.
+
+    None are fetched if the owner does not want them and the device has none. None are fetched
+    either if ``folder`` has them unchanged.
 
     Raises:
-        NotReady: they are wanted, and there are none.
+        NotReady: they are wanted, and the bundle has none.
     """
     if wanted and not manifest.optional:
         raise NotReady(
@@ -203,7 +212,7 @@ def _optional(
 
 
 def _check_encoder(aside: Path) -> None:
-    """Refuses an encoder that no device should run, and removes it.
+    """Refuse an encoder that no device should run, and remove it.
 
     Raises:
         BundleMismatch: see `soundness.check_network`.
@@ -217,10 +226,10 @@ def _check_encoder(aside: Path) -> None:
 
 
 def _put(aside: Path, folder: Path) -> None:
-    """Moves the encoder that was gathered and hashed in ``aside``, if any, into ``folder``.
+    """Move a verified encoder, if any, from ``aside`` into ``folder``.
 
-    At any moment the old one, what took its place, or `_REPLACED` is there, so that a pull after
-    a crash knows that this device is to have one.
+    The old encoder, the new one or `_REPLACED` exists at any moment. So a pull after a crash knows
+    that this device has an encoder.
     """
     place, replaced = folder / ENCODER, folder.parent / _REPLACED
     if aside.is_dir():
@@ -243,10 +252,10 @@ def _complete_all(
     done: tuple[int, int],
     pause: float,
 ) -> int:
-    """Brings all ``files`` to ``partial``; returns the bytes there then are.
+    """Fetch all ``files`` into ``partial``; return the number of bytes after that.
 
     Args:
-        done: bytes there before, and in the end.
+        done: the bytes before, and in the end.
     """
     before, size = done
     if not files:
@@ -269,7 +278,7 @@ def _complete(
     report: Callable[[int], None],
     pause: float,
 ) -> None:
-    """Brings one file to its full size and checks its hash."""
+    """Fetch the rest of one file and check its hash."""
     file = partial / path
     file.parent.mkdir(parents=True, exist_ok=True)
     resumed = file.exists() and file.stat().st_size > 0
@@ -295,7 +304,7 @@ def _complete(
                     fix="run `sotto pull` again; if it happens again, ask the provider",
                     subject=path,
                 ) from error
-            resumed = False  # what an earlier pull left was bad: once more, from the start
+            resumed = False  # bytes of an earlier pull were bad: start once more
         except Unavailable:
             moved = file.exists() and file.stat().st_size > have
             breaks = 0 if moved else breaks + 1
@@ -308,7 +317,7 @@ def _append(chunks: Iterator[bytes], file: Path, size: int, report: Callable[[in
     with file.open("ab") as out:
         for chunk in chunks:
             if out.tell() + len(chunk) > size:
-                raise DataLoss("too long")  # and never fill the disk on a cloud's word
+                raise DataLoss("too long")  # a cloud must not be able to fill the disk
             out.write(chunk)
             report(out.tell())
         out.flush()
@@ -339,9 +348,10 @@ def _switch(link: Path, folder: Path) -> None:
 
 
 def _tidy(bundles: Path, keep: set[Path]) -> None:
-    """Removes all but the new bundle and the one before it, which a process may still be opening.
+    """Remove all bundles except the new one and the one before it.
 
-    Files that a process has mapped stay readable to it after they are removed.
+    A process may still be opening the one before. Files that a process has mapped stay readable to
+    it after their removal.
     """
     kept = {path.resolve() for path in keep}
     for old in bundles.iterdir():

@@ -1,8 +1,7 @@
-"""Which calls of the cloud are made again where it does not answer, and when.
+"""Which calls are retried when the cloud does not answer, and when.
 
-Why it is here: a restart of the cloud, or of a balancer before it, is over in a second, and no
-owner need hear of it. gRPC would do the same, but loses the end of streams with it:
-`sottovoce.core.wire.calling`.
+A restart of the cloud, or of its load balancer, is over in a second. The owner need not notice it.
+The retries of gRPC itself would lose the ends of streams: see `sottovoce.core.wire.calling`.
 """
 
 from __future__ import annotations
@@ -29,24 +28,25 @@ _REPEATED: Final = {
         "DeleteJob",
     },
     "sottovoce.v1.InferenceService": {"Predict", "Encode"},
-    "sottovoce.v1.GenerationService": {"Generate"},  # until something was written
+    "sottovoce.v1.GenerationService": {"Generate"},  # only before the first piece
 }
-"""Only calls that may be: all of these are idempotent by their ids or by their nature."""
+"""Calls that are safe to retry: all are idempotent, by their ids or by nature."""
 _BUSY: Final = {"sottovoce.v1.InferenceService", "sottovoce.v1.GenerationService"}
-"""Services whose RESOURCE_EXHAUSTED passes; elsewhere it is a quota, which does not."""
+"""Services whose RESOURCE_EXHAUSTED is temporary; elsewhere it is a quota."""
 _ATTEMPTS: Final = 4
 _FIRST: Final = 0.2
-"""Seconds before the second attempt; twice that before the third, and so on."""
+"""Seconds before the second attempt; each further wait is twice as long."""
 
 
 def pause(path: str, failed: grpc.StatusCode, attempts: int) -> float | None:
-    """Seconds until a call is made again, drawn so that devices do not come all at once; None if
-    it is not.
+    """Return the seconds until a call is retried; None if it is not.
+
+    The time is random, so that devices do not retry at the same moment.
 
     Args:
-        path: of the method, as gRPC has it: ``/package.Service/Method``.
+        path: the method's, as gRPC writes it: ``/package.Service/Method``.
         failed: how the last attempt ended.
-        attempts: that were made.
+        attempts: the number of attempts so far.
     """
     service, _, method = path.removeprefix("/").partition("/")
     passes = failed is grpc.StatusCode.UNAVAILABLE or (
@@ -58,11 +58,11 @@ def pause(path: str, failed: grpc.StatusCode, attempts: int) -> float | None:
 
 
 def repeated(path: str, call: Callable[..., Any], seconds: float) -> Any:
-    """What a call with one answer gives, made again where `pause` says so.
+    """Call a unary method, with the retries of `pause`.
 
     Args:
         path: as in `pause`.
-        call: makes it; is told its ``timeout`` in seconds.
+        call: makes the call; gets its ``timeout`` in seconds.
         seconds: for all attempts together.
 
     Raises:
@@ -82,11 +82,14 @@ def repeated(path: str, call: Callable[..., Any], seconds: float) -> Any:
 
 
 def streamed(path: str, begin: Callable[[], Any]) -> Generator[Any, None, None]:
-    """The answers of a stream as they come, begun again where `pause` says so and there was none.
+    """Yield the responses of a stream, with the retries of `pause`.
+
+    A stream is retried only before its first response.
 
     Args:
         path: as in `pause`.
-        begin: begins it. Whoever stops reading ends the call, so that the cloud does not go on.
+        begin: begins the stream. When the reader stops, the call is cancelled, so that the cloud
+            does not continue.
 
     Raises:
         grpc.RpcError: how the last attempt ended.

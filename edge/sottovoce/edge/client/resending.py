@@ -1,8 +1,8 @@
-"""A stream of queries to the cloud that outlives its connection.
+"""A stream of queries to the cloud that survives lost connections.
 
-Why it is here: the noise of a query is drawn once, so a query lost on the way must not be noised
-again: every query without an answer is kept, and sent again as it was, id and bytes alike.
-Embeddings and predictions both go this way.
+The noise of a query is drawn once, so a lost query must not get noise again. Every query without an
+answer is kept, and sent again with the same id and bytes. Embeddings and predictions both use this
+stream.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from sottovoce.core.errors import Unavailable
 __all__ = ["WINDOW", "Resending"]
 
 WINDOW: Final = 32
-"""Queries on their way to the cloud at once, in one stream."""
+"""Largest number of queries without an answer in one stream."""
 
 _ATTEMPTS = 4
 _SECONDS = 0.2
-"""Before the second attempt; twice that before the third, and so on."""
+"""Seconds before the second attempt; each further wait is twice as long."""
 
 _AGAIN = "try again; what was released is not charged a second time"
 
 
 class _Numbered(Protocol):
-    """A query, or the answer to it."""
+    """A query or its answer."""
 
     @property
     def request_id(self) -> str:
-        """What the device calls the query; the answer has the same."""
+        """The device's id of the query; the answer has the same."""
 
 
 _Q = TypeVar("_Q", bound=_Numbered)
@@ -43,11 +43,12 @@ _A = TypeVar("_A", bound=_Numbered)
 class Resending(Generic[_Q, _A]):
     """Sends queries and receives their answers in the same order.
 
-    One thread may send while another receives. The caller bounds how many are on their way.
+    One thread may send while another receives. The caller limits the number of queries without an
+    answer.
 
     Args:
         start: begins one stream, as `Cloud.encode_stream` and `Cloud.predict_stream` do.
-        wanted: whether the answers still are: where not, a stream that ends is not begun again.
+        wanted: whether the answers are still wanted; if not, a stream that ends is not restarted.
     """
 
     def __init__(
@@ -63,17 +64,17 @@ class Resending(Generic[_Q, _A]):
         self._answers: Generator[_A, None, None] | None = None
 
     def send(self, request: _Q) -> None:
-        """Queues a query; never waits."""
+        """Queue a query; never waits."""
         with self._lock:
             self._unanswered.append(request)
             self._sending.put(request)
 
     def receive(self) -> _A:
-        """The answer to the oldest query without one.
+        """Return the answer to the oldest unanswered query.
 
         Raises:
-            Unavailable: the cloud cannot be reached, or answers something else, again and again.
-            SottovoceError: what the cloud refused it with.
+            Unavailable: the cloud cannot be reached or answers another query, in every attempt.
+            SottovoceError: the cloud refused the query.
         """
         for attempt in range(_ATTEMPTS):
             try:
@@ -90,7 +91,7 @@ class Resending(Generic[_Q, _A]):
         raise AssertionError("the last attempt returns or raises")
 
     def _next(self) -> _A:
-        """The next answer, if it is to the oldest query: one that came twice is none."""
+        """Return the next answer if it is for the oldest query; duplicates are refused."""
         answer = next(self._stream())
         with self._lock:
             if answer.request_id != self._unanswered[0].request_id:
@@ -99,7 +100,7 @@ class Resending(Generic[_Q, _A]):
         return answer
 
     def close(self) -> None:
-        """Ends the stream."""
+        """End the stream."""
         with self._lock:
             self._sending.put(None)
         if self._answers is not None:

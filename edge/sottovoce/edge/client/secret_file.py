@@ -1,4 +1,4 @@
-"""What a server knows its caller by, a token or a key: one line in a file of the owner's."""
+"""A file of the owner with one line: a token or key that identifies the device."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class SecretFile:
     """A file that is read for each call, so that a renewed secret needs no restart.
 
     Args:
-        path: of it.
-        setting: what names it in the configuration.
+        path: the file's path.
+        setting: the file's setting in the configuration.
         what: "token" or "key", for people.
     """
 
@@ -27,7 +27,7 @@ class SecretFile:
         self._warned = False
 
     def read(self) -> str:
-        """The secret; the log is told once where others can read it.
+        """Return the secret; log a warning once if others can read it.
 
         Raises:
             ConfigError: the file cannot be read, or holds no line of printable ASCII.

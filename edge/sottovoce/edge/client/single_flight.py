@@ -1,7 +1,7 @@
-"""Threads that want the same at the same time get it by one request.
+"""One request for all threads that want the same result at the same time.
 
-Why it is here: with a lock each of them would ask in its turn; of a cloud that is away the last
-would hear after all the others' deadlines.
+With a lock, each thread would send a request in turn. If the cloud is away, the last thread would
+fail only after all the others' deadlines.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class Together(Generic[T]):
-    """Asks on behalf of all who wait."""
+    """Makes one request on behalf of all waiting threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asking: Future[T] | None = None
 
     def ask(self, how: Callable[[], T]) -> T:
-        """What ``how`` gives or raises, or that of whoever is asking already."""
+        """Return or raise the result of ``how``, or of the request in progress."""
         with self._lock:
             running = self._asking
             asked: Future[T] = running or Future()

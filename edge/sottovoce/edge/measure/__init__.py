@@ -1,1 +1,1 @@
-"""What the device measures of itself: utility, latency."""
+"""Measurements that the device makes of itself: utility and latency."""

@@ -1,8 +1,8 @@
 """A small classifier over embeddings, trained and run on the device.
 
-Why it is here: customising in the cloud shows it every label. With embeddings on the device, the
-paper's two-layer head (Split-and-Denoise, appendix A.5.1) can be trained right there: texts leave
-as noisy vectors at most, labels and answers not at all. It needs numpy and a second or two.
+Customising in the cloud shows every label to the cloud. With embeddings, the device can train the
+paper's two-layer head itself (Split-and-Denoise, appendix A.5.1). Texts then leave as noisy vectors
+at most, and labels and answers never leave. Training needs numpy and a second or two.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PARTS: Final = ("w1", "b1", "w2", "b2")
 
 @dataclass(frozen=True)
 class Classifier:
-    """Embeddings to labels: softmax(relu(e w1 + b1) w2 + b2).
+    """Maps embeddings to labels: softmax(relu(e w1 + b1) w2 + b2).
 
     Attributes:
         labels: in the order of the scores.
@@ -49,12 +49,13 @@ class Classifier:
     def fit(
         cls, embeddings: Floats2d, labels: Sequence[str], *, hidden: int = 64, seed: int = 0
     ) -> Self:
-        """Trains on ``embeddings`` Floats2d (n, width) with one label each, all at once in memory.
+        """Train on ``embeddings`` Floats2d (n, width), with one label for each row.
 
-        Cross-entropy, Adam with decoupled weight decay; the same data gives the same classifier.
+        All rows are in memory at once. Training minimises cross-entropy with Adam and decoupled
+        weight decay. The same data gives the same classifier.
 
         Raises:
-            InvalidInput: fewer than two labels, or not one a row.
+            InvalidInput: there are fewer than two labels, or not one label for each row.
         """
         names = tuple(sorted(set(labels)))
         if len(names) < 2 or len(labels) != len(embeddings):
@@ -65,7 +66,7 @@ class Classifier:
             )
         wanted = np.eye(len(names), dtype=np.float32)[[names.index(label) for label in labels]]
         width = embeddings.shape[1]
-        # Unit embeddings have entries of about width ** -.5; layers like inputs near 1.
+        # Unit embeddings have entries of about width ** -.5; layers work best with inputs near 1.
         inputs = np.asarray(embeddings, np.float32) * np.float32(width**0.5)
         random = np.random.default_rng(seed)
         weights = [
@@ -88,7 +89,7 @@ class Classifier:
         return cls(names, *weights)
 
     def scores(self, embeddings: Floats2d) -> Floats2d:
-        """Probabilities: Floats2d (n, width) to Floats2d (n, labels), rows sum to 1.
+        """Map Floats2d (n, width) to probabilities (n, labels), where rows sum to 1.
 
         Raises:
             InvalidInput: embeddings of another width.
@@ -105,21 +106,21 @@ class Classifier:
         return found
 
     def predict(self, embeddings: Floats2d) -> list[str]:
-        """The likeliest label of each row."""
+        """Return the likeliest label of each row."""
         return [self.labels[place] for place in self.scores(embeddings).argmax(axis=1)]
 
     def save(self, path: Path) -> None:
-        """Writes the classifier to one file, mode 0600."""
+        """Write the classifier to one file, mode 0600."""
         parts = {part: getattr(self, part) for part in _PARTS}
         with atomic(path) as file:
             np.savez(file, format=np.array(FORMAT), labels=np.array(self.labels), **parts)
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Reads what `save` wrote.
+        """Read a file that `save` wrote.
 
         Raises:
-            DataLoss: missing, damaged or something else.
+            DataLoss: the file is missing, damaged or something else.
         """
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -138,7 +139,7 @@ class Classifier:
 def _slopes(
     weights: list[NDArray[np.float32]], inputs: Floats2d, wanted: Floats2d
 ) -> list[NDArray[np.float32]]:
-    """Gradients of the mean cross-entropy."""
+    """Return gradients of the mean cross-entropy."""
     w1, b1, w2, b2 = weights
     states = np.maximum(inputs @ w1 + b1, 0)  # (n, hidden)
     wrong = (_softmax(states @ w2 + b2) - wanted) / np.float32(len(inputs))  # (n, labels)

@@ -1,7 +1,7 @@
-"""Measures this device: how long a text takes, stage by stage, and what the process holds.
+"""Measure the device's time for a text, by stage, and the process's memory.
 
-Why it is here: nobody should have to believe figures from another board. `sotto bench` runs this on
-the owner's, with nothing installed beside the agent; the fuller benches of the repository use the
+Owners can measure their own device instead of trusting figures from another board. `sotto bench`
+runs this and needs nothing installed beside the agent. The repository's fuller benchmarks use the
 same parts.
 """
 
@@ -29,8 +29,8 @@ class Stopwatch:
     """Adds up seconds by name; `Privatizer` takes `stage`.
 
     Args:
-        clock: in seconds: `time.perf_counter`, or `time.thread_time`, which a busy machine that
-            takes the processor away does not lengthen.
+        clock: in seconds: `time.perf_counter`, or `time.thread_time`, which does not count the time
+            that other processes take on a busy machine.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -39,7 +39,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Counts the time within as that of ``name``."""
+        """Add the time within the block to ``name``."""
         begin = self.clock()
         try:
             yield
@@ -48,10 +48,10 @@ class Stopwatch:
 
 
 def document(bundle: Bundle, words: int, seed: int = 0) -> str:
-    """A text of ``words`` words of the bundle's own list, with full stops and capitals.
+    """Return a text of ``words`` words from the bundle's own list.
 
-    Where to find real text no owner should have to say; and rare words, of which this has more than
-    real text, cost no less.
+    It has full stops and capitals. The owner need not supply real text. Rare words are more
+    frequent here than in real text, and they cost no less.
     """
     places = np.random.default_rng(seed).integers(len(bundle.words), size=words)
     listed = [bundle.words[place] for place in places.tolist()]
@@ -67,15 +67,17 @@ def latency(
     repeats: int,
     between: Callable[[], object] = lambda: None,
 ) -> tuple[float, dict[str, float]]:
-    """Medians over ``repeats`` releases of ``text`` under a key, after one that is not counted.
+    """Measure median times over ``repeats`` releases of ``text`` under a key.
+
+    One release before them is not counted.
 
     Args:
         privatizer: made with ``watch.stage``.
         watch: is reset.
         text: to privatise.
-        setting: how.
-        repeats: how often.
-        between: called before each, to interleave something else.
+        setting: how to privatise it.
+        repeats: number of releases.
+        between: called before each release, to interleave something else.
 
     Returns:
         Milliseconds from text to text, and those of each stage.
@@ -97,14 +99,14 @@ def latency(
 
 
 def resident(process: int | str = "self") -> dict[str, float]:
-    """Return what a process holds in memory, in MB; empty without ``/proc``.
+    """Return a process's memory in MB; empty without ``/proc``.
 
     Args:
         process: its number, or "self".
 
     Returns:
-        "peak" and "now" (RSS), of that "private" and "files"; and "pss", which counts each page
-        that several processes map by its share.
+        "peak" and "now" (RSS); the parts "private" and "files" of "now"; and "pss", which counts
+            each shared page by the process's share.
     """
     kinds = {"VmHWM": "peak", "VmRSS": "now", "RssAnon": "private", "RssFile": "files"}
     kinds |= {"Pss": "pss"}
@@ -119,7 +121,7 @@ def resident(process: int | str = "self") -> dict[str, float]:
 
 
 def wait_until_settled(process: int, seconds: float = 60.0) -> None:
-    """Returns when a process's private memory has been the same for a second, or after a while."""
+    """Wait until a process's private memory is constant for a second, or time is up."""
     since = time.monotonic()
     deadline = since + seconds
     before = -1.0

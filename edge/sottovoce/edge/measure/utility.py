@@ -1,10 +1,9 @@
-"""Estimates on the device what privatised texts still teach, at one level after another.
+"""Estimate on the device how well privatised texts can still be learnt, by level.
 
-Why it is here: how much a level costs depends on the task, and asking the cloud would mean
-releasing the same texts at every level tried. So a stand-in learns here instead: the owner's
-labelled texts are privatised, classified, and thrown away. Nothing leaves and nothing is charged.
-The cloud's adapter usually classifies better; what carries over is how far accuracy falls from one
-level to the next.
+The cost of a level depends on the task. Asking the cloud would release the same texts at every
+level tried. So a stand-in learns on the device: the owner's labelled texts are privatised,
+classified and discarded. Nothing leaves and nothing is charged. The cloud's adapter usually
+classifies better, but the fall in accuracy from level to level carries over.
 """
 
 from __future__ import annotations
@@ -29,10 +28,15 @@ from sottovoce.core.text.words import Kind, split
 __all__ = ["FOLDS", "LEVELS", "MOST_TEXTS", "Point", "Utility", "accuracy", "estimate", "kernel"]
 
 LEVELS: Final = 7
-"""Levels tried, evenly spaced over what the attacker can reach and the owner allows."""
+"""Number of levels tried, evenly spaced.
+
+They cover what the attacker can reach and the owner allows."""
 MOST_TEXTS: Final = 1_500
-"""Texts used of a larger file: the standard error of an accuracy is then 1.3 points at most, and
-the time for the equations grows with the cube."""
+"""Largest number of texts used from a file.
+
+With it, the standard error of an accuracy is 1.3 points at most. The time for the equations grows
+with the cube.
+"""
 FOLDS: Final = 5
 _RIDGE: Final = 1.0
 
@@ -43,7 +47,7 @@ Gram = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Accuracy at one level; ``attack`` is the share its name states."""
+    """Accuracy at one level; ``attack`` is the share that its name states."""
 
     attack: float
     eta: float
@@ -52,12 +56,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """What a stand-in classifier makes of the owner's texts.
+    """Accuracy of a stand-in classifier on the owner's texts.
 
     Attributes:
-        texts: how many were used.
-        guess: accuracy of always giving the commonest label.
-        clear: accuracy on the texts as they are; no level can be expected to reach more.
+        texts: number of texts used.
+        guess: accuracy of always answering the commonest label.
+        clear: accuracy on the original texts; no level can be expected to exceed it.
         points: accuracy on privatised texts, in order of eta.
     """
 
@@ -68,13 +72,13 @@ class Utility:
 
     @property
     def error(self) -> float:
-        """Standard error of an accuracy, at most."""
+        """Return the largest standard error of an accuracy."""
         return float(0.5 / np.sqrt(self.texts))
 
     def reaching(self, target: float) -> str:
-        """The strongest level at which the accuracy, interpolated, reaches ``target``.
+        """Return the strongest level whose interpolated accuracy reaches ``target``.
 
-        Of an accuracy that a lighter level did not reach, no more than the lighter's is believed.
+        A level's accuracy counts no more than any lighter level's.
 
         Raises:
             InvalidInput: the clear texts, or the lightest level tried, do not reach it.
@@ -112,21 +116,22 @@ def estimate(
     *,
     step: Callable[[], None] = lambda: None,
 ) -> Utility:
-    """Tries `LEVELS` levels on labelled texts, on the device alone.
+    """Try `LEVELS` levels on labelled texts, on the device alone.
 
     Args:
-        bundle: its curve says which levels there are.
+        bundle: its curve defines the possible levels.
         privatizer: over the same bundle.
-        texts: beyond `MOST_TEXTS`, a sample of them is used.
+        texts: beyond `MOST_TEXTS`, a sample is used.
         labels: one for each text.
         mechanism: versioned name.
         policy: parts of speech that are replaced.
-        step: called after each text at each level, `LEVELS` times as many as are used.
+        step: called after each text at each level, `LEVELS` times the number of texts used.
 
     Raises:
-        InvalidInput: no two labels have `FOLDS` texts each, or a text is none; its number is told.
+        InvalidInput: no two labels have `FOLDS` texts each, or an input is not a text; the message
+            gives its number.
         NotFound: unknown mechanism or policy.
-        NotReady: the owner allows not even the strongest level, or not the policy.
+        NotReady: the owner does not allow the policy, or not even the strongest level.
     """
     chosen = np.random.default_rng(0).permutation(len(texts))[:MOST_TEXTS].tolist()
     used = [texts[place] for place in chosen]
@@ -164,7 +169,7 @@ def estimate(
 
 
 def _allowed(privatizer: Privatizer, mechanism: str, policy: str, low: float, high: float) -> float:
-    """The greatest share from ``low`` to ``high`` of which the device's owner allows the level."""
+    """Return the largest share from ``low`` to ``high`` with a permitted level."""
     for hundredths in range(round(100 * high), round(100 * low), -1):
         with suppress(NotReady):
             name = levels.name_of("attack", hundredths / 100)
@@ -174,8 +179,10 @@ def _allowed(privatizer: Privatizer, mechanism: str, policy: str, low: float, hi
 
 
 def kernel(texts: Texts, vectors: Vectors, clitics: Sequence[str]) -> Gram:
-    """How alike texts are: Floats2d (n, n), in the mean of their words' vectors in the privacy
-    space, and in the words they share; each about its mean and scaled to a mean square of 1.
+    """Return the similarity of texts: Floats2d (n, n).
+
+    It adds two kernels: the mean of the words' vectors in the privacy space, and shared words. Each
+    is centred and scaled to a mean square of 1.
     """
     places: dict[str, int] = {}
     held: list[list[int]] = []
@@ -200,16 +207,17 @@ def _centred(features: NDArray[np.floating]) -> Gram:
 
 
 def accuracy(alike: Gram, labels: Sequence[str]) -> float:
-    """Share of texts whose label ridge regression on the others' labels finds: `FOLDS`-fold
-    cross-validation, the same folds for every kernel.
+    """Return the share of texts with a label that the other texts predict.
+
+    Uses ridge regression with `FOLDS`-fold cross-validation, and the same folds for every kernel.
 
     Args:
         alike: Floats2d (n, n), see `kernel`.
-        labels: n of them.
+        labels: n labels.
     """
     classes, answers = np.unique(labels, return_inverse=True)
     coded = np.eye(len(classes))[answers]  # (n, classes)
-    # By turns within each label, so that no fold lacks one.
+    # In turns within each label, so that every fold has each label.
     order = np.lexsort((np.random.default_rng(0).random(len(answers)), answers))
     fold = np.empty(len(answers), np.int64)
     fold[order] = np.arange(len(answers)) % FOLDS

@@ -1,8 +1,8 @@
-"""How much of a text leaves as it was typed: of all its words, not only of those with noise.
+"""The share of all words of a text that leave as they were typed.
 
-Why it is here: "87 of 100 words with noise are replaced" says nothing of the words that pass. What
-a reader of a release sees as it was typed is words that pass and words that come back as
-themselves, and public counts tell beforehand how many there will be.
+"87 of 100 words with noise are replaced" does not count the words that pass. A reader sees the
+original of words that pass, and of words that were replaced by themselves. Public counts predict
+their number.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["drawn", "verbatim"]
 
 
 def verbatim(shares: Mapping[str, float], level: Level, mechanism: str, policy: Policy) -> float:
-    """The share of all words of everyday text that leave as they were typed.
+    """Return the share of all words of everyday text that leave as they were typed.
 
-    A word that is drawn anew counts as hidden: it comes out as it was by chance alone.
+    A word that is drawn anew counts as hidden, because only chance can return the original.
 
     Args:
         shares: of running text by reading, see `Manifest.shares`.
         level: of the mechanism.
-        mechanism: the name of one that goes by readings.
+        mechanism: the name of a mechanism that goes by readings.
         policy: which readings pass, and which get noise.
 
     Raises:
-        NotFound: no such mechanism.
+        NotFound: there is no such mechanism.
     """
     made = registry.make(mechanism, level, policy.with_noise())
     found = 0.0
@@ -42,8 +42,10 @@ def verbatim(shares: Mapping[str, float], level: Level, mechanism: str, policy: 
 
 
 def drawn(shares: Mapping[str, float], policy: Policy) -> float:
-    """The share of all words that a random one replaces for their reading alone; names that read
-    as something else, which the finder finds, come on top."""
+    """Return the share of words that are replaced at random for their reading alone.
+
+    Names with another reading, which the finder finds, come on top.
+    """
     return sum(
         share for reading, share in shares.items() if policy.table[reading] is Treatment.DRAW
     )

@@ -1,7 +1,8 @@
-"""What the ledger was charged, by day and by what it was for.
+"""Daily sums of what the ledger was charged, by purpose.
 
-Why it is here: a sum over the life of a device tells nobody which habit costs it. Names of adapters
-are the owner's, so they are sealed; they are as many as a caller likes, so they are bounded.
+A sum over the whole life of a device does not show which habit is expensive. The owner chooses the
+names of adapters, so these names are sealed. A caller can use any number of names, so their number
+is bounded.
 """
 
 from __future__ import annotations
@@ -18,16 +19,23 @@ from sottovoce.edge.state.purpose import KINDS, Purpose
 __all__ = ["DAYS", "DAY_SECONDS", "LONGEST_NAME", "MOST_NAMES", "Account", "Accounts"]
 
 DAYS: Final = 30
-"""That are kept, and told one by one."""
+"""Days that are kept, and reported one by one."""
 MOST_NAMES: Final = 256
-"""Accounts of a day; what comes beyond them is charged to its kind, without a name."""
+"""Accounts a day; further charges go to their kind, without a name."""
 LONGEST_NAME: Final = 128
 DAY_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A sum of eta and of how many releases; ``day`` counts from 1970."""
+    """The sum of eta and the number of releases of one account on one day.
+
+    Attributes:
+        day: in days since 1970.
+        purpose: the account's purpose.
+        spent: the sum of eta.
+        releases: the number of releases.
+    """
 
     day: int
     purpose: Purpose
@@ -36,25 +44,25 @@ class Account:
 
 
 class Accounts:
-    """Sums in the agent's database; ``clock`` gives seconds since 1970."""
+    """Accounts in the agent's database; ``clock`` returns seconds since 1970."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
 
     @property
     def today(self) -> int:
-        """In days since 1970, of UTC."""
+        """Today in UTC, as days since 1970."""
         return int(self._clock() // DAY_SECONDS)
 
     def add(
         self, transaction: sqlite3.Connection, purpose: Purpose, spent: float, releases: int
     ) -> None:
-        """Adds to an account of today, as part of the caller's transaction."""
+        """Add to one of today's accounts, as part of the caller's transaction."""
         purpose = Purpose(purpose.kind, purpose.name[:LONGEST_NAME])
         self._add(transaction, self.today, purpose, spent, releases)
 
     def forget(self, name: str) -> None:
-        """Puts what was charged for a name on the accounts of its kinds, without the name."""
+        """Move all charges under a name to the nameless accounts of their kinds."""
         with self._store.transaction() as transaction:
             for kind in KINDS:
                 named = self._name(Purpose(kind, name[:LONGEST_NAME]))
@@ -89,10 +97,10 @@ class Accounts:
         )
 
     def since(self, day: int) -> list[Account]:
-        """All from a day on, the newest first.
+        """Return all accounts from a day on, the newest first.
 
         Raises:
-            DataLoss: they were altered.
+            DataLoss: the accounts were altered.
         """
         found = self._store.rows(
             "SELECT day, name, sealed, spent, releases FROM accounts WHERE day >= ?"

@@ -1,9 +1,9 @@
-"""Adapters that came home: versions of each in a folder, and a list that says which is in use.
+"""Adapters on this device: folders of versions, and lists of those in use.
 
-Why it is here: a new version must take the place of the old one at once or not at all, and the old
-one must be there to go back to; the list is replaced in one step. Folders are named after what the
-cloud calls an adapter, files after the hash of what they hold; the owner's names are nowhere on the
-disk. Readable to the owner alone, and to whoever gets hold of the device.
+A new version must replace the old one completely or not at all, so the list is replaced in one
+step. The old version must stay available for a rollback. Folders are named after the cloud's id of
+the adapter, and files after the hash of their content. The owner's names are nowhere on the disk.
+Only the owner may read the files, but a thief of the device can read them too.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sottovoce.core.wire.limits import NAME
 __all__ = ["ADAPTERS", "FOLLOWED", "KEPT", "AdapterFolder", "any_held", "is_version"]
 
 ADAPTERS: Final = "adapters"
-"""The folder of adapters, in that of the agent's state."""
+"""The folder of adapters, inside the folder of the agent's state."""
 
 KEPT: Final = 3
-"""Versions of an adapter that stay on the disk."""
+"""Number of versions of an adapter that stay on the disk."""
 
 FOLLOWED: Final = "followed"
-"""A file in the folder of an adapter whose new versions the daemon is to fetch by itself."""
+"""A file in an adapter's folder: the daemon fetches new versions by itself."""
 
 _LIST = "versions.json"
 _SUFFIX = ".safetensors"
@@ -43,11 +43,11 @@ class AdapterFolder:
     """The versions of one adapter.
 
     Args:
-        folder: of all adapters.
-        adapter_id: what the cloud calls it.
+        folder: the folder of all adapters.
+        adapter_id: the cloud's id of the adapter.
 
     Raises:
-        InvalidInput: that is no name.
+        InvalidInput: ``adapter_id`` is not a valid name.
     """
 
     def __init__(self, folder: Path, adapter_id: str) -> None:
@@ -66,18 +66,18 @@ class AdapterFolder:
         return self.file(used) if used else None
 
     def versions(self) -> list[str]:
-        """All that are kept, the newest first."""
+        """Return all versions that are kept, the newest first."""
         return self._list()[0]
 
     def file(self, version: str) -> Path:
-        """Where a version lies, if it is there."""
+        """Return the path of a version, which need not exist."""
         return self._folder / f"{version}{_SUFFIX}"
 
     def check(self, file: Path) -> None:
-        """Refuses a version that is not, to the byte, what was fetched.
+        """Refuse a version that differs from the fetched file in any byte.
 
         Raises:
-            DataLoss: missing or altered.
+            DataLoss: the file is missing or was altered.
         """
         if not self.intact(file):
             raise DataLoss(
@@ -87,22 +87,28 @@ class AdapterFolder:
             )
 
     def intact(self, file: Path) -> bool:
-        """Whether a version is, to the byte, what was fetched."""
+        """Return whether a version equals the fetched file, byte for byte."""
         return file.is_file() and sha256(file) == file.stem
 
     def partial(self) -> tuple[Path, str]:
-        """What has arrived of a version, and which; none is an empty one."""
+        """Return the file of a partly fetched version, and that version.
+
+        The version is empty if none is partly fetched.
+        """
         found = next(iter(sorted(self._folder.glob(f".partial-*{_SUFFIX}"))), None)
         if found is None:
             return self.begun(""), ""
         return found, found.stem.removeprefix(".partial-")
 
     def begun(self, version: str) -> Path:
-        """Where a version gathers while it arrives."""
+        """Return the path where a version is collected while it arrives."""
         return self._folder / f".partial-{version}{_SUFFIX}"
 
     def install(self, arrived: Path, version: str) -> None:
-        """Makes what has arrived the version in use, in one step; `prune` forgets the oldest."""
+        """Make an arrived file the version in use, in one step.
+
+        `prune` removes the oldest versions.
+        """
         with disk(arrived):
             before = self.versions()
             if not before:  # so that a crash after the rename does not look like a lost list
@@ -113,8 +119,10 @@ class AdapterFolder:
             self._note(versions, version)
 
     def prune(self) -> None:
-        """Forgets the oldest versions beyond `KEPT`, but not the one in use; the next time, where
-        the disk does not take the shorter list now."""
+        """Remove the oldest versions beyond `KEPT`, except the one in use.
+
+        If the disk does not accept the shorter list now, the next call removes them.
+        """
         versions, used = self._list()
         kept = [version for version in versions if version in (*versions[:KEPT], used)]
         with suppress(OSError):
@@ -125,8 +133,7 @@ class AdapterFolder:
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """If the block raises, the version in use is the one before, and nothing is left of what
-        was to take its place."""
+        """If the block raises, restore the version in use and delete the new files."""
         versions, used = self._list()
         try:
             yield
@@ -140,11 +147,11 @@ class AdapterFolder:
 
     @property
     def followed(self) -> bool:
-        """Whether the daemon is to fetch new versions by itself."""
+        """Whether the daemon fetches new versions by itself."""
         return (self._folder / FOLLOWED).exists()
 
     def follow(self, on: bool) -> None:
-        """Says so, or takes it back."""
+        """Set whether the daemon fetches new versions by itself."""
         if on:
             with disk(self._folder):
                 (self._folder / FOLLOWED).touch(0o600)
@@ -152,11 +159,13 @@ class AdapterFolder:
             (self._folder / FOLLOWED).unlink(missing_ok=True)
 
     def roll_back(self) -> str:
-        """Puts the version before the one in use in its place; returns it. It is followed no
-        longer, or the newest would be back at once.
+        """Put the version before the one in use in its place, and return it.
+
+        The daemon no longer follows the adapter, because it would fetch the newest version again at
+        once.
 
         Raises:
-            NotReady: there is none. DataLoss: it is damaged.
+            NotReady: there is no earlier version. DataLoss: the earlier version is damaged.
         """
         versions, used = self._list()
         later = versions.index(used) + 1 if used else 0
@@ -172,17 +181,17 @@ class AdapterFolder:
         return versions[later]
 
     def remove(self) -> None:
-        """Deletes all versions; a process that has one in memory may finish with it."""
+        """Delete all versions; a process that has loaded one may still finish with it."""
         with disk(self._folder):
             if self._folder.is_dir():
                 shutil.rmtree(self._folder)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else changes this adapter while the block lasts.
+        """Keep other processes from changing this adapter during the block.
 
         Raises:
-            NotReady: somebody does.
+            NotReady: another process is changing it.
         """
         private_folder(self._folder.parent)
         private_folder(self._folder)
@@ -199,7 +208,10 @@ class AdapterFolder:
             yield
 
     def _list(self) -> tuple[list[str], str]:
-        """Versions, the newest first, and the one in use; empty where there is none."""
+        """Return the versions, the newest first, and the one in use.
+
+        Both are empty if there is no list.
+        """
         try:
             noted = json.loads((self._folder / _LIST).read_bytes())
             versions, used = list(noted["versions"]), str(noted["in_use"])
@@ -227,10 +239,10 @@ class AdapterFolder:
 
 
 def any_held(folder: Path) -> bool:
-    """Whether any adapter has come home to ``folder``."""
+    """Return whether ``folder`` holds a version of any adapter."""
     return any(is_version(file.stem) for file in folder.glob(f"*/*{_SUFFIX}"))
 
 
 def is_version(name: str) -> bool:
-    """Whether ``name`` is a SHA-256 as it is written here."""
+    """Return whether ``name`` is a SHA-256 in 64 lowercase hexadecimal digits."""
     return _VERSION.fullmatch(name) is not None

@@ -1,8 +1,8 @@
-"""Apps that the owner told apart, each by a token, and what each has spent today.
+"""Apps that the owner tells apart by tokens, and what each has spent today.
 
-Why it is here: whoever opens the daemon's socket speaks as the owner, unless apps are asked who
-they are. A token is shown once, and only what stands for it is kept. What an app spends is counted
-in the transaction that charges the ledger: an app that has the daemon killed has no more for it.
+Without tokens, every program that opens the daemon's socket speaks as the owner. A token is shown
+once, and only a keyed hash is kept. The transaction that charges the ledger also counts what the
+app spends. So an app gains nothing when it gets the daemon killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DAY_SECONDS: Final = 86_400
 
 
 def stranger() -> Unauthenticated:
-    """What who has no token is told, or one that is no app's any more."""
+    """Return the error for a missing token, or for the token of no current app."""
     return Unauthenticated(
         "no token, or one of no app",
         fix="send `authorization: Bearer TOKEN`; the device's owner makes one: `sotto apps new`",
@@ -39,17 +39,17 @@ def stranger() -> Unauthenticated:
 
 
 class Apps:
-    """Apps in the agent's database; ``clock`` gives seconds since 1970."""
+    """Apps in the agent's database; ``clock`` returns seconds since 1970."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
 
     def new(self, name: str, calls_a_minute: int = 0, a_day: float = 0.0) -> str:
-        """Notes an app, and gives its token, which nothing gives again.
+        """Add an app and return its token, which cannot be shown again.
 
         Raises:
-            InvalidInput: such a name or limit cannot be, or an app has the name.
-            QuotaExceeded: there are `MOST_APPS`, or the disk is full.
+            InvalidInput: the name or a limit is invalid, or another app has the name.
+            QuotaExceeded: there are `MOST_APPS` already, or the disk is full.
         """
         _check(name, calls_a_minute, a_day)
         token = _PREFIX + secrets.token_urlsafe(32)
@@ -76,10 +76,10 @@ class Apps:
         return token
 
     def all(self) -> list[tuple[App, float]]:
-        """All by name, each with the sum of eta that it was charged today.
+        """Return all apps by name, each with the eta that it was charged today.
 
         Raises:
-            DataLoss: one was altered.
+            DataLoss: an app's row was altered.
         """
         rows = self._store.rows("SELECT key, sealed, day, spent FROM apps")
         found = [(self._opened(key, sealed), day, spent) for key, sealed, day, spent in rows]
@@ -90,10 +90,10 @@ class Apps:
         )
 
     def remove(self, name: str) -> None:
-        """Forgets an app: from now on its token opens nothing.
+        """Remove an app; its token is refused from now on.
 
         Raises:
-            NotFound: there is none of the name.
+            NotFound: no app has this name.
         """
         with self._store.transaction() as transaction:
             for app, _ in self.all():
@@ -103,28 +103,29 @@ class Apps:
         raise NotFound("no app of that name", fix="`sotto apps list` has them", subject=name)
 
     def find(self, token: str) -> App | None:
-        """The app that has this token.
+        """Return the app with this token, or None.
 
         Raises:
-            DataLoss: it was altered.
+            DataLoss: the app's row was altered.
         """
         if not token.startswith(_PREFIX) or len(token) > _LONGEST:
             return None
         key = self._key(token)
-        # By a keyed hash: the time that the search takes tells a guesser nothing of any token.
+        # Search by a keyed hash: its duration then reveals nothing about any token.
         rows = self._store.rows("SELECT sealed FROM apps WHERE key = ?", key)
         return self._opened(key, rows[0][0]) if rows else None
 
     def has(self, app: App) -> bool:
-        """Whether it was not removed since it was found."""
+        """Return whether the app still exists."""
         return bool(self._store.rows("SELECT 1 FROM apps WHERE key = ?", app.key))
 
     def charge(self, transaction: sqlite3.Connection, app: App, amount: float) -> None:
-        """Adds to what an app has spent today, as part of the caller's transaction.
+        """Add to an app's spending of today, as part of the caller's transaction.
 
         Raises:
-            QuotaExceeded: it may not spend so much (subject "app"); nothing is charged.
-            Unauthenticated: it was removed.
+            QuotaExceeded: the app's daily limit would be passed (subject "app"); nothing is
+                charged.
+            Unauthenticated: the app was removed.
         """
         row = transaction.execute(
             "SELECT day, spent FROM apps WHERE key = ?", (app.key,)
@@ -132,7 +133,7 @@ class Apps:
         if row is None:
             raise stranger()
         day, spent = row
-        if day < self._today:  # and not where a clock goes back, which would give the day again
+        if day < self._today:  # a clock set back must not grant the day again
             day, spent = self._today, 0.0
         if app.a_day and spent + amount > app.a_day:
             raise QuotaExceeded(

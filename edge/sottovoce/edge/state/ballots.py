@@ -1,8 +1,8 @@
-"""A vote of teachers that is under way: who teaches what, what was voted, what was answered.
+"""A vote of teachers in progress: shares of the examples, votes and answers.
 
-Why it is here: a vote takes thousands of calls, and its answers may be drawn once: who could draw
-them again, or mix the votes of two ways to share the examples, would be told more than was paid
-for. So a vote that was cut off goes on from here. Votes tell of single examples and are sealed.
+A vote takes thousands of calls, so an interrupted vote continues from here. Its answers may be
+drawn only once. A second draw would reveal more than was charged. So would a mix of votes from two
+ways to share the examples. Votes depend on single examples, so they are sealed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FOLDER: Final = "votes"
 _LOCK: Final = "lock"
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 _DAYS: Final = 30
-"""Until a vote that nobody went on with is forgotten."""
+"""Days until an abandoned vote is deleted."""
 
 
 @dataclass(slots=True)
@@ -38,10 +38,10 @@ class Ballot:
     """One vote.
 
     Attributes:
-        shares: places of the examples that each teacher has.
-        votes: of teachers that are done, the place of a label for each text; see `NOBODY`.
-        answers: once they are drawn, of each text that is answered the place of its label.
-        id: what the ledger knows the vote by.
+        shares: for each teacher, the indices of its examples.
+        votes: for each teacher that has finished, the index of a label for each text; see `NOBODY`.
+        answers: once drawn, the index of the label of each answered text.
+        id: the ledger's id of the vote.
     """
 
     shares: list[list[int]]
@@ -51,11 +51,11 @@ class Ballot:
 
 
 class Ballots:
-    """Votes under way, in a folder of the agent's state.
+    """Votes in progress, in a folder of the agent's state.
 
     Args:
         state: the agent's folder.
-        seal: seals them.
+        seal: seals the votes.
     """
 
     def __init__(self, state: Path, seal: Seal) -> None:
@@ -64,13 +64,13 @@ class Ballots:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps other processes from voting over the same state; and forgets what is old.
+        """Keep other processes from voting over the same state; delete old votes.
 
         Raises:
-            NotReady: one does.
+            NotReady: another process is voting.
         """
         lock = private_folder(self._folder) / _LOCK
-        with disk(lock):  # the folder's own lock is for who writes into it
+        with disk(lock):  # the folder's own lock is for writers
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             try:
@@ -89,10 +89,13 @@ class Ballots:
             os.close(descriptor)
 
     def find(self, what: bytes) -> Ballot | None:
-        """The vote on ``what``, which names all that it depends on; None if none is under way.
+        """Return the vote on ``what``, or None if none is in progress.
+
+        Args:
+            what: names everything that the vote depends on.
 
         Raises:
-            DataLoss: it was altered.
+            DataLoss: the vote was altered.
         """
         with disk(self._folder):
             try:
@@ -113,7 +116,7 @@ class Ballots:
         return Ballot(**kept)
 
     def keep(self, what: bytes, ballot: Ballot) -> None:
-        """Has it on disk when this returns.
+        """Write a vote; it is on disk when this returns.
 
         Raises:
             QuotaExceeded: the disk is full.
@@ -122,12 +125,12 @@ class Ballots:
             file.write(self._seal.seal(json.dumps(asdict(ballot)).encode(), what))
 
     def forget(self, what: bytes) -> None:
-        """It has ended."""
+        """Delete a vote that has ended."""
         with disk(self._folder), suppress(FileNotFoundError):
             self._file(what).unlink()
 
     def others(self, what: bytes) -> int:
-        """How many votes on something else are under way."""
+        """Return the number of votes in progress on something else."""
         return sum(file != self._file(what) for file in self._all())
 
     def _all(self) -> list[Path]:

@@ -1,8 +1,8 @@
-"""Who asks: the owner, or an app of theirs that has a token.
+"""The caller of a request: the owner, or an app with a token.
 
-Why it is here: what an app may spend is counted where the ledger is charged, deep below the call,
-and tasks have no business with who calls them. So the call says it once, to its own context; what
-goes on in another thread on its behalf has to take the context along.
+The ledger counts what an app spends, deep below the call, and the tasks between need not know the
+caller. So the caller is stored once, in the call's context. A thread that works for the call must
+run in a copy of that context.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ __all__ = ["App", "calling", "inside"]
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """An app that the owner gave a token.
+    """An app to which the owner gave a token.
 
     Attributes:
         key: 32 bytes that stand for the token.
-        name: as the owner calls it.
-        calls_a_minute: at most; 0 for any number.
-        a_day: sum of eta that its releases may be charged in a day of UTC; 0 for any.
+        name: the owner's name for the app.
+        calls_a_minute: the largest number of calls a minute; 0 for no limit.
+        a_day: the largest sum of eta that its releases may be charged a day (UTC); 0 for no limit.
     """
 
     key: bytes
@@ -34,12 +34,12 @@ _calling: ContextVar[App | None] = ContextVar("calling", default=None)
 
 
 def calling() -> App | None:
-    """The app on whose behalf this runs; None for the owner."""
+    """Return the app on whose behalf this code runs; None for the owner."""
     return _calling.get()
 
 
 def inside(app: App | None) -> Context:
-    """A copy of this context, in which it is this app that calls, or the owner."""
+    """Return a copy of this context in which ``app`` calls; None is the owner."""
     context = copy_context()
     context.run(_calling.set, app)
     return context

@@ -1,10 +1,13 @@
-"""What is noted of conversations: whom each surrogate stands for, and answers as they came.
+"""Notes about conversations: the owners of surrogates, and the cloud's answers.
 
-Why it is here: clients send the whole conversation each time and keep no map of ours, so the device
-notes, sealed, what it needs to go on as it began: no two names with one surrogate, an earlier
-surrogate turned back after its turn has been dropped, and of an answer what the cloud wrote, which
-may leave again as it is. It is a table of secrets, so it is small, forgets with time, and goes with
-the key of the noise.
+Clients send the whole conversation each time and do not keep our table of surrogates. So the device
+keeps a sealed note, to continue consistently:
+
+- Two names never share one surrogate.
+- A surrogate is turned back even after its turn was dropped.
+- An answer may leave again as the cloud wrote it.
+
+These notes are secrets, so they are small, expire, and are deleted with the noise key.
 """
 
 from __future__ import annotations
@@ -26,39 +29,42 @@ from sottovoce.v1 import generation_pb2 as generation
 __all__ = ["MOST_CONVERSATIONS", "Conversation", "Conversations", "Said"]
 
 MOST_CONVERSATIONS: Final = 256
-"""Those used longest ago are forgotten beyond that."""
+"""Number of conversations kept; beyond that, those used longest ago are deleted."""
 
 MOST_PLACES: Final = 2_048
 MOST_OWNERS: Final = 4_096
 LONGEST_ANSWERED: Final = 64 << 10
-"""Characters noted of an answer: more than 8,192 tokens of prose, a fraction of what follows, so
-that no answer makes the others forgotten. Of a longer one its beginning leaves again."""
+"""Characters kept of an answer.
+
+This is more than 8,192 tokens of prose, and a fraction of `MOST_ANSWERED`, so one answer cannot
+displace all the others. Of a longer answer, only the beginning leaves again unchanged.
+"""
 
 MOST_KNOWN: Final = 1_024
 MOST_ANSWERED: Final = 8 * LONGEST_ANSWERED
-"""Characters of all answers of a conversation together: more than can be sent again."""
+"""Characters of all answers of a conversation: more than can be sent again."""
 
 _USER: Final = generation.ROLE_USER
 _DAY: Final = 86_400
 _NEVER: Final = 1 << 62
 
 Said = tuple[int, str]
-"""A turn: who, as the wire numbers roles, and what."""
+"""A turn: the role, as the wire numbers it, and the text."""
 
 
 @dataclass(slots=True)
 class Conversation:
-    """What is known of one conversation.
+    """The notes about one conversation.
 
     Attributes:
-        name: 32 bytes; a keyed hash.
-        owners: of its surrogates.
-        places: where its surrogates stood, oldest first.
-        answers: by the digest of what was shown, oldest first; each as it came, after what says who
-            was asked and how.
-        known: digests of its newest answers, each with the turn before it, oldest first; none of a
-            conversation that an app named.
-        epoch: of the key of the noise when it was found.
+        name: a keyed hash of 32 bytes.
+        owners: the owners of its surrogates.
+        places: the places of its surrogates, the oldest first.
+        answers: by the digest of the shown answer, the oldest first: the server and settings that
+            were asked, and the answer as it came.
+        known: digests of its newest answers, each with the turn before it, the oldest first; empty
+            for a conversation that an app named.
+        epoch: the epoch of the noise key when the conversation was read.
     """
 
     name: bytes
@@ -70,22 +76,27 @@ class Conversation:
 
     @property
     def session(self) -> str:
-        """Names the conversation to the privatizer."""
+        """The conversation's name for the privatizer."""
         return self.name.hex()
 
     def observed(self, places: Iterable[Place]) -> None:
-        """Notes what surrogates stand for."""
+        """Note what surrogates stand for."""
         new = dict.fromkeys(place for place in places if place.released != place.true)
         self.places = self.places | new
 
     def answered(self, digest: bytes, what: str, came: str) -> None:
-        """Notes an answer as the newest."""
+        """Note an answer as the newest."""
         self.answers.pop(digest, None)
         self.answers[digest] = what, came[:LONGEST_ANSWERED]
 
 
 class Conversations:
-    """Conversations sealed in ``store``, each for ``days`` after its last use; 0 keeps none."""
+    """Conversations sealed in a store, each for some days after its last use.
+
+    Args:
+        store: holds them.
+        days: how long they are kept; 0 keeps none.
+    """
 
     def __init__(self, store: Store, days: int) -> None:
         self._store = store
@@ -96,25 +107,25 @@ class Conversations:
                 self._forget(transaction)
 
     def digest(self, *said: str) -> bytes:
-        """By what an answer is known, alone or after the turn before it."""
+        """Return the key of an answer, taken alone or with the turn before it."""
         return self._name(b"answer", *(text.encode("utf-8", "replace") for text in said))
 
     def seed(self, given: int) -> int:
-        """What leaves in place of an app's seed: a hash of it under the device's key, below 2**31.
+        """Return the seed to send instead of an app's seed: a keyed hash below 2**31.
 
-        An app may have made its seed of a customer's number or of a date. Equal seeds stay equal,
-        so an answer can still be asked for again.
+        An app may derive its seed from a customer's number or a date. Equal seeds stay equal, so an
+        app can still ask for the same answer again.
         """
         return int.from_bytes(self._store.seal.name(b"seed", str(given).encode())[:4], "big") >> 1
 
     def find(self, named: str, turns: Sequence[Said], answers: Iterable[bytes]) -> Conversation:
-        """The conversation that ``turns`` belong to, a new one if none is known.
+        """Return the conversation that ``turns`` belong to, or a new one.
 
         Args:
-            named: by the app; else it is known by how it opens, up to the first turn of a user:
-                the same opening again is the same conversation, with the same surrogates. Where no
-                conversation opened like that, as the first turns were dropped, it is known by
-                ``answers``, the newest first.
+            named: the app's name for the conversation. If empty, the turns up to the first user
+                turn identify it: the same opening is the same conversation, with the same
+                surrogates. If no conversation opened like that, because the first turns were
+                dropped, ``answers`` identify it, the newest first.
             turns: at least one.
             answers: digests of answers among the turns, each with the turn before it.
         """
@@ -133,9 +144,10 @@ class Conversations:
         return self._read(opened)
 
     def keep(self, conversation: Conversation) -> None:
-        """Notes a conversation, and what another call has noted of it meanwhile; drops what is old
-        or too much. What was found under another key of the noise is not noted: the owner has
-        rotated it away.
+        """Write a conversation, merged with the notes of other calls; delete old ones.
+
+        A conversation that was read under another noise key is not written, because the owner has
+        rotated that key away.
 
         Raises:
             QuotaExceeded: the disk is full.
@@ -166,15 +178,18 @@ class Conversations:
             self._forget(transaction)
 
     def _name(self, kind: bytes, *parts: bytes) -> bytes:
-        """Of each app's own: one that says what another has said, or takes the name of its
-        conversation, gets nothing turned back that was the other's."""
+        """Return a keyed hash that differs for each app.
+
+        An app that repeats another app's text or conversation name gets none of its words turned
+        back.
+        """
         app = calling()
         own = () if app is None else (b"app", app.key)
         return self._store.seal.name(kind, *parts, *own)
 
     @property
     def _oldest(self) -> int:
-        """The first day of which anything is kept: where nothing is to be, one to come."""
+        """The first day that is kept; a day in the far future if nothing is kept."""
         return _today() - self._days if self._days else _NEVER
 
     def _forget(self, transaction: sqlite3.Connection) -> None:
@@ -188,7 +203,7 @@ class Conversations:
         )
 
     def _read(self, name: bytes) -> Conversation:
-        epoch = self._keyring.epoch  # first: what is rotated away meanwhile is not noted again
+        epoch = self._keyring.epoch  # first, in case of a rotation meanwhile
         rows = self._store.rows(
             "SELECT sealed FROM conversations WHERE name = ? AND day >= ?", name, self._oldest
         )
@@ -206,7 +221,7 @@ class Conversations:
 
 
 def _today() -> int:
-    """Days since 1970."""
+    """Return today as days since 1970."""
     return int(time.time()) // _DAY
 
 
@@ -229,7 +244,7 @@ def _newest(held: dict, most: int) -> dict:  # type: ignore[type-arg]
 
 
 def _within(answers: dict[bytes, tuple[str, str]], most: int) -> dict[bytes, tuple[str, str]]:
-    """The newest that together have no more characters."""
+    """Return the newest answers that together have at most ``most`` characters."""
     kept: list[bytes] = []
     for digest in reversed(answers):
         most -= len(answers[digest][1])

@@ -1,10 +1,10 @@
-"""What texts should have been called, as their owner says: kept, sealed, until it was learnt.
+"""The owner's corrections: texts with their right labels, sealed until learnt.
 
-Why it is here: these are texts in clear, so there are few of them, and one is gone once it was
-learnt or has another label; what goes is overwritten. A customisation that takes some notes so in
-the transaction that queues them, and the transaction that notes its end drops them, or gives them
-back where it failed or was cancelled: whenever a process dies, none is lost, and none is in two
-customisations at once.
+These are the original texts, so their number is limited. A correction is deleted once it was learnt
+or its text gets another label, and its bytes are overwritten. A customisation takes corrections in
+the transaction that queues it. The transaction that notes its end deletes them, or gives them back
+if the customisation failed or was cancelled. So a crash at any moment loses no correction, and no
+correction is in two customisations at once.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["Correction", "Corrections", "forget_all", "settle"]
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A text and what it should have been called.
+    """A text and its right label.
 
     Attributes:
-        number: of this pair and no other, ever; the newest has the largest.
+        number: never used for another pair; the newest has the largest.
         text, label: as the owner wrote them.
     """
 
@@ -36,23 +36,25 @@ class Correction:
 
 
 class Corrections:
-    """The corrections of all adapters, known by the owner's name for them."""
+    """The corrections of all adapters, by the owner's names for the adapters."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def keep(self, adapter: str, pairs: Iterable[tuple[str, str]], most: int) -> None:
-        """Keeps texts with their labels, all of them or none. A text's new label takes the place of
-        an earlier one, which is learnt no more unless a customisation has it already.
+        """Keep texts with their labels: all or none.
+
+        A new label replaces a text's earlier label. The earlier label is then learnt only if a
+        customisation has taken it already.
 
         Args:
-            adapter: by name.
+            adapter: its name.
             pairs: (text, label).
-            most: how many an adapter may have.
+            most: the largest number of corrections for one adapter.
 
         Raises:
-            QuotaExceeded: they would be more, or the disk is full. DataLoss: what is there already
-                was altered.
+            QuotaExceeded: there would be more than ``most``, or the disk is full. DataLoss: an
+                existing correction was altered.
         """
         owner = _owner(self._store.seal, adapter)
         with self._store.transaction() as transaction:
@@ -71,7 +73,10 @@ class Corrections:
             self._store.overwrite_if_possible()
 
     def count(self, adapter: str) -> tuple[int, int]:
-        """How many wait, and how many a customisation that has not ended has taken."""
+        """Return the number of waiting corrections, and of taken ones.
+
+        A correction is taken while a customisation that has not ended has it.
+        """
         ((held, taken),) = self._store.rows(
             "SELECT COUNT(*), COUNT(taken) FROM corrections WHERE adapter = ?",
             _owner(self._store.seal, adapter),
@@ -79,10 +84,10 @@ class Corrections:
         return held - taken, taken
 
     def waiting(self, adapter: str) -> Iterator[Correction]:
-        """Those that no customisation has taken, the oldest first.
+        """Yield the corrections that no customisation has taken, the oldest first.
 
         Raises:
-            DataLoss: one was altered.
+            DataLoss: a correction was altered.
         """
         owner, last = _owner(self._store.seal, adapter), 0
         while rows := self._store.rows(
@@ -98,10 +103,10 @@ class Corrections:
     def take(
         self, transaction: sqlite3.Connection, numbers: Iterable[int], customization: str
     ) -> None:
-        """Notes in the caller's transaction that a customisation has them.
+        """Note in the caller's transaction that a customisation has these corrections.
 
         Raises:
-            NotReady: one is no longer there, or has another label now, or is taken.
+            NotReady: one was deleted, relabelled or taken meanwhile.
         """
         for number in numbers:
             taken = transaction.execute(
@@ -114,11 +119,12 @@ class Corrections:
                 )
 
     def forget(self, adapter: str, text: str = "") -> int:
-        """Forgets all of an adapter, or the one of ``text``; how many. What a customisation has
-        taken leaves with it as before, and does not come back.
+        """Delete an adapter's corrections, or the one of ``text``; return their number.
+
+        A customisation that has taken a correction still learns it, and does not give it back.
 
         Raises:
-            Unavailable: they are forgotten, but could not be overwritten everywhere yet.
+            Unavailable: the corrections are deleted, but could not be overwritten everywhere yet.
         """
         owner = _owner(self._store.seal, adapter)
         with self._store.transaction() as transaction:
@@ -130,7 +136,7 @@ class Corrections:
         return gone.rowcount
 
     def _put(self, transaction: sqlite3.Connection, owner: bytes, text: str, label: str) -> bool:
-        """Whether it took the place of others."""
+        """Write a correction; return whether it replaced another."""
         key = _key(self._store.seal, owner, text)
         query = "SELECT sealed FROM corrections WHERE text = ?"
         before = transaction.execute(query, (key,)).fetchall()
@@ -150,16 +156,24 @@ class Corrections:
 
 
 def settle(transaction: sqlite3.Connection, customization: str, *, learnt: bool) -> bool:
-    """Drops what a customisation had taken if it was learnt, else gives it back, in the transaction
-    that notes its end. Whether anything was dropped, which is to be overwritten after it."""
+    """Delete a customisation's corrections if they were learnt, else give them back.
+
+    This runs in the transaction that notes the customisation's end.
+
+    Returns:
+        Whether any was deleted. The caller then overwrites the database after the transaction.
+    """
     what = "DELETE FROM corrections" if learnt else "UPDATE corrections SET taken = NULL"
     changed = transaction.execute(f"{what} WHERE taken = ?", (customization,))
     return learnt and changed.rowcount > 0
 
 
 def forget_all(transaction: sqlite3.Connection, seal: Seal, adapter: str) -> bool:
-    """Forgets those of an adapter in the transaction that forgets the adapter. Whether there were
-    any, which are to be overwritten after it."""
+    """Delete an adapter's corrections in the transaction that deletes the adapter.
+
+    Returns:
+        Whether there were any. The caller then overwrites the database after the transaction.
+    """
     query = "DELETE FROM corrections WHERE adapter = ?"
     return transaction.execute(query, (_owner(seal, adapter),)).rowcount > 0
 

@@ -1,12 +1,13 @@
-"""The agent's database: noise key, ledger and queued examples, in transactions, sealed at rest.
+"""The agent's database: noise key, ledger and queued examples, sealed at rest.
 
-Why it is here: a release must be charged before it is given out, in one step that a power cut
-cannot split; SQLite gives that, shared by the daemon and by commands run without it. No text of the
-user is stored but the corrections that he asks to be kept, sealed: documents are known by a keyed
-hash, released texts are encrypted.
+A release must be charged before it is handed out, in one step that a power cut cannot split. SQLite
+provides these transactions, both to the daemon and to commands that run without it. The only texts
+of the user that are stored are the corrections that the owner asks to keep, and these are sealed.
+Documents are stored as keyed hashes, and released texts are encrypted.
 
-The database and its key are two halves of one state. Either without the other, or with another's,
-is an error and never a fresh start: that would forget what was spent and draw noise a second time.
+The database and its key are two halves of one state. If one is missing, or belongs to another
+state, that is an error and never a fresh start. A fresh start would forget the spending and draw
+noise a second time.
 """
 
 from __future__ import annotations
@@ -34,21 +35,23 @@ _LOST = "is gone or empty, and its key is still there"
 _NOT_TAKEN = tuple(
     f"SQLITE_IOERR_{what}" for what in ("WRITE", "SHMSIZE", "FSYNC", "DIR_FSYNC", "TRUNCATE")
 )
-"""With which a disk refuses, and what lies on it is whole: no room for the log's index, say, or no
-quota, which SQLite does not tell from a fault."""
+"""SQLite's errors where a disk refuses a write and its content is intact.
+
+Examples: no room for the log's index, or a quota, which SQLite cannot tell from a fault.
+"""
 _MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
 _SEALED = (
     ("SELECT key, sealed FROM releases LIMIT 1", b"release"),
     ("SELECT CAST(id AS BLOB), sealed FROM customizations LIMIT 1", b"customization"),
 )
-"""Where version 1, which had no mark, shows which key it belongs to."""
+"""Rows of a version 1 database that show its key; version 1 had no mark."""
 
 
 class Store:
     """One SQLite connection (WAL, synchronous=FULL), used by one thread at a time.
 
-    FULL costs a disk flush a release; without it a power cut could forget a release that was
-    already given out, and the same document would later be noised a second time.
+    FULL costs one disk flush a release. Without it, a power cut could lose the record of a release
+    that was already handed out. The same document would then get noise a second time.
 
     Every read and every change first checks that the files in the folder are those that the
     connection uses. Otherwise the method calls ``lost`` and raises DataLoss.
@@ -76,24 +79,24 @@ class Store:
         key: DeviceKey | None = None,
         lost: Callable[[], None] = lambda: None,
     ) -> Store:
-        """Opens the state in `folder`, made with mode 0700 if there is none.
+        """Open the state in `folder`, which is created with mode 0700 if missing.
 
         Args:
-            folder: of the state.
-            key: where its key lies; None: in a file beside it.
+            folder: the folder of the state.
+            key: the place of its key; None: a file in the folder.
             lost: called when the files in the folder are no longer those in use; should end the
                 process.
 
         Raises:
             DataLoss: the database or its key is damaged or missing.
             ConfigError: the folder cannot be used, a newer agent wrote it, or its key lies in two
-                places or in another. NotReady: the key cannot be asked for here.
+                places or in another one. NotReady: the key cannot be read from this process.
             QuotaExceeded: the disk is full.
         """
         private_folder(folder)
         path = folder / DATABASE
         if _begun(folder) and not (path.exists() and path.stat().st_size):
-            raise _damaged(path, _LOST)  # before SQLite makes it anew
+            raise _damaged(path, _LOST)  # before SQLite creates an empty one
         with disk(path):
             make_database(path)
         with _explained(path):
@@ -109,7 +112,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: committed and on disk when the block ends, or as if never begun.
+        """Run a write transaction: committed and on disk after the block, or undone.
 
         Raises:
             QuotaExceeded: the disk is full. Unavailable: another process holds the database.
@@ -118,16 +121,16 @@ class Store:
         with self._lock, _explained(self.folder / DATABASE):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._check()  # now: to wait for another process's transaction may take seconds
+                self._check()  # here, because BEGIN may wait seconds for another process
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:  # a full disk has rolled back by itself
+                if self._connection.in_transaction:  # SQLite rolls back by itself on a full disk
                     self._connection.execute("ROLLBACK")
                 raise
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """All rows of a SELECT.
+        """Return all rows of a SELECT.
 
         Raises:
             DataLoss: the database is damaged, or its files were replaced.
@@ -137,7 +140,7 @@ class Store:
             return self._connection.execute(query, values).fetchall()
 
     def overwrite(self) -> None:
-        """Folds the write-ahead log into the database: what was replaced is in neither then.
+        """Fold the write-ahead log into the database, which erases replaced data.
 
         Raises:
             Unavailable: another process is reading. DataLoss: see `rows`.
@@ -152,15 +155,16 @@ class Store:
             )
 
     def overwrite_if_possible(self) -> None:
-        """The same; what cannot be done now is left to whatever folds the log next."""
+        """Do the same if possible now; otherwise the next fold of the log does it."""
         with suppress(SottovoceError):
             self.overwrite()
 
     def close(self) -> None:
-        """Folds the write-ahead log into the database and lets go of it.
+        """Fold the write-ahead log into the database and close the connection.
 
         Raises:
-            DataLoss: the files were replaced; nothing is folded then, and nothing let go.
+            DataLoss: the files were replaced. Then nothing is folded, and the connection stays
+                open.
         """
         with self._lock, _explained(self.folder / DATABASE):
             self._files.close(self._connection)
@@ -174,12 +178,12 @@ class Store:
 
 
 def noise_place(epoch: int) -> bytes:
-    """Where the noise key of an epoch is sealed."""
+    """Return the place for which the noise key of an epoch is sealed."""
     return f"noise key {epoch}".encode()
 
 
 def _begun(folder: Path) -> bool:
-    """Whether something stands for a key, so that there was a state here."""
+    """Return whether a key file exists, which means that a state was begun."""
     return any((folder / half).exists() for half in HALVES)
 
 
@@ -188,7 +192,7 @@ def _prepare(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Se
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
-    connection.execute("PRAGMA cache_size = -128")  # KiB; the rows are found by key, once each
+    connection.execute("PRAGMA cache_size = -128")  # KiB; each row is read once, by key
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > _VERSION:
@@ -200,8 +204,8 @@ def _prepare(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Se
     if version == 0:
         if _begun(folder):
             raise _damaged(path, _LOST)
-        # The key gets its name, below, only once there is a database that knows it: whenever this
-        # process is killed, what it leaves is no state yet, or all of one.
+        # The key gets its final name, below, once a database knows it. So a process that is killed
+        # at any moment leaves no state, or a whole one.
         seal = key.begin(folder)
         for statement in (*schema.FIRST.split(";\n"), _MARK):
             connection.execute(statement)
@@ -230,7 +234,7 @@ def _prepare(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Se
         for statement in schema.SIXTH.split(";\n"):
             connection.execute(statement)
     if version < 7:
-        connection.execute("ALTER TABLE ledger ADD COLUMN mac BLOB")  # of what is in the row
+        connection.execute("ALTER TABLE ledger ADD COLUMN mac BLOB")  # keyed hash of the row
         ledger_row.sign(connection, seal)
     if version < 8:
         for statement in schema.EIGHTH.split(";\n"):
@@ -254,10 +258,10 @@ def _prepare(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Se
 
 
 def _seal_of(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Seal:
-    """The key that the database was written with, once what stands for it has its name.
+    """Return the key of the database, and give the key's file its final name.
 
     Raises:
-        DataLoss: it is not there, or another is; or the database does not say which it was.
+        DataLoss: the key is missing or another one, or the database has no mark of its key.
     """
     path, half, new = folder / DATABASE, folder / key.half, beginning(folder, key.half)
     marks = connection.execute("SELECT mark FROM seal").fetchall()
@@ -295,7 +299,7 @@ def _explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
         raise _translate(path, name) from error
-    except UnicodeDecodeError as error:  # SQLite quotes what it found in its complaint
+    except UnicodeDecodeError as error:  # SQLite's message quotes damaged data
         raise _damaged(path) from error
 
 

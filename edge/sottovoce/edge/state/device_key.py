@@ -1,10 +1,11 @@
-"""Where the device's key lies: in a file beside what it seals, or kept by somebody else.
+"""Where the device's key lies: in a file of the state, or in another store.
 
-Why it is here: who steals the disk with the state has the key too where it is a file. systemd can
-hand it to the service alone (a credential, which the machine's own key or its TPM seals), and the
-system's keyring opens with its user's login. Wherever it lies, the database knows its mark, so
-another key is an error; and of a key that lies elsewhere a file says so, as half a state must never
-be taken for a new one.
+A thief of the disk gets the key too if it is a file. systemd can hand the key to the service alone.
+It is then a credential, which the machine's own key or its TPM seals. The system's keyring opens
+when its user logs in.
+
+The database knows the mark of its key wherever the key lies, so another key is an error. If the key
+lies elsewhere, a file in the state says so. Otherwise half a state could be taken for a new one.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ __all__ = [
 ]
 
 KEY: Final = "agent.key"
-"""The file that has the key."""
+"""The file that holds the key."""
 ELSEWHERE: Final = "agent.key.elsewhere"
-"""The file that says that it lies elsewhere."""
+"""The file that says that the key lies elsewhere."""
 HALVES: Final = (KEY, ELSEWHERE)
-"""One of them is there wherever there is a state."""
+"""Every state has one of these files."""
 CREDENTIAL_NAME: Final = "sottovoce.key"
-"""What systemd is to call the credential."""
+"""The name of the credential in systemd."""
 
 _SERVICE: Final = "sottovoce"
 _STORE: Final = f"/etc/credstore.encrypted/{CREDENTIAL_NAME}"
@@ -55,46 +56,54 @@ class DeviceKey(Protocol):
     """A place for the key.
 
     Attributes:
-        half: the file in the state that stands for it.
+        half: the file in the state that stands for the key.
     """
 
     half: str
 
     def begin(self, folder: Path) -> Seal:
-        """The key of a new state; `half` is written under the name `beginning`, to get its own once
-        the database knows the key."""
+        """Make the key of a new state.
+
+        `half` is first written under the name `beginning`. It gets its final name once the database
+        knows the key.
+        """
         ...
 
     def read(self, folder: Path, half: Path) -> Seal:
-        """The key there is, where ``half`` stands for it.
+        """Return the existing key, for which the file ``half`` stands.
 
         Raises:
-            DataLoss, ConfigError, NotReady: it is gone, is none, or cannot be read.
+            DataLoss, ConfigError, NotReady: the key is missing, invalid or unreadable.
         """
         ...
 
     def settle(self, folder: Path, seal: Seal) -> None:
-        """Once the key is known to be the database's: it is the only one, and `half` is there.
+        """Check that the state has no other key, and make sure that `half` exists.
+
+        Called once the key is known to be the database's.
 
         Raises:
-            ConfigError: there is another, in another place.
+            ConfigError: another place holds another key.
         """
         ...
 
     def put(self, folder: Path, secret: bytes) -> None:
-        """Has a key of another place lie here, too.
+        """Copy a key from another place to this one.
 
         Raises:
-            ConfigError: another lies here, or the owner has to put it there.
+            ConfigError: another key lies here, or the owner has to put it here.
         """
         ...
 
     def secret(self, folder: Path) -> bytes:
-        """The key itself."""
+        """Return the key itself."""
         ...
 
     def remove(self, folder: Path) -> str:
-        """Has it lie here no longer, or says what somebody else has to do for that; else nothing.
+        """Remove the key from this place.
+
+        Returns:
+            What another person has to do to remove it; empty if it is removed.
 
         Raises:
             ConfigError, NotReady: it cannot be removed, and may still lie here.
@@ -102,12 +111,12 @@ class DeviceKey(Protocol):
         ...
 
     def told(self, folder: Path) -> str:
-        """Where that is, for people."""
+        """Return a description of the place, for people."""
         ...
 
 
 def beginning(folder: Path, half: str) -> Path:
-    """Where `DeviceKey.begin` writes."""
+    """Return the path that `DeviceKey.begin` writes."""
     return folder / f".{half}.new"
 
 
@@ -132,7 +141,7 @@ class InFile:
         return Seal.read(half)
 
     def settle(self, folder: Path, seal: Seal) -> None:
-        """See `DeviceKey.settle`. That it lay elsewhere is over."""
+        """See `DeviceKey.settle`. Delete the file that says that the key lies elsewhere."""
         with disk(folder):
             (folder / ELSEWHERE).unlink(missing_ok=True)
 
@@ -156,7 +165,7 @@ class InFile:
         return str(folder / KEY)
 
     def remove(self, folder: Path) -> str:
-        """See `DeviceKey.remove`. It is overwritten first, as far as a disk does that."""
+        """See `DeviceKey.remove`. Overwrite the file first, as far as a disk does that."""
         file = folder / KEY
         with disk(file):
             with file.open("r+b") as out:
@@ -169,7 +178,7 @@ class InFile:
 
 
 class _Elsewhere(ABC):
-    """What is common to a key that others keep."""
+    """Common code of the places outside the state."""
 
     half = ELSEWHERE
 
@@ -185,8 +194,10 @@ class _Elsewhere(ABC):
         return Seal(self.secret(folder))
 
     def settle(self, folder: Path, seal: Seal) -> None:
-        """See `DeviceKey.settle`. A copy in a file is told at every start; of one that whoever
-        removed it had only overwritten, the file goes."""
+        """See `DeviceKey.settle`. Warn at every start while a file holds the key too.
+
+        A removal that was cut off may leave a file that is only overwritten. It is deleted.
+        """
         file = folder / KEY
         overwritten = file.exists() and file.read_bytes() == bytes(BYTES)
         if file.exists() and not overwritten:
@@ -200,12 +211,12 @@ class _Elsewhere(ABC):
         if not (folder / ELSEWHERE).exists():
             with atomic(folder / ELSEWHERE) as out:
                 out.write(seal.mark)
-        if overwritten:  # once something else stands for the key
+        if overwritten:  # only now, when another file stands for the key
             with disk(file):
                 file.unlink()
 
     def _first(self, folder: Path) -> bytes:
-        """The key for a new state."""
+        """Return the key for a new state."""
         return self.secret(folder)
 
     @abstractmethod
@@ -214,11 +225,11 @@ class _Elsewhere(ABC):
 
 
 class InCredential(_Elsewhere):
-    """A credential of systemd's, which it hands to the service alone, as `CREDENTIAL_NAME`."""
+    """A systemd credential named `CREDENTIAL_NAME`, which only the service gets."""
 
     @property
     def given(self) -> Path | None:
-        """Its file, if this process was handed it."""
+        """The credential's file, if systemd gave one to this process."""
         found = os.environ.get("CREDENTIALS_DIRECTORY")
         file = Path(found, CREDENTIAL_NAME) if found else None
         return file if file is not None and file.exists() else None
@@ -250,7 +261,7 @@ class InCredential(_Elsewhere):
         return secret
 
     def put(self, folder: Path, secret: bytes) -> None:
-        """See `DeviceKey.put`. Only root seals credentials, so they are made beforehand."""
+        """See `DeviceKey.put`. The credential must exist: only root can seal one."""
         try:
             given = self.secret(folder)
         except NotReady as error:
@@ -269,7 +280,7 @@ class InCredential(_Elsewhere):
         return f"in the credential {CREDENTIAL_NAME}"
 
     def remove(self, folder: Path) -> str:
-        """See `DeviceKey.remove`. It is root's to remove."""
+        """See `DeviceKey.remove`. Only root can remove it."""
         return (
             f"the key lies in the credential {CREDENTIAL_NAME} too: as root, remove {_STORE} and "
             f"the service's {_LOAD}"
@@ -277,11 +288,17 @@ class InCredential(_Elsewhere):
 
 
 class InKeyring(_Elsewhere):
-    """The keyring of the user's session, by the library ``keyring``; as hexadecimal digits, under
-    the name of the state's folder."""
+    """The keyring of the user's session, through the library ``keyring``.
+
+    The key is stored as hexadecimal digits, under the path of the state's folder.
+    """
 
     def _first(self, folder: Path) -> bytes:
-        """One of a state that was moved away is kept: nobody but it could open that one."""
+        """Return the stored key, or a new one if there is none.
+
+        A stored key may belong to a state that was moved away. It is kept, because no other key
+        opens that state.
+        """
         held = self._asked("get_password", folder)
         if held is None:
             self.put(folder, secrets.token_bytes(BYTES))
@@ -338,7 +355,7 @@ class InKeyring(_Elsewhere):
         try:
             return getattr(keyring, what)(_SERVICE, str(folder.absolute()), *given)
         except errors.KeyringError as error:
-            # Not chained: what a backend says may quote what it was given.
+            # Not chained: a backend's message may quote the key.
             raise NotReady(
                 f"no keyring can be opened here ({type(error).__name__})",
                 fix="log in and unlock it; a machine without a desktop session has none (no Secret "
@@ -355,7 +372,7 @@ PLACES: Final[dict[str, type[InFile] | type[InCredential] | type[InKeyring]]] = 
 
 
 def key_in(place: str) -> DeviceKey:
-    """The place of a name of `PLACES`."""
+    """Return the place with this name in `PLACES`."""
     return PLACES[place]()
 
 

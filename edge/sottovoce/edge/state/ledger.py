@@ -1,11 +1,14 @@
-"""The ledger: how much privacy loss was spent on this device, and the owner's limit on it.
+"""The ledger: the privacy loss spent on this device, and the owner's limit.
 
-Why it is here: d_X-privacy composes by adding eta, so many small releases add up. The ledger
-charges what a release says of itself, never what a caller claims, before the release is given out.
-The same text again is the same bytes and tells nothing new, so the newest of what was charged is
-known by its digest, and charged once; what was so long ago that it is forgotten is charged again.
-Labels have a guarantee of another kind, and private adapters, which protect against others than the
-cloud, one of a third; their figures stand beside eta and are never added to it.
+d_X-privacy composes by adding eta, so many small releases add up. The ledger charges a release by
+its own figures, never by a caller's claim, before the release is handed out.
+
+The same text is released as the same bytes, which reveals nothing new. So the ledger keeps the
+digests of the newest charges, and charges each text once. A text whose digest was dropped is
+charged again.
+
+Labels have another kind of guarantee. Private adapters have a third kind, which protects against
+others than the cloud. Their figures stand beside eta and are never added to it.
 """
 
 from __future__ import annotations
@@ -27,17 +30,26 @@ from sottovoce.edge.state.purpose import FOR_APPS, Purpose
 __all__ = ["MOST_CHARGED", "MOST_LABELLED", "Ledger", "Spending"]
 
 MOST_CHARGED = 1 << 18
-"""Digests that are kept, 15 MB at the most; more than a customisation may have examples."""
+"""Digests that are kept: 15 MB at most, and more than a customisation's examples."""
 
 MOST_LABELLED = 400_000
-"""Labelled examples that are remembered, so as to be charged once; older ones are charged again."""
+"""Labelled examples that are kept, to charge each once; older ones count anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Sum of eta over protected words, and over how many releases; sum of epsilon over labels, over
-    how many, and how many labels left as they are; how many adapters were asked for privately, and
-    the sums of their epsilons and deltas, as if all had learnt from the same examples."""
+    """What was spent so far.
+
+    Attributes:
+        spent: the sum of eta over protected words.
+        releases: the number of releases with that eta.
+        label_epsilon: the sum of epsilon over randomised labels.
+        labels_randomized: the number of these labels.
+        labels_as_they_are: the number of labels that left unchanged.
+        adapters_private: the number of private adapters that were asked for.
+        adapter_epsilon: the sum of their epsilons, as if all had learnt from the same examples.
+        adapter_delta: the sum of their deltas, likewise.
+    """
 
     spent: float
     releases: int
@@ -50,7 +62,7 @@ class Spending:
 
 
 class Ledger:
-    """Charges releases against `limit`, the permitted sum of eta; 0 permits any sum."""
+    """Charges releases against `limit`, the permitted sum of eta; 0 is no limit."""
 
     def __init__(self, store: Store, limit: float) -> None:
         self._store = store
@@ -65,12 +77,19 @@ class Ledger:
         releases: int,
         purpose: Purpose = FOR_APPS,
     ) -> None:
-        """Adds `amount` for so many new releases, as part of the caller's transaction; to what the
-        app has spent as well that asks, if one does.
+        """Charge new releases, as part of the caller's transaction.
+
+        If an app is calling, its daily spending is charged too.
+
+        Args:
+            transaction: the caller's.
+            amount: the sum of eta.
+            releases: the number of releases.
+            purpose: what they are for.
 
         Raises:
-            QuotaExceeded: the limit would be passed (subject "ledger") or the app's own (subject
-                "app"); nothing is charged.
+            QuotaExceeded: the limit (subject "ledger") or the app's limit (subject "app") would be
+                passed; nothing is charged.
             DataLoss: the row was altered.
         """
         spent, *_ = self._figures(transaction)
@@ -91,13 +110,13 @@ class Ledger:
     def charge_labels(
         self, transaction: sqlite3.Connection, examples: Iterable[bytes], epsilon: float
     ) -> None:
-        """Adds what the labels of `examples` cost, as part of the caller's transaction.
+        """Charge the labels of `examples`, as part of the caller's transaction.
 
-        An example asked about at several epsilons costs the largest (see `randomized_response`).
+        An example that is used at several epsilons costs the largest (see `randomized_response`).
 
         Args:
             examples: keyed hashes that tell examples apart.
-            epsilon: of the randomised response; infinity where labels leave as they are.
+            epsilon: of the randomised response; infinity if labels leave unchanged.
         """
         added: list[float] = []
         randomized = as_they_are = 0
@@ -130,11 +149,15 @@ class Ledger:
         )
 
     def charged(self, digest: bytes) -> bool:
-        """Whether what has this digest was charged already, as far as is known."""
+        """Return whether this digest is known to be charged already."""
         return bool(self._store.rows("SELECT 1 FROM charged WHERE digest = ?", digest))
 
     def first(self, transaction: sqlite3.Connection, digest: bytes) -> bool:
-        """Notes that ``digest`` is charged in this transaction; False if it was before."""
+        """Note that ``digest`` is charged in this transaction.
+
+        Returns:
+            False if it was charged before.
+        """
         noted = transaction.execute("INSERT OR IGNORE INTO charged (digest) VALUES (?)", (digest,))
         if not noted.rowcount:
             return False
@@ -143,7 +166,7 @@ class Ledger:
         return True
 
     def charge_once(self, digest: bytes, amount: float, purpose: Purpose = FOR_APPS) -> None:
-        """Charges one release, on disk when this returns, unless it was charged already.
+        """Charge one release unless it was charged already; on disk when this returns.
 
         Raises:
             QuotaExceeded: the limit would be passed, or the disk is full; nothing is charged.
@@ -157,14 +180,14 @@ class Ledger:
     def charge_each(
         self, charges: Mapping[bytes, float], purpose: Purpose = FOR_APPS
     ) -> tuple[float, int]:
-        """Charges several releases at once, those that were not charged before: all or none.
+        """Charge several releases at once, without those charged before: all or none.
 
         Args:
-            charges: of each digest what its release costs.
+            charges: the cost of each release, by digest.
             purpose: what they are for.
 
         Returns:
-            What was charged, and for how many.
+            The sum that was charged, and the number of releases.
 
         Raises:
             QuotaExceeded: the limit would be passed, or the disk is full; nothing is charged.
@@ -177,14 +200,14 @@ class Ledger:
         return math.fsum(new), len(new)
 
     def charge_adapter(self, transaction: sqlite3.Connection, epsilon: float, delta: float) -> None:
-        """Adds what a private adapter tells of its examples, as part of the caller's transaction.
+        """Charge a private adapter for its examples, as part of the caller's transaction.
 
-        Each is charged in full: the same examples asked for twice tell twice.
+        Each adapter is charged in full: two requests on the same examples reveal twice as much.
         """
         self._add(transaction, adapters_private=1, adapter_epsilon=epsilon, adapter_delta=delta)
 
     def spending(self) -> Spending:
-        """What was spent so far.
+        """Return the spending so far.
 
         Raises:
             DataLoss: the row was altered.
@@ -192,7 +215,7 @@ class Ledger:
         return Spending(*ledger_row.figures(self._store.rows(ledger_row.ROW), self._store.seal))
 
     def _add(self, transaction: sqlite3.Connection, **amounts: float) -> None:
-        """Adds to figures of a row that is as it was written, and has it say so again."""
+        """Add to the ledger's figures, once the row is verified, and sign it again."""
         self._figures(transaction)
         added = ", ".join(f"{name} = {name} + :{name}" for name in amounts)
         transaction.execute(f"UPDATE ledger SET {added}", amounts)

@@ -1,8 +1,8 @@
-"""The ledger's one row, and the code that says it is as the agent wrote it.
+"""The ledger's single row, and its message authentication code.
 
-Why it is here: a bit that flips among a row's numbers leaves a database that SQLite finds sound,
-and would be a sum that nobody spent. So the row carries a keyed hash of its figures, written with
-every charge. Who holds the key, or brings back an older database whole, is not stopped by it.
+SQLite does not notice a flipped bit in a number, and the ledger would then show a wrong sum. So the
+row carries a keyed hash of its figures, written with every charge. The hash does not stop an
+attacker with the key, or the return of a whole older database.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ ROW = (
     "SELECT spent, releases, label_epsilon, labels_randomized, labels_as_they_are,"
     " adapters_private, adapter_epsilon, adapter_delta, mac FROM ledger"
 )
-"""All of it."""
+"""Selects the whole row."""
 
 
 def sign(transaction: sqlite3.Connection, seal: Seal) -> None:
-    """Has the row vouch for the figures that are in it now."""
+    """Write the keyed hash of the row's current figures."""
     for *row, _ in transaction.execute(ROW).fetchall():
         transaction.execute("UPDATE ledger SET mac = ?", (_mac(seal, row),))
 
 
 def figures(rows: Iterable[Sequence[Any]], seal: Seal) -> list[Any]:
-    """The figures in what `ROW` selects.
+    """Return the figures in the result of `ROW`.
 
     Raises:
-        DataLoss: they are not those that were written, or are gone.
+        DataLoss: the figures were altered, or the row is missing.
     """
     for *row, mac in rows:
         if mac == _mac(seal, row):

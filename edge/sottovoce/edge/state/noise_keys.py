@@ -1,10 +1,12 @@
-"""The secret key of the device's noise, sealed in the database, and its change by the owner.
+"""The secret key of the device's noise, sealed in the database, and its rotation.
 
-Why it is here: whoever has this key can take the noise out of all that was released under it, so
-the owner must be able to destroy it without losing the ledger. It is a random number of its own,
-not derived from the sealing key: to change it, nothing is sealed anew. Under another key every text
-is drawn once more, and charged once more: the ledger knows charges by digests under this key. What
-was noted of conversations, which says what surrogates stand for, is destroyed with it.
+Anyone with this key can remove the noise from everything that was released under it. So the owner
+must be able to destroy the key without losing the ledger. The key is random and not derived from
+the sealing key, so a rotation re-encrypts nothing.
+
+Under another key, every text gets new noise and is charged again, because the ledger's digests
+depend on the key. A rotation also deletes the notes on conversations, which say what surrogates
+stand for.
 """
 
 from __future__ import annotations
@@ -16,32 +18,32 @@ __all__ = ["Keyring"]
 
 
 class Keyring:
-    """Reads the key whenever it is asked: another process may have changed it."""
+    """Reads the key for each use, because another process may have rotated it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     @property
     def epoch(self) -> int:
-        """How many keys there were, the one in use included."""
+        """The number of keys so far, including the one in use."""
         ((epoch,),) = self._store.rows("SELECT epoch FROM noise_key")
         return int(epoch)
 
     def current(self) -> Key:
-        """The key in use.
+        """Return the key in use.
 
         Raises:
-            DataLoss: it was altered.
+            DataLoss: the key was altered.
         """
         ((epoch, sealed),) = self._store.rows("SELECT epoch, sealed FROM noise_key")
         return Key(self._store.seal.unseal(sealed, noise_place(epoch)))
 
     def rotate(self) -> int:
-        """A new key overwrites the old one, for good; gives the new epoch.
+        """Overwrite the key with a new one, irreversibly; return the new epoch.
 
         Raises:
             Unavailable: the new key is in use, but the old one could not be overwritten everywhere
-                yet. For the rest see `Store.transaction`.
+                yet. For other errors see `Store.transaction`.
         """
         with self._store.transaction() as transaction:
             (epoch,) = transaction.execute("SELECT epoch + 1 FROM noise_key").fetchone()

@@ -1,7 +1,7 @@
-"""The lock on a state folder: one daemon over it, and commands that can see whether there is one.
+"""The lock on a state folder: one daemon holds it, and commands can look.
 
-Why it is here: two daemons over one state would each give out what the other has promised; and a
-port that answers may be anyone's, while this lock is only ever held by the state's own daemon.
+Two daemons over one state would each hand out what the other has promised. A port that answers may
+belong to any program, but only the state's own daemon holds this lock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FILE: Final = "agent.lock"
 
 @contextmanager
 def only_one(state: Path) -> Iterator[None]:
-    """Holds the state's lock; the kernel drops it when the process dies, however it dies.
+    """Hold the state's lock; the kernel drops it however the process dies.
 
     Raises:
         NotReady: another daemon holds it. ConfigError: the folder cannot be used.
@@ -46,8 +46,11 @@ def only_one(state: Path) -> Iterator[None]:
 
 
 def is_held(state: Path) -> bool:
-    """Whether a daemon runs over this state. Where none does, one that starts in this very instant
-    can be refused: so ask where something has answered already."""
+    """Return whether a daemon runs over this state.
+
+    If none runs, this check can make a daemon that starts at the same instant fail. So call it only
+    where some server has answered already.
+    """
     try:
         descriptor = os.open(state / _FILE, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:

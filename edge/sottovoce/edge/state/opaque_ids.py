@@ -1,9 +1,9 @@
-"""What the cloud calls an owner's adapters and labels.
+"""The cloud's ids for an owner's adapters and labels.
 
-Why it is here: an adapter called "hiv-clinic" says what a device is for, and a label what a text is
-about, however well the text is hidden. So names stay in the device's sealed state. The cloud gets
-ids that are a keyed hash of them: the same name is the same id on this device, and tells nobody
-else anything, not even that two adapters share a label.
+An adapter called "hiv-clinic" reveals the purpose of a device. A label reveals the topic of a text,
+however well the text is hidden. So names stay in the device's sealed state, and the cloud gets ids
+that are keyed hashes. One name always has the same id on one device. The ids tell others nothing
+else, not even that two adapters share a label.
 """
 
 from __future__ import annotations
@@ -19,20 +19,26 @@ from sottovoce.edge.state.sealing import Seal
 __all__ = ["BY_ID", "Pseudonyms", "adapter_id", "label_ids"]
 
 BY_ID = "id:"
-"""In front of what the cloud calls an adapter, where the owner has no name for it."""
+"""Prefix of an adapter's id where the owner has no name for the adapter."""
 
 _ADAPTER_BYTES = 16
-_LABEL_BYTES = 10  # of at most a thousand in one adapter
+_LABEL_BYTES = 10  # enough for the at most 1,000 labels of one adapter
 _ID = re.compile(r"\b[a-z2-7]+\b")
 
 
 def adapter_id(seal: Seal, name: str) -> str:
-    """26 small letters and digits for the adapter `name`."""
+    """Return 26 lowercase letters and digits for the adapter `name`."""
     return _opaque(seal.name(b"adapter", name.encode()), _ADAPTER_BYTES)
 
 
 def label_ids(seal: Seal, adapter: str, labels: Iterable[str]) -> dict[str, str]:
-    """16 small letters and digits for each label of the adapter with the id `adapter`."""
+    """Return 16 lowercase letters and digits for each label of an adapter.
+
+    Args:
+        seal: the device's.
+        adapter: the adapter's id.
+        labels: the owner's names.
+    """
     return {
         label: _opaque(seal.name(b"label", adapter.encode(), label.encode()), _LABEL_BYTES)
         for label in labels
@@ -41,13 +47,13 @@ def label_ids(seal: Seal, adapter: str, labels: Iterable[str]) -> dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Pseudonyms:
-    """An adapter and its labels, as the cloud knows them and as their owner does.
+    """The names of an adapter and its labels, in the cloud and for the owner.
 
     Args:
-        adapter: the owner's name for it.
-        adapter_id: the cloud's.
-        labels: the owner's, by the cloud's; empty where labels have no other names: an adapter of
-            another device, or of a version that sent them as they were.
+        adapter: the owner's name.
+        adapter_id: the cloud's id.
+        labels: the owner's labels by the cloud's ids. Empty where labels have no other names: the
+            adapter is another device's, or a version trained it that sent labels unchanged.
     """
 
     adapter: str
@@ -55,10 +61,10 @@ class Pseudonyms:
     labels: Mapping[str, str]
 
     def label(self, sent: str) -> str:
-        """The owner's name of a label the cloud answered with.
+        """Return the owner's name of a label in the cloud's answer.
 
         Raises:
-            SottovoceError: it is none of this adapter's.
+            SottovoceError: this adapter has no such label.
         """
         if not self.labels:
             return sent
@@ -70,12 +76,12 @@ class Pseudonyms:
         return self.labels[sent]
 
     def reveal(self, text: str) -> str:
-        """What the cloud said, with the owner's names in place of ids."""
+        """Return the cloud's text with the owner's names in place of ids."""
         names = {self.adapter_id: self.adapter, **self.labels}
         return _ID.sub(lambda found: names.get(found[0], found[0]), text)
 
     def revealed(self, error: SottovoceError) -> SottovoceError:
-        """The error with the owner's names in it."""
+        """Return the error with the owner's names in place of ids."""
         return type(error)(
             self.reveal(error.problem),
             fix=self.reveal(error.fix),

@@ -1,8 +1,8 @@
-"""Customisations on the device: their records, and the privatised examples waiting to be sent.
+"""Customisations on the device: records, and privatised examples to be sent.
 
-Why it is here: a customisation outlives the call that asked for it, the daemon, and days without a
-network. What must survive is written before anyone is told; progress figures, which come twice a
-second and mean nothing tomorrow, stay in memory to spare the device's flash.
+A customisation outlives its request, the daemon, and days without a network. Results are written to
+disk before they are reported. Progress figures stay in memory, which spares the device's flash:
+they come twice a second and are soon worthless.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BATCH_BYTES = 512 << 10
 
 
 class Outbox:
-    """Records by id, sealed in `store`; newest figures of running ones in memory."""
+    """Records by id, sealed in `store`; progress of running ones in memory."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -42,17 +42,17 @@ class Outbox:
         self._changed = threading.Condition()
 
     def find_request(self, request_id: str) -> agent.Customization | None:
-        """The customisation that an earlier call with this id made."""
+        """Return the customisation that an earlier call with this id made, or None."""
         rows = self._store.rows(
             "SELECT id FROM customizations WHERE request = ?", self._request_key(request_id)
         )
         return self.get(rows[0][0]) if rows else None
 
     def get(self, identity: str) -> agent.Customization:
-        """A copy of one record as it is now.
+        """Return a copy of one record as it is now.
 
         Raises:
-            NotFound: unknown id.
+            NotFound: the id is unknown.
         """
         with self._changed:
             if identity in self._live:
@@ -65,10 +65,10 @@ class Outbox:
         return self._record(identity, rows[0][0])
 
     def newest(self, adapter: str) -> agent.Customization:
-        """The newest record of an adapter.
+        """Return the newest record of an adapter.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the adapter has no record.
         """
         found = next((one for one in self.all() if one.adapter == adapter), None)
         if found is None:
@@ -80,11 +80,17 @@ class Outbox:
         return found
 
     def adapter(self, name: str) -> tuple[Pseudonyms, str]:
-        """What the cloud calls the adapter `name`, or one given as "id:ID"; and the id of the
-        customisation that trained it, or is to; empty where no customisation here did.
+        """Return the cloud's names for an adapter, and the id of its customisation.
+
+        Args:
+            name: the owner's name, or "id:ID".
+
+        Returns:
+            The names, and the id of the customisation that trained the adapter or will train it.
+            The id is empty if this device did not customise the adapter.
 
         Raises:
-            NotFound: none of that name was customised here, so nobody else can know it by one.
+            NotFound: this device customised no adapter of this name; names mean nothing elsewhere.
         """
         if name.startswith(BY_ID):
             return Pseudonyms(name, name.removeprefix(BY_ID), {}), ""
@@ -98,18 +104,18 @@ class Outbox:
             )
         found = next(filter(is_usable, records), records[0])
         names = self.pseudonyms(found)
-        if not names.labels:  # they left as they were written
+        if not names.labels:  # the labels were sent unchanged
             return names, found.id
         labels: dict[str, str] = {}
-        # All of one name: the cloud may answer from a job whose end is not seen yet, and what is
-        # at home may be an earlier version.
+        # Join the labels of all records: the cloud may answer from a job whose end is not seen yet,
+        # and this device may hold an earlier version.
         for record in records:
             if record.adapter_id == found.adapter_id:
                 labels |= self.pseudonyms(record).labels
         return Pseudonyms(name, found.adapter_id, labels), found.id
 
     def pseudonyms(self, record: agent.Customization) -> Pseudonyms:
-        """What the cloud calls the adapter of a customisation, and its labels."""
+        """Return the cloud's names for a customisation's adapter and its labels."""
         query = "SELECT labels FROM customizations WHERE id = ?"
         ((sealed,),) = self._store.rows(query, record.id)
         labels = {}
@@ -119,17 +125,17 @@ class Outbox:
         return Pseudonyms(record.adapter, record.adapter_id, labels)
 
     def all(self) -> list[agent.Customization]:
-        """All records, newest first."""
+        """Return all records, the newest first."""
         rows = self._store.rows("SELECT id FROM customizations ORDER BY number DESC")
         return [self.get(identity) for (identity,) in rows]
 
     def unfinished(self) -> list[str]:
-        """Ids of those that have not ended, oldest first."""
+        """Return the ids of the records that have not ended, the oldest first."""
         rows = self._store.rows("SELECT id FROM customizations WHERE NOT finished ORDER BY number")
         return [identity for (identity,) in rows]
 
     def check_room(self) -> None:
-        """Refuses one customisation too many (QuotaExceeded)."""
+        """Raise QuotaExceeded if too many customisations are unfinished."""
         if len(self.unfinished()) >= UNFINISHED_LIMIT:
             raise QuotaExceeded(
                 f"{UNFINISHED_LIMIT} customisations are unfinished",
@@ -138,19 +144,19 @@ class Outbox:
             )
 
     def job_request(self, identity: str) -> training.CreateJobRequest:
-        """What the cloud is, or was, asked to create."""
+        """Return the request that creates the customisation's job in the cloud."""
         ((sealed,),) = self._store.rows("SELECT job FROM customizations WHERE id = ?", identity)
         plain = self._store.seal.unseal(sealed, b"job" + identity.encode())
         return training.CreateJobRequest.FromString(plain)
 
     def trained_with(self, identity: str) -> Setting | None:
-        """How the examples of a customisation were privatised; None where it is no one's here."""
+        """Return how a customisation's examples were privatised; None for an empty id."""
         if not identity:
             return None
         return setting_of(self.job_request(identity))
 
     def batches(self, identity: str, first: int) -> Iterator[training.UploadExamplesRequest]:
-        """The examples from sequence number `first` on, in messages of bounded size."""
+        """Yield the examples from number `first` on, in messages of bounded size."""
         while True:
             rows = self._store.rows(
                 "SELECT sequence, sealed FROM outbox WHERE customization = ? AND sequence >= ?"
@@ -173,16 +179,18 @@ class Outbox:
             first += len(message.examples)
 
     def show(self, record: agent.Customization) -> None:
-        """Takes over figures that need not survive, and wakes whoever watches."""
+        """Store progress figures in memory, and wake the watchers."""
         with self._changed:
-            if record.id not in self._ended:  # by another thread, meanwhile
+            if record.id not in self._ended:  # another thread may have ended it meanwhile
                 self._live[record.id] = _copy(record)
                 self._changed.notify_all()
 
     def save(self, record: agent.Customization) -> bool:
-        """Writes a record down. One that has ended needs its examples no more, nor the corrections
-        among them if it succeeded, and stays as it is: False where it had ended before, and nothing
-        was written."""
+        """Write a record; return False if it had ended before.
+
+        A record that has ended does not change. Its examples are deleted, and so are its
+        corrections if it succeeded.
+        """
         ended = record.state in ENDED
         sealed = self._seal(record)
         dropped = False
@@ -209,7 +217,7 @@ class Outbox:
         return bool(written.rowcount)
 
     def set_aside(self, identity: str, *, aside: bool) -> None:
-        """Has a customisation that succeeded passed over, or no longer, by its name."""
+        """Set whether the adapter's name skips this successful customisation."""
         record = self.get(identity)
         record.set_aside = aside
         with self._store.transaction() as transaction:
@@ -218,8 +226,10 @@ class Outbox:
             )
 
     def forget(self, identity: str) -> None:
-        """Deletes a record and what waits to be sent of it; with the last one of an adapter's name
-        the corrections that wait for it."""
+        """Delete a record and its unsent examples.
+
+        With the last record of an adapter's name, its waiting corrections are deleted too.
+        """
         adapter = self.get(identity).adapter
         last = all(one.id == identity for one in self.all() if one.adapter == adapter)
         dropped = False
@@ -243,8 +253,15 @@ class Outbox:
         job: training.CreateJobRequest,
         labels: Mapping[str, str],
     ) -> None:
-        """Writes a new record, in the transaction that also fills the outbox; `labels` are the
-        owner's, by the cloud's."""
+        """Write a new record, in the transaction that also fills the outbox.
+
+        Args:
+            transaction: the caller's.
+            record: the record.
+            request_id: the caller's id of the request.
+            job: the request to the cloud.
+            labels: the owner's labels by the cloud's ids.
+        """
         seal, place = self._store.seal, record.id.encode()
         transaction.execute(
             "INSERT INTO customizations (id, request, finished, sealed, job, labels)"
@@ -260,7 +277,7 @@ class Outbox:
         )
 
     def watch(self, identity: str, stopped: Callable[[], bool]) -> Iterator[agent.Customization]:
-        """The record now and after every change, until it ends or `stopped` says so."""
+        """Yield the record now and after every change, until its end or `stopped`."""
         seen: agent.Customization | None = None
         while not stopped():
             record = self.get(identity)
@@ -274,7 +291,7 @@ class Outbox:
                     self._changed.wait(0.5)
 
     def wake(self) -> None:
-        """Lets watchers look whether they should stop."""
+        """Wake the watchers, so that they check whether to stop."""
         with self._changed:
             self._changed.notify_all()
 
@@ -288,22 +305,22 @@ class Outbox:
     def _record(self, identity: str, sealed: bytes) -> agent.Customization:
         plain = self._store.seal.unseal(sealed, b"customization" + identity.encode())
         record = agent.Customization.FromString(plain)
-        record.adapter_id = record.adapter_id or record.adapter  # before there were ids
+        record.adapter_id = record.adapter_id or record.adapter  # written by a version without ids
         return record
 
 
 def setting_of(job: training.CreateJobRequest) -> Setting:
-    """How the examples of a job were privatised."""
+    """Return how the examples of a job were privatised."""
     return Setting(job.release.level, job.release.mechanism, job.release.policy)
 
 
 def is_usable(record: agent.Customization) -> bool:
-    """Whether its name may stand for what a customisation trained."""
+    """Return whether the adapter's name may stand for this customisation's result."""
     return record.state == agent.CUSTOMIZATION_STATE_SUCCEEDED and not record.set_aside
 
 
 def outbox_place(identity: str, sequence: int) -> bytes:
-    """What an example in the outbox is sealed for."""
+    """Return the place for which an example in the outbox is sealed."""
     return f"outbox {identity} {sequence}".encode()
 
 

@@ -1,8 +1,8 @@
-"""Secrets that the daemon makes, by which who can read its state folder proves it.
+"""Secrets of the daemon, which prove that a program can read its state folder.
 
-Why it is here: the doorway and the socket each have one, and both files want the same care: read
-by their owner alone, and no link followed. The doorway's stays, as people put it into settings; the
-socket's is made at each start, so that whoever has got one has it of this run alone.
+The doorway and the socket have one secret each. Both files need the same care: only their owner may
+read them, and no link is followed. The doorway's secret stays, because people put it into settings.
+The socket's secret is new at each start, so a stolen one is useless after that run.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class OwnSecret:
     """A secret in the state folder.
 
     Attributes:
-        file: its name there.
-        what: it is, for people.
-        prefix: of every such secret, so that people and programs know one when they see it.
-        made_by: what makes one.
+        file: its name in the folder.
+        what: a description, for people.
+        prefix: the start of every secret of this kind, so that people and programs recognise it.
+        made_by: the command that makes it.
         subject: of errors.
     """
 
@@ -41,7 +41,7 @@ class OwnSecret:
     subject: str
 
     def renew(self, state: Path) -> str:
-        """Another secret, in the place of the one that was there.
+        """Replace the secret by a new one, and return it.
 
         Raises:
             ConfigError: it cannot be written. QuotaExceeded: the disk is full.
@@ -52,11 +52,11 @@ class OwnSecret:
         return secret
 
     def read(self, state: Path, *, make: bool = False) -> str:
-        """The secret.
+        """Return the secret.
 
         Args:
             state: the daemon's state folder.
-            make: make one where there is none.
+            make: make a secret if there is none.
 
         Raises:
             ConfigError: there is none, others can read it, or it cannot be read or written.
@@ -93,4 +93,7 @@ class OwnSecret:
 OWNER: Final = OwnSecret(
     "owner.token", "the owner's token", "sotto-owner-", "`sotto serve`", "agent.apps"
 )
-"""By which the ``sotto`` command tells an agent that asks for tokens whose it is."""
+"""The ``sotto`` command proves with this secret that it is the owner's.
+
+An agent that asks apps for tokens checks it.
+"""

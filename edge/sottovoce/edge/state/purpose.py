@@ -1,4 +1,4 @@
-"""What a text was released for: the account that the ledger keeps, and what a record says."""
+"""The purpose of a release, for the ledger's accounts and for records."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "distill": "votes of teachers",
     }
 )
-"""What a text is released for, and what its owner is told of that."""
+"""The kinds of purposes, and their descriptions for the owner."""
 
 
 class Purpose(NamedTuple):
-    """One of `KINDS`, and the adapter or model that it was for, if any."""
+    """One of `KINDS`, and the adapter or model of the release, if any."""
 
     kind: str
     name: str = ""

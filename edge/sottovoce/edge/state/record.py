@@ -1,8 +1,7 @@
-"""What left in the last hour, for the owner's eye, where the owner asks for that.
+"""The texts that left the device in the last hour, if the owner asks for them.
 
-Why it is here: "what does it send?" deserves to be answered by the very bytes. They are in the
-clear where words pass, so they are kept in memory alone, few and not for long, and go with the
-daemon.
+The owner can see exactly which bytes the device sends. These texts contain clear words, so they are
+kept in memory only. Their number and their age are limited, and they end with the daemon.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ __all__ = ["LONGEST", "MOST", "SECONDS", "Departure", "Record", "released_texts"
 SECONDS: Final = 3_600.0
 MOST: Final = 256
 LONGEST: Final = 2_000
-"""Characters of a text that are kept: its end, as a conversation's newest turn is its last."""
+"""Characters kept of a text: its end, which is a conversation's newest turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Something that left.
+    """A text or other data that left the device.
 
     Attributes:
         time: seconds since 1970.
         kind, name: see `Purpose`.
-        to: whom it was sent to, empty for an app of this device.
-        text: as it left; empty where no text did.
-        note: what else there is to say.
+        to: the receiver; empty for an app of this device.
+        text: as it left; empty if there was none.
+        note: further facts.
     """
 
     time: float
@@ -47,7 +46,7 @@ class Departure:
 
 
 class Record:
-    """Keeps departures; nothing at all unless it is ``on``."""
+    """Keeps departures, but only while it is ``on``."""
 
     def __init__(self, *, on: bool = False, clock: Callable[[], float] = time.time) -> None:
         self.on = on
@@ -56,7 +55,7 @@ class Record:
         self._kept: deque[Departure] = deque(maxlen=MOST)
 
     def note(self, purpose: Purpose, to: str, texts: Iterable[str], note: str = "") -> None:
-        """Notes what is about to leave; ``texts`` are not looked at unless it is on."""
+        """Note data that is about to leave; ``texts`` are read only while ``on``."""
         if self.on:
             now, text = self._clock(), "\n".join(filter(None, texts))
             with self._lock:
@@ -64,7 +63,7 @@ class Record:
                 self._kept.append(Departure(now, *purpose, to, text[-LONGEST:], note))
 
     def recent(self) -> list[Departure]:
-        """What left in the last hour, the newest first."""
+        """Return the departures of the last hour, the newest first."""
         with self._lock:
             self._forget(self._clock())
             return [*reversed(self._kept)]
@@ -75,7 +74,7 @@ class Record:
 
 
 def released_texts(*messages: Message) -> Iterator[str]:
-    """All text that leaves in messages to the cloud, which their fields say by their names."""
+    """Yield all released text in messages to the cloud, by their fields' names."""
     for message in messages:
         for field, found in message.ListFields():
             each = found if field.is_repeated else [found]

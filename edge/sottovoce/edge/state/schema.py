@@ -1,7 +1,6 @@
-"""The tables of the agent's database, as each version of it added them.
+"""The tables of the agent's database, as each version added them.
 
-Why it is here: a state of any earlier version is brought up to date by the very statements that
-made it differ, and these never change.
+An update runs the same statements that each version added. These statements never change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The device's secret key: seals what is stored, and names documents without keeping them.
+"""The device's secret key: seals stored data, and gives documents keyed names.
 
-Why it is here: released texts keep some words in the clear, so they are encrypted at rest, as is
-the key of the noise; and a repeated document must be recognised without the document being stored.
-One 32-byte key in a file of mode 0600 serves both, through keys derived for each purpose.
+Released texts keep some words in the clear, so they are encrypted at rest. So is the noise key. A
+repeated document must be recognised although the document is not stored. One 32-byte key in a file
+of mode 0600 serves both, through a derived key for each purpose.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Seal:
         self._cipher = AESGCM(hmac.digest(secret, b"sottovoce seal v1", hashlib.sha256))
         self._names = hmac.digest(secret, b"sottovoce names v1", hashlib.sha256)
         self.mark = self.name(b"mark")
-        """32 bytes that tell this key from any other; kept beside what it seals."""
+        """32 bytes that tell this key from any other; stored with the sealed data."""
 
     @classmethod
     def make(cls, path: Path) -> Seal:
-        """A new key in a file of mode 0600, which is on disk when this returns."""
+        """Make a new key in a file of mode 0600; it is on disk when this returns."""
         secret = secrets.token_bytes(BYTES)
         with disk(path):
             path.unlink(missing_ok=True)
@@ -52,10 +52,10 @@ class Seal:
 
     @classmethod
     def read(cls, path: Path) -> Seal:
-        """The key in the file.
+        """Return the key in the file.
 
         Raises:
-            DataLoss: no key, or one of the wrong length.
+            DataLoss: there is no key, or its length is wrong.
             ConfigError: others can read it.
         """
         try:
@@ -80,19 +80,22 @@ class Seal:
         return cls(secret)
 
     def seal(self, data: bytes, place: bytes) -> bytes:
-        """`data` encrypted; it opens only when the same `place` is named (no swapping of rows)."""
+        """Return `data` encrypted for a place.
+
+        It opens only with the same `place`, so rows cannot be swapped.
+        """
         nonce = secrets.token_bytes(_NONCE)
         return nonce + self._cipher.encrypt(nonce, data, place)
 
     def new_secret(self, place: bytes) -> bytes:
-        """32 random bytes, sealed for ``place`` before anyone has seen them."""
+        """Return 32 random bytes, sealed for ``place`` before any caller sees them."""
         return self.seal(secrets.token_bytes(BYTES), place)
 
     def unseal(self, sealed: bytes, place: bytes) -> bytes:
-        """What was sealed.
+        """Return the decrypted data.
 
         Raises:
-            DataLoss: altered, sealed for another place, or with another key.
+            DataLoss: it was altered, or sealed for another place or with another key.
         """
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], place)
@@ -104,7 +107,7 @@ class Seal:
             ) from error
 
     def name(self, *parts: bytes) -> bytes:
-        """32 bytes that stand for `parts`, and tell nothing about them without the key."""
+        """Return 32 bytes that stand for `parts`, and reveal nothing without the key."""
         mac = hmac.new(self._names, digestmod=hashlib.sha256)
         for part in parts:
             mac.update(len(part).to_bytes(8, "big"))

@@ -1,7 +1,7 @@
-"""What becomes of adapters afterwards: cancelled, rolled back, deleted.
+"""Cancel customisations, roll adapters back and delete them.
 
-Why it is here: the owner's word counts on this device at once, whatever the cloud does. What is
-cancelled sends nothing more from then on; what the cloud could not be told of is said, not assumed.
+A change takes effect on this device at once, even where the cloud does not answer. A cancelled
+customisation sends nothing more. An error reports each change that did not reach the cloud.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _SUCCEEDED = agent.CUSTOMIZATION_STATE_SUCCEEDED
 
 
 class Adapters:
-    """Changes what was customised, here and in the cloud.
+    """Changes customisations and adapters, on this device and in the cloud.
 
     Args:
-        cloud: has the jobs.
-        outbox: has the records.
-        fetched: folder of the adapters that came home.
+        cloud: runs the training jobs.
+        outbox: holds the records.
+        fetched: folder of the adapters that were fetched.
     """
 
     def __init__(self, cloud: Cloud, outbox: Outbox, fetched: Path) -> None:
@@ -36,11 +36,14 @@ class Adapters:
         self._fetched = fetched
 
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
-        """Ends a customisation, first here; one that was cancelled before is told the cloud again.
+        """Cancel a customisation, on this device first.
+
+        For a customisation that was cancelled before, the cloud is asked again.
 
         Raises:
-            NotFound: there is none. NotReady: it has ended otherwise.
-            Unavailable: it is cancelled here, and the cloud could not be told.
+            NotFound: there is no such customisation.
+            NotReady: it has already ended in another way.
+            Unavailable: it is cancelled here, and the cloud did not hear of it.
         """
         record = (
             self._outbox.get(request.id) if request.id else self._outbox.newest(request.adapter)
@@ -59,12 +62,12 @@ class Adapters:
         return self._outbox.get(record.id)
 
     def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
-        """Makes a name stand for an earlier version, or a later one that was rolled back.
+        """Point a name to an earlier version, or to a later one that was rolled back.
 
         Raises:
-            NotFound: no such adapter or version, here or in the cloud.
-            NotReady: there is none before the present one.
-            Unavailable: the cloud does not answer; the name stands for what it did.
+            NotFound: the adapter or version exists neither here nor in the cloud.
+            NotReady: there is no version before the present one.
+            Unavailable: the cloud does not answer; the name keeps its version.
         """
         versions = [one for one in self._named(request.adapter) if one.state == _SUCCEEDED]
         wanted = _version(versions, request)
@@ -79,12 +82,12 @@ class Adapters:
         return self._outbox.get(wanted.id)
 
     def delete(self, request: adapters.DeleteAdapterRequest) -> int:
-        """Deletes all versions of an adapter, the cloud's first; how many there were.
+        """Delete all versions of an adapter, the cloud's first, and return their number.
 
         Raises:
-            NotFound: no such adapter on this device.
-            Unavailable: the cloud could not be told of one, and it was not forced. That one, and
-                those after it, are kept.
+            NotFound: this device has no such adapter.
+            Unavailable: the cloud could not be reached for a version, and the deletion was not
+                forced. That version and those after it are kept.
         """
         records = self._named(request.adapter)
         for record in records:
@@ -93,20 +96,20 @@ class Adapters:
                 self._outbox.save(record)
             if record.job_id:
                 self._forgotten(record, force=request.force)
-            # Before its record, without which nothing would lead to the folder any more.
+            # Before the record, because only the record leads to the folder.
             AdapterFolder(self._fetched, record.adapter_id).remove()
             self._outbox.forget(record.id)
         return len(records)
 
     def _named(self, adapter: str) -> list[agent.Customization]:
-        self._outbox.newest(adapter)  # raises where there is none
+        self._outbox.newest(adapter)  # raises if there is none
         return [one for one in self._outbox.all() if one.adapter == adapter]
 
     def _forgotten(self, record: agent.Customization, *, force: bool) -> None:
         try:
             self._told(record, lambda: self._cloud.delete_job(record.job_id))
         except NotFound:
-            return  # by the cloud, before
+            return  # deleted by the cloud before
         except SottovoceError:
             if not force:
                 raise

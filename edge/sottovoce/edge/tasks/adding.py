@@ -1,7 +1,7 @@
-"""The adapter that examples are added to: what it is called, and how it was trained.
+"""The adapter that examples are added to: its names and training settings.
 
-Why it is here: what is added must be privatised as the rest was, with no label that is new;
-both are seen to before any privacy is spent.
+New examples must be privatised like the others, and must have known labels. Both are checked before
+any privacy is spent.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Base:
     """An adapter to add to.
 
     Attributes:
-        names: what the cloud calls it and its labels.
-        training: what it was trained with.
-        setting: how its examples were privatised.
+        names: the pseudonyms of the adapter and its labels in the cloud.
+        training: its training settings.
+        setting: the privacy setting of its examples.
     """
 
     names: Pseudonyms
@@ -34,7 +34,7 @@ class Base:
     setting: Setting
 
     def check(self, seen: Iterable[str]) -> None:
-        """Refuses labels that it does not have (InvalidInput)."""
+        """Refuse labels that the adapter does not have (InvalidInput)."""
         unknown = sorted(set(seen) - set(self.names.labels.values()))
         if self.names.labels and unknown:
             raise InvalidInput(
@@ -45,12 +45,12 @@ class Base:
 
 
 def base_of(outbox: Outbox, name: str) -> Base:
-    """The adapter ``name``.
+    """Return the adapter ``name`` as a base for more examples.
 
     Raises:
         NotFound, NotReady: see `trained_by_cloud`.
     """
     record = trained_by_cloud(outbox, name)
     job = outbox.job_request(record.id)
-    # Its own labels, and not those of the name's other records: the cloud knows no more.
+    # Only this adapter's labels: the cloud does not know labels of the name's other records.
     return Base(outbox.pseudonyms(record), job.training, setting_of(job))

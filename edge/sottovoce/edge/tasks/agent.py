@@ -1,4 +1,4 @@
-"""An agent: every task over one state, for the daemon and for commands run without one."""
+"""An agent: every task over one state, for the daemon and for commands."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ __all__ = ["Agent"]
 
 
 class Agent:
-    """All parts of an agent over one state, for the daemon and for commands run without one.
+    """All parts of an agent over one state.
+
+    The daemon uses it, and commands that run without a daemon.
 
     Args:
         config: the owner's settings.
-        engine: in place of the configured one.
+        engine: replaces the configured engine.
         lost: see `Store.open`.
 
     Raises:
@@ -99,18 +101,18 @@ class Agent:
         )
 
     def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
-        """One text; see `Releases.release`."""
+        """Release one text; see `Releases.release`."""
         setting = resolve(request.privacy, self.default)
         release = self.releases.release(request.text, setting, request.session)
         self.record.note(FOR_APPS, "", [release.text])
         return to_response(release, words=request.words)
 
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
-        """One text; see `Predictor.predict`."""
+        """Classify one text; see `Predictor.predict`."""
         return self.predictor.predict(request)
 
     def embed(self, request: agent.EmbedRequest) -> agent.EmbedResponse:
-        """One text; see `Embedder.embed`."""
+        """Embed one text; see `Embedder.embed`."""
         return self.embedder.embed(request)
 
     def embed_stream(
@@ -118,54 +120,54 @@ class Agent:
         requests: Iterable[agent.EmbedStreamRequest],
         stoppable: Stoppable = lambda stop: None,
     ) -> Iterator[agent.EmbedStreamResponse]:
-        """Texts in order; see `Embedder.embed_stream`."""
+        """Embed texts in order; see `Embedder.embed_stream`."""
         return self.embedder.embed_stream(requests, stoppable)
 
     def chat(
         self, request: chats.ChatRequest, stoppable: Stoppable = lambda stop: None
     ) -> Generator[chats.ChatResponse, None, None]:
-        """One turn; see `Chat.chat`."""
+        """Answer one turn; see `Chat.chat`."""
         return self.conversations.chat(request, stoppable)
 
     def complete(
         self, request: chats.CompleteRequest, stoppable: Stoppable = lambda stop: None
     ) -> Generator[chats.CompleteResponse, None, None]:
-        """One text; see `Chat.complete`."""
+        """Continue one text; see `Chat.complete`."""
         return self.conversations.complete(request, stoppable)
 
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
-        """See `Adapters.cancel`."""
+        """Cancel a customisation; see `Adapters.cancel`."""
         return self.adapters.cancel(request)
 
     def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
-        """See `Adapters.roll_back`."""
+        """Roll an adapter back; see `Adapters.roll_back`."""
         return self.adapters.roll_back(request)
 
     def delete(self, request: adapters.DeleteAdapterRequest) -> int:
-        """See `Adapters.delete`."""
+        """Delete an adapter; see `Adapters.delete`."""
         try:
             return self.adapters.delete(request)
-        finally:  # however often it was cut off before
+        finally:  # even if it was cut off before
             if all(record.adapter != request.adapter for record in self.outbox.all()):
                 self.ledger.accounts.forget(request.adapter)
 
     def keep_corrections(self, request: adapters.KeepCorrectionsRequest) -> int:
-        """See `Corrector.keep`."""
+        """Keep corrections; see `Corrector.keep`."""
         return self.corrector.keep(request)
 
     def corrections(self, adapter: str) -> Iterator[adapters.Correction]:
-        """See `Corrector.waiting`."""
+        """Return the waiting corrections; see `Corrector.waiting`."""
         for each in self.corrector.waiting(adapter):
             yield adapters.Correction(text=each.text, label=each.label)
 
     def forget_corrections(self, request: adapters.ForgetCorrectionsRequest) -> int:
-        """See `Corrector.forget`."""
+        """Forget corrections; see `Corrector.forget`."""
         return self.corrector.forget(request)
 
     def _writer(self) -> Writer:
-        """Who answers conversations, as the owner chose."""
+        """Return the writer that answers conversations, as configured."""
         if self.config.chat.upstream:
-            from sottovoce.edge.client.openai import OpenAIWriter  # for those who have one
+            from sottovoce.edge.client.openai import OpenAIWriter  # only if configured
 
             def is_adapter(name: str) -> bool:
                 return any(record.adapter == name for record in self.outbox.all())
@@ -174,7 +176,7 @@ class Agent:
         return CloudWriter(self.cloud, self.outbox)
 
     def spending(self) -> owner.GetSpendingResponse:
-        """What was spent, by day and by what it was for."""
+        """Return the spending, by day and by purpose."""
         accounts = self.ledger.accounts
         response = owner.GetSpendingResponse(today=accounts.today)
         for each in accounts.since(accounts.today - DAYS + 1):
@@ -188,8 +190,8 @@ class Agent:
         return response
 
     def status(self) -> agent.GetStatusResponse:
-        """What the agent holds and can do."""
-        from importlib.metadata import version  # a megabyte, for a call that few make
+        """Return the agent's contents and abilities."""
+        from importlib.metadata import version  # here: it takes a megabyte
 
         spending = self.ledger.spending()
         response = agent.GetStatusResponse(
@@ -229,6 +231,6 @@ class Agent:
         return response
 
     def close(self) -> None:
-        """Lets go of cloud and state."""
+        """Close the cloud's channel and the state."""
         self.cloud.close()
         self.store.close()

@@ -1,7 +1,7 @@
-"""Who answers a text: what its request asks for, within what the owner allows.
+"""Choose where a text is answered: as requested, within the owner's limits.
 
-Why it is here: the daemon and the commands beside it may be configured differently, and either
-owner's "device" is a promise that no text leaves.
+The daemon and the commands may have different configurations. In both, "device" promises that no
+text leaves.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _CONFIGURED = {
 
 
 def who_answers(asked: agent.Where, configured: str) -> agent.Where:
-    """The device, the cloud, or whichever can.
+    """Return where to answer: the device, the cloud, or either.
 
     Args:
-        asked: by the request; unspecified leaves it to the configuration.
-        configured: "device", "cloud" or "auto". The first is a limit, the others are defaults.
+        asked: the request's choice; unspecified leaves it to the configuration.
+        configured: "device", "cloud" or "auto". "device" is a limit; the others are defaults.
 
     Raises:
-        InvalidInput: nobody this version knows is asked for.
-        NotReady: the cloud is, and the owner does not allow it.
+        InvalidInput: the request names a place that this version does not know.
+        NotReady: the request asks for the cloud, and the owner does not allow it.
     """
     where = asked or _CONFIGURED[configured]
     if where not in _CONFIGURED.values():  # an app may be newer than this device

@@ -1,7 +1,4 @@
-"""What a conversation is asked for, and what of that nobody would take.
-
-Why it is here: it is refused before any privacy is spent.
-"""
+"""The options of a conversation, checked before any privacy is spent."""
 
 from __future__ import annotations
 
@@ -21,7 +18,10 @@ __all__ = ["Asked", "asks"]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What both calls ask for; of ``functions`` only those are looked at."""
+    """Options that chat and completion requests share.
+
+    Of ``functions``, only the functions and the options for them are read.
+    """
 
     turns: Sequence[chats.ChatTurn]
     model: str
@@ -35,7 +35,7 @@ class Asked:
     def of(
         cls, request: chats.ChatRequest | chats.CompleteRequest, turns: Sequence[chats.ChatTurn]
     ) -> Self:
-        """Of a request, not checked."""
+        """Take the options from a request, without checking them."""
         return cls(
             turns,
             request.model,
@@ -47,13 +47,13 @@ class Asked:
         )
 
     def check(self, *, functions: bool) -> None:
-        """Refuses what cannot be taken.
+        """Refuse options that no writer can accept.
 
         Args:
-            functions: whether whoever answers can ask for some to be called.
+            functions: whether the writer can ask for functions to be called.
 
         Raises:
-            InvalidInput: naming the field.
+            InvalidInput: an option is invalid; the message names the field.
         """
         given = self.functions
         calls = [call for turn in self.turns for call in turn.tool_calls]
@@ -92,7 +92,7 @@ class Asked:
                 )
 
     def offers(self, name: str) -> bool:
-        """Whether whoever answers may have this function called."""
+        """Return whether the writer may ask for this function."""
         given = self.functions
         return given.tool_use != generation.TOOL_USE_NONE and any(
             tool.name == name for tool in given.tools
@@ -100,5 +100,5 @@ class Asked:
 
 
 def asks(turn: chats.ChatTurn) -> bool:
-    """Whether there is something to answer; a function may have had nothing to say."""
+    """Return whether a turn can be answered; a function's result may be empty."""
     return bool(turn.text.strip() or turn.tool_call_id)

@@ -1,8 +1,8 @@
-"""The bundle in use, opened by commands and daemon alike.
+"""Open the bundle in use, for commands and the daemon.
 
-Why it is here: a bundle decides what every word is replaced by, and how loud the noise is. Whoever
-uses one must have the very bytes that were pulled, from the provider whose key was noted, and this
-is where they are held against both.
+A bundle decides which words replace a word, and how strong the noise is. So the files must be
+exactly the ones that were pulled, signed with the provider's key that was noted. This module checks
+both.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ __all__ = ["open_current", "signer"]
 
 
 def open_current(config: BundleConfig) -> Bundle:
-    """The bundle that ``current`` points to now: its files, its signature, its numbers checked.
+    """Open the bundle that ``current`` points to, and check it.
 
-    A pulled bundle lies in a folder named after its id, so that its manifest is checked too. One
-    that the owner linked by hand has no such name, and where no key is configured need not be
-    signed: there, what the manifest says holds.
+    The check covers its files, its signature and its numbers. A pulled bundle lies in a folder
+    named after its id, which also checks its manifest. A bundle that the owner linked by hand has
+    another folder name. Without a configured key it needs no signature, and its manifest is
+    trusted.
 
     Raises:
-        NotReady: there is none (``sotto pull``). BundleMismatch, DataLoss: it cannot be used.
+        NotReady: there is no bundle (``sotto pull``).
+        BundleMismatch, DataLoss: the bundle cannot be used.
     """
     folder = config.current.resolve()
     expected = folder.name if _pulled(config, folder) else None
@@ -39,12 +41,13 @@ def open_current(config: BundleConfig) -> Bundle:
 
 
 def signer(config: BundleConfig) -> bytes | None:
-    """The public key that vouches for the current bundle; None for one linked by hand.
+    """Return the key that signed the current bundle; None for one linked by hand.
 
     Raises:
-        NotReady: there is none. DataLoss: the signature does not fit the manifest.
-        BundleMismatch: it is signed with no key that this device knows, or not at all though it
-            must be.
+        NotReady: there is no bundle.
+        DataLoss: the signature does not fit the manifest.
+        BundleMismatch: this device does not know the signing key, or a required signature is
+            missing.
     """
     if not config.current.exists():
         raise NotReady("there is no bundle, so nobody vouches for one", fix="run `sotto pull`")

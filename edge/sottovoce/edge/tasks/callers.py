@@ -1,8 +1,8 @@
-"""Whether an app may ask once more: its token still good, and not too often.
+"""Check an app's token and its calls per minute.
 
-Why it is here: the daemon's socket and its doorway let the same apps in, and what an app asks of
-one counts for the other. Calls a minute are counted in memory alone: they protect the device's
-time, which a restart gives back anyway; what a day may cost in privacy is counted on the disk.
+The daemon's socket and its doorway share these checks, so calls to one count for the other. Calls
+per minute are counted in memory only. They protect the device's time, which a restart frees anyway.
+The daily privacy spending is counted on disk.
 """
 
 from __future__ import annotations
@@ -19,32 +19,38 @@ __all__ = ["Callers"]
 
 
 class Callers:
-    """Lets apps of ``apps`` in, and the owner always; ``clock`` gives seconds that only grow."""
+    """Admits the apps of ``apps``, and always the owner.
+
+    ``clock`` returns seconds and never goes back.
+    """
 
     def __init__(self, apps: Apps, clock: Callable[[], float] = time.monotonic) -> None:
         self._apps, self._clock = apps, clock
         self._lock = threading.Lock()
         self._left: dict[bytes, tuple[float, float]] = {}
-        """By app the calls it has left, and when that was."""
+        """For each app, the calls it has left and the time of that count."""
 
     def find(self, token: str) -> App | None:
-        """The app that has this token; see `Apps.find`."""
+        """Return the app that has this token; see `Apps.find`."""
         return self._apps.find(token)
 
     def check(self, app: App | None) -> None:
-        """Refuses an app that was removed.
+        """Refuse an app that was removed.
 
         Raises:
-            Unauthenticated: it was.
+            Unauthenticated: the app was removed.
         """
         if app is not None and not self._apps.has(app):
             raise stranger()
 
     def admit(self, app: App | None) -> None:
-        """Counts a call; those of a minute may all come at once, the next as the minute passes.
+        """Count a call of an app.
+
+        A minute's calls may all come at once; further calls are allowed as time passes.
 
         Raises:
-            Unauthenticated: it was removed. Overloaded: it has called too often.
+            Unauthenticated: the app was removed.
+            Overloaded: the app has called too often.
         """
         self.check(app)
         if app is None or not app.calls_a_minute:
@@ -55,7 +61,7 @@ class Callers:
             left, since = self._left.pop(app.key, (float(most), now))
             left = min(float(most), left + (now - since) * most / 60)
             self._left[app.key] = (left - 1 if left >= 1 else left), now
-            if len(self._left) > MOST_APPS:  # of apps that were removed, the stillest first
+            if len(self._left) > MOST_APPS:  # drop removed apps, the longest idle first
                 del self._left[next(iter(self._left))]
         if left < 1:
             raise Overloaded(

@@ -1,7 +1,7 @@
-"""Conversations: privatise every turn, have the model answer, turn its surrogates back.
+"""Conversations: privatise turns, get the answer, and restore its surrogates.
 
-The release is charged and noted before it leaves. An answer that came through here leaves again as
-the cloud wrote it. Every other turn is privatised, whatever its role.
+The release is charged and noted before it leaves. An answer that came through this device leaves
+again as the cloud wrote it. Every other turn is privatised, whatever its role.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAME: Final = READINGS.index("NAME")
 
 @dataclass(frozen=True, slots=True)
 class _Departing:
-    """What is to leave, charged and noted."""
+    """A request that is ready to leave: charged and noted."""
 
     request: generation.GenerateRequest
     turns: Sequence[generation.ReleasedTurn]
@@ -65,12 +65,12 @@ class Chat:
     Args:
         engine: the bundle in use.
         releases: privatises and charges.
-        conversations: what is noted of them.
-        outbox: knows what adapters were trained with.
+        conversations: keeps notes on conversations.
+        outbox: knows the training settings of adapters.
         writer: answers.
-        default: how a turn is privatised where a request does not say.
+        default: the privacy setting for requests that do not name one.
         record: notes what leaves.
-        trusted: names of functions whose arguments are restored in addresses too.
+        trusted: names of functions whose arguments are restored inside addresses too.
     """
 
     def __init__(
@@ -96,15 +96,16 @@ class Chat:
     def chat(
         self, request: chats.ChatRequest, stoppable: Stoppable
     ) -> Generator[chats.ChatResponse, None, None]:
-        """What leaves, then the answer in pieces, then how it ended.
+        """Yield the released request, then the answer in pieces, then how it ended.
 
         Args:
             request: the conversation; its last turn is answered.
-            stoppable: is given what ends the answer from another thread.
+            stoppable: receives a function that ends the answer from another thread.
 
         Raises:
             InvalidInput, NotReady, QuotaExceeded: see `Releases.release`; nothing has left.
-            NotFound: no such adapter. Unavailable: nobody answers, or not as agreed.
+            NotFound: there is no such adapter.
+            Unavailable: the server does not answer, or not as agreed.
         """
         asked = Asked.of(request, request.turns)
         departing = self._departing(asked)
@@ -115,7 +116,7 @@ class Chat:
     def complete(
         self, request: chats.CompleteRequest, stoppable: Stoppable
     ) -> Generator[chats.CompleteResponse, None, None]:
-        """The same for a text that is to be continued."""
+        """Continue a text; otherwise like `chat`."""
         text = chats.ChatTurn(role=generation.ROLE_USER, text=request.text)
         asked = Asked.of(request, [text])
         departing = self._departing(asked)
@@ -130,7 +131,7 @@ class Chat:
         self._releases.check_session(asked.conversation)
         setting = resolve(asked.privacy, trained or self._default)
         opened = self._engine.current()
-        # What one cloud was told under one setting says nothing of another.
+        # Notes for one cloud and one setting must not be used for another.
         what = repr((setting, self._writer.peer))
         conversation = self._conversations.find(
             asked.conversation,
@@ -156,7 +157,7 @@ class Chat:
         tools = [functions.definition(tool) for tool in asked.functions.tools]
 
         def noted(*shown: str) -> str | None:
-            """An answer as it came, where it was asked for like this."""
+            """Return the cloud's text of an answer, if the options were the same then."""
             asked_as, came = conversation.answers.get(self._conversations.digest(*shown), ("", ""))
             return came if asked_as == what else None
 
@@ -194,7 +195,7 @@ class Chat:
             if asked.functions.HasField("parallel_tool_calls")
             else None,
         )
-        # The newest turn last: of a long text the record keeps the end.
+        # The newest turn last: the record keeps the end of a long text.
         leaving = released_texts(request, *turns)
         self._record.note(purpose, self._writer.peer, leaving, f"{len(turns)} turns")
         conversation.observed(places)
@@ -267,7 +268,7 @@ class Chat:
                     made.append(digest)
                     yield made_call
         finally:
-            # However it ended: a client may send again what it has of it.
+            # Even after a broken answer: a client may send back the part it received.
             self._note(asked, departing, shown.text(), came.text(), made)
         if done is None and not stops.found:
             raise SottovoceError("the model's answer came to no end", fix="ask again")
@@ -294,9 +295,10 @@ class Chat:
     def _called(
         self, asked: Asked, departing: _Departing, calls: Iterable[tuple[str, str]]
     ) -> list[tuple[str, chats.ToolCall]]:
-        """Restore the calls and give each with its digest.
+        """Restore the calls, and return each with its digest.
 
-        All are noted, to leave again as they came, in one write: it holds the whole conversation.
+        One write notes all calls, because it holds the whole conversation. They leave again as they
+        came.
 
         Raises:
             Unavailable: a call names a function that was not offered.
@@ -319,14 +321,17 @@ class Chat:
         return made
 
     def _made(self, calls: Iterable[chats.ToolCall]) -> list[str]:
-        """The digests of calls: of name and arguments, whatever the numbers."""
+        """Return digests of calls, over name and arguments but not their numbers."""
         digest = self._conversations.digest
         return [digest(call.name, canonical(call.arguments)).hex() for call in calls]
 
     def _note(
         self, asked: Asked, departing: _Departing, shown: str, came: str, made: Sequence[str]
     ) -> None:
-        """Note an answer, so that it can leave again as it came; ``made`` digests its calls."""
+        """Note an answer, so that it can leave again as it came.
+
+        ``made`` holds the digests of its calls.
+        """
         held, before = departing.conversation, asked.turns[-1].text
         if shown:
             held.answered(self._conversations.digest(shown), departing.what, came)
@@ -338,7 +343,7 @@ class Chat:
 
 
 def _said(call: generation.ReleasedToolCall) -> tuple[str, str]:
-    """A call's name and arguments: without the message, which holds them once more."""
+    """Return a call's name and arguments, without the message that repeats them."""
     return call.released_name, call.released_arguments
 
 
@@ -366,7 +371,7 @@ def _most(counts: Counter[_Word]) -> list[tuple[_Word, int]]:
 def _texts(
     turns: Iterable[generation.ReleasedTurn], tools: Iterable[generation.ReleasedTool]
 ) -> Iterator[str]:
-    """All that leaves of a request."""
+    """Yield every text of a request that leaves."""
     for turn in turns:
         yield turn.released_text
         yield from (call.released_arguments for call in turn.tool_calls)
@@ -383,7 +388,10 @@ def _field(event: _Event) -> dict[str, Any]:
 
 
 def _restoration(bundle: Bundle, texts: Iterable[str], places: Sequence[Place]) -> Restoration:
-    """The map back of what leaves now: what does not cannot come back."""
+    """Return the map from surrogates back to words, for the texts that leave now.
+
+    A surrogate that does not leave cannot come back.
+    """
     leaving = {token.lower() for text in texts for token in TOKEN.findall(text)}
     there = (
         place

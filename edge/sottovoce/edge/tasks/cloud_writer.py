@@ -1,4 +1,4 @@
-"""Our cloud as a writer: its adapters by the names that they have on this device."""
+"""Our cloud as a writer: offers its adapters under their names on this device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["CloudWriter"]
 
 
 class CloudWriter:
-    """Our cloud; a model is an adapter of the device's, or, without a name, the model as it is."""
+    """Writes with our cloud.
+
+    A model is one of the device's adapters. An empty name means the model without an adapter.
+    """
 
     def __init__(self, cloud: Cloud, outbox: Outbox) -> None:
         self._cloud = cloud
@@ -34,7 +37,7 @@ class CloudWriter:
         return False
 
     def models(self) -> list[str]:
-        """See `Writer.models`: the adapters that were trained to write, newest first."""
+        """Return the adapters trained to write, newest first; see `Writer.models`."""
         succeeded = agent.CUSTOMIZATION_STATE_SUCCEEDED
         records = (record for record in self._outbox.all() if record.state == succeeded)
         writing = (

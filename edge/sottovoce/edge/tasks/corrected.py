@@ -1,7 +1,7 @@
-"""The corrections that wait, as examples of a customisation, and what is said of them.
+"""Turn waiting corrections into examples, and explain errors in them.
 
-Why it is here: "example 9" of a table with eight lines helps nobody. A correction lies in no table:
-whoever is to change one is told which it is of those that are shown, and how.
+A correction is in no table, so "example 9" would not help the owner. Error messages give its place
+in the list of corrections that is shown, and how to change it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["Corrected"]
 
 
 class Corrected:
-    """Those of an adapter; ``taken`` are the numbers of those that were given so far, in order."""
+    """The corrections of an adapter.
+
+    ``taken`` holds the numbers of the corrections taken so far, in order.
+    """
 
     def __init__(self, kept: Corrections, adapter: str) -> None:
         self._kept = kept
@@ -27,11 +30,13 @@ class Corrected:
         self.taken: list[int] = []
 
     def examples(self, base: Base) -> Iterator[agent.LabelledText]:
-        """All of them, for the adapter as it is now, which may be another than they were kept for.
+        """Yield all corrections as examples for the adapter as it is now.
+
+        The adapter may have changed since the corrections were kept.
 
         Raises:
-            NotReady: none wait.
-            InvalidInput: the adapter has a correction's label no more.
+            NotReady: no corrections are waiting.
+            InvalidInput: the adapter no longer has a correction's label.
         """
         labels = set(base.names.labels.values())
         waiting = self._kept.waiting(self._adapter)
@@ -55,8 +60,10 @@ class Corrected:
 
     @contextmanager
     def numbered(self, sequence: int = 0) -> Iterator[None]:
-        """Says of what is wrong with an example (InvalidInput) which it is: of the table's, where
-        none was taken yet, else the last that was taken."""
+        """Add the number of the faulty example to an InvalidInput error.
+
+        The number is the last correction taken, or the table row if no correction was taken yet.
+        """
         if not self.taken:
             with numbered(sequence):
                 yield
@@ -75,7 +82,7 @@ class Corrected:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Says of corrections that are too few, or too much alike (InvalidInput), what helps."""
+        """Add advice to an InvalidInput error about too few or too similar corrections."""
         try:
             yield
         except InvalidInput as error:

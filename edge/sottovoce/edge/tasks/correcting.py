@@ -1,8 +1,7 @@
-"""Keeps what texts should have been called, for whoever may correct an adapter of this device.
+"""Keep corrections: texts with the labels that an adapter should have answered.
 
-Why it is here: a correction that could never be taught is refused when it is made, while the owner
-has the text before him. Nothing is released, sent or charged here: that is the customiser's, when
-the owner asks it to.
+A correction that cannot be taught is refused at once, while the owner still sees the text. Nothing
+is released, sent or charged here. The customiser does that when the owner asks for it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SHOWN = 20
 
 
 class Corrector:
-    """Keeps corrections, at most ``most`` of an adapter; 0 keeps none."""
+    """Keeps corrections, at most ``most`` for each adapter; 0 keeps none."""
 
     def __init__(self, store: Store, outbox: Outbox, most: int) -> None:
         self._outbox = outbox
@@ -35,13 +34,16 @@ class Corrector:
         self._most = most
 
     def keep(self, request: adapters.KeepCorrectionsRequest) -> int:
-        """Keeps texts with the labels they should have been answered with; how many wait then.
+        """Keep texts with their correct labels, and return how many are waiting.
+
+        After an error, none of the request's corrections are kept.
 
         Raises:
-            InvalidInput: a text or a label that could not be taught; the message gives its number
-                and never the text. NotFound: no such adapter on this device.
-            NotReady: nothing is to be kept, or the adapter is none that examples can be added to.
-            QuotaExceeded: too many, or the disk is full. After any error none of them is kept.
+            InvalidInput: a text or label cannot be taught; the message gives its number, never the
+                text.
+            NotFound: this device has no such adapter.
+            NotReady: corrections are switched off, or examples cannot be added to the adapter.
+            QuotaExceeded: there are too many corrections, or the disk is full.
         """
         if not self._most:
             raise NotReady(
@@ -61,16 +63,17 @@ class Corrector:
         return self._kept.count(request.adapter)[0]
 
     def waiting(self, adapter: str) -> Iterator[Correction]:
-        """Those of an adapter that wait, the oldest first.
+        """Yield the waiting corrections of an adapter, oldest first.
 
         Raises:
-            NotFound: no such adapter on this device. DataLoss: one was altered.
+            NotFound: this device has no such adapter.
+            DataLoss: a correction was altered.
         """
         self._outbox.newest(adapter)
         return self._kept.waiting(adapter)
 
     def forget(self, request: adapters.ForgetCorrectionsRequest) -> int:
-        """Forgets those of an adapter, or the one of a text; how many.
+        """Forget an adapter's corrections, or that for one text, and return their number.
 
         Raises:
             NotFound: no such adapter on this device.
@@ -80,14 +83,14 @@ class Corrector:
         return self._kept.forget(request.adapter, request.text)
 
     def status(self) -> Iterator[agent.CorrectionsStatus]:
-        """Of each adapter that has any, how many."""
+        """Yield the number of corrections of each adapter that has any."""
         for name in sorted({record.adapter for record in self._outbox.all()}):
             waiting, taken = self._kept.count(name)
             if waiting or taken:
                 yield agent.CorrectionsStatus(adapter=name, waiting=waiting, taken=taken)
 
     def _labels(self, name: str) -> Sequence[str]:
-        """The labels of an adapter that examples can be added to; none where they are not known."""
+        """Return the labels of an adapter that accepts examples; empty if not known."""
         _, trained = self._outbox.adapter(name)
         if trained and self._outbox.get(trained).local:
             raise NotReady(

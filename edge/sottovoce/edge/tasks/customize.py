@@ -1,9 +1,9 @@
-"""Takes labelled texts in: checks, privatises and queues them, all of them or none.
+"""Take labelled texts in: check, privatise and queue all, or none.
 
-Why it is here: the first half of RAPT's customisation (v2 section III-B) happens on the device and
-must not be half done. Examples gather in a staging table; at the end one transaction charges the
-ledger and makes the customisation with its outbox. Sending is the uploader's business. What the
-cloud would refuse is refused here first, before any privacy is spent on it.
+This is the first half of RAPT's customisation (v2 section III-B), and it must not be left half
+done. Examples gather in a staging table. At the end, one transaction charges the ledger and creates
+the customisation with its outbox. The uploader sends it. Input that the cloud would refuse is
+refused here, before any privacy is spent.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from sottovoce.v1 import training_pb2 as training
 __all__ = ["DEFAULT_PLAIN_TOKENS", "Customizer", "Defaults"]
 
 DEFAULT_PLAIN_TOKENS = 10
-_STAGED_AT_ONCE = 64  # a disk flush for each example would take longer than privatising it
+_STAGED_AT_ONCE = 64  # flushing the disk for each example would take longer than privatising it
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The owner's defaults; ``plain_tokens`` counts where reconstruction is on."""
+    """The owner's defaults; ``plain_tokens`` counts only with reconstruction."""
 
     setting: Setting
     plain_tokens: int
@@ -84,23 +84,25 @@ class Customizer:
         self._staged: set[str] = set()
 
     def clear_staging(self) -> None:
-        """Forgets what calls cut off by a crash had staged; only while no call is at work."""
+        """Clear rows that interrupted calls staged; use it only while no call runs."""
         with self._store.transaction() as transaction:
             transaction.execute("DELETE FROM staged")
 
     def accept(
         self, settings: agent.CustomizationSettings, examples: Iterable[agent.LabelledText]
     ) -> agent.Customization:
-        """Privatises and queues `examples`; returns the new customisation, or the one that an
-        earlier call with the same ``request_id`` made.
+        """Privatise and queue `examples`, and return the new customisation.
+
+        Returns the earlier customisation if a call with the same ``request_id`` made one. After an
+        error, nothing is charged or queued.
 
         Raises:
-            InvalidInput: wrong settings, or examples that could not be trained on; the message
-                gives the example's number and never its text.
-            NotFound: unknown level, mechanism or policy. NotReady: no bundle, or the name is in use
-                and is not to be replaced; or no corrections wait, or they changed meanwhile.
-            QuotaExceeded: the ledger's limit, the disk, or too many unfinished ones. After any
-                error nothing is charged or queued.
+            InvalidInput: wrong settings, or examples that cannot be trained on; the message gives
+                the example's number and never its text.
+            NotFound: unknown level, mechanism or policy.
+            NotReady: there is no bundle; the name is in use and is not to be replaced; or no
+                corrections wait, or they changed meanwhile.
+            QuotaExceeded: the ledger's limit, the disk, or too many unfinished customisations.
         """
         request_id = settings.request_id or secrets.token_hex(16)
         existing = self._outbox.find_request(request_id)
@@ -163,8 +165,10 @@ class Customizer:
         return record
 
     def _unstage(self, identity: str) -> None:
-        """Forgets what a call staged that failed, and what earlier ones did: a full disk may have
-        kept it until now, and does no harm to what was taken in."""
+        """Clear the rows that this failed call and earlier ones staged.
+
+        A full disk may delay the removal. Staged rows do not affect queued customisations.
+        """
         self._staged.add(identity)
         with suppress(SottovoceError):
             for each in [*self._staged]:
@@ -177,18 +181,18 @@ class Customizer:
     def _named(
         self, adapter: str, seen: Iterable[str], wanted: training.TrainingSettings
     ) -> Pseudonyms:
-        """What the cloud is to call an adapter and its labels."""
+        """Return the pseudonyms of an adapter and its labels for the cloud."""
         seal = self._store.seal
         opaque = adapter_id(seal, adapter)
         if wanted.label_words or wanted.task == training.TASK_GENERATION:
-            return Pseudonyms(adapter, opaque, {})  # a decoder that is to read them needs the words
+            return Pseudonyms(adapter, opaque, {})  # a decoder needs the real words
         sent = label_ids(seal, opaque, sorted(seen))
         return Pseudonyms(adapter, opaque, {theirs: own for own, theirs in sent.items()})
 
     def _check(
         self, settings: agent.CustomizationSettings, base: Base | None
     ) -> training.TrainingSettings:
-        """Checks the settings; returns what the cloud is to be asked for."""
+        """Check the settings, and return the training settings for the cloud."""
         check_name(settings.adapter)
         if settings.corrections and not settings.add:
             raise InvalidInput(
@@ -225,8 +229,10 @@ class Customizer:
         *,
         writes: bool,
     ) -> tuple[Counter[str], int]:
-        """Privatises every example into the staging table; returns how often each label came, and
-        how many texts are public and have none."""
+        """Privatise every example into the staging table.
+
+        Returns how often each label came, and how many texts are public and unlabelled.
+        """
         seen: Counter[str] = Counter()
         public = 0
         rows: list[tuple[object, ...]] = []
@@ -237,7 +243,7 @@ class Customizer:
                 public += 1
             else:
                 seen[example.label] += 1
-            # Input and output are one document: what stands in both is released once.
+            # Input and output are one document, so words in both are released once.
             document = f"{example.text}\n{example.output}" if writes else example.text
             with corrected.numbered(sequence):
                 made = self._releases.drawn(opened, document, setting)
@@ -283,10 +289,12 @@ class Customizer:
         sent: dict[str, str],
         purpose: Purpose,
     ) -> None:
-        """Moves staged rows into the outbox, in the order of their random ids, and charges what was
-        not charged before; `sent` is what each label is to the cloud."""
+        """Move staged rows to the outbox, and charge those not charged before.
+
+        Rows move in the order of their random ids. `sent` maps each label to its name in the cloud.
+        """
         seal, classes = self._store.seal, list(sent)
-        # The chance of an example's label is keyed by the example: asked again, it is the same.
+        # The draw for a label is keyed by the example, so that a repeat gives the same result.
         among = choice(seal, classes)
         charges: list[float] = []
         staged = transaction.execute(
@@ -309,14 +317,14 @@ class Customizer:
                 (identity, sequence, seal.seal(example.SerializeToString(), place)),
             )
         self._ledger.charge(transaction, math.fsum(charges), len(charges), purpose)
-        if any(classes):  # else of generation: there are no labels
+        if any(classes):  # otherwise generation, which has no labels
             asked = transaction.execute(
                 "SELECT labelled FROM staged WHERE customization = ? AND labelled != x''",
                 (identity,),
             )
             examples = (label_charge(seal, known_by, among) for (known_by,) in asked)
             self._ledger.charge_labels(transaction, examples, epsilon or math.inf)
-        # Here, as an error after this was committed would deny what is charged and queued.
+        # Checked here: an error after the commit would deny what is charged and queued.
         transaction.execute("DELETE FROM staged WHERE customization = ?", (identity,))
 
     def _records(
@@ -361,7 +369,7 @@ class Customizer:
 def _plain_tokens(
     settings: agent.CustomizationSettings, length: int, bundle: Bundle, policy: str
 ) -> Iterator[list[int]] | None:
-    """The plain tokens of each example in turn; None without reconstruction."""
+    """Yield the plain tokens of each example in turn; None without reconstruction."""
     if not length:
         return None
     by_frequency = settings.plain_sampling == agent.PLAIN_SAMPLING_FREQUENCY

@@ -1,14 +1,14 @@
 """PromptPATE on the device: prompts teach, a noisy vote labels public texts.
 
-Why it is here: the examples are the device's, so who shares them out, counts the votes and adds the
-noise is the device (Duan et al., 2023, section 3.3). Each teacher is a prompt with a few examples
-of its own before a public text; a server that speaks as OpenAI's do says how likely it holds each
-label to be next. What leaves for it is released and charged like a conversation: the server is not
-who the vote protects from. The answers tell next to nothing of any one example, to whoever gets
-them or what learns from them.
+The device holds the examples, so it deals them out, counts the votes and adds the noise (Duan et
+al., 2023, section 3.3). Each teacher is a prompt with a few private examples and one public text. A
+server with OpenAI's API returns the probability of each label as the next token. Prompts are
+released and charged like a conversation, because the vote does not protect the examples from the
+server. The noisy answers reveal almost nothing about any one example, not even through a model
+trained on them.
 
-Everything is paid for in one transaction before anything of it leaves, and once however often a
-vote that was cut off goes on.
+One transaction pays for everything before anything leaves. A vote that is resumed is not charged
+again.
 """
 
 from __future__ import annotations
@@ -45,10 +45,13 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 __all__ = ["Distilled", "Distiller", "Wanted"]
 
 _LARGEST_SHARE: Final = 4
-"""Times the usual, that a prompt has examples at most: shares are drawn, so some are large."""
+"""Largest number of examples in a prompt, in multiples of the usual number.
+
+Shares are drawn at random, so some are large.
+"""
 
 _KEPT_EVERY: Final = 20.0
-"""Seconds that may be lost of a vote that is cut off: all of it is written anew each time."""
+"""Seconds of a vote that may be lost; each save rewrites the whole vote."""
 
 
 _ANOTHER: Final = (
@@ -59,15 +62,15 @@ _ANOTHER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for.
+    """Settings of a vote.
 
     Attributes:
-        epsilon, delta: the budget; delta 0 takes the usual one.
-        shots: examples in a teacher's prompt, about.
-        texts: public ones to ask about, at most.
-        model: what the server calls it.
+        epsilon, delta: the budget; delta 0 takes the usual value.
+        shots: approximate number of examples in a teacher's prompt.
+        texts: largest number of public texts to ask about.
+        model: the server's name for the model.
         setting: how texts are released.
-        at_once: calls.
+        at_once: number of concurrent calls.
         few: vote with few examples too.
     """
 
@@ -83,14 +86,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Distilled:
-    """What came of it: how many texts were answered, and by what plan, which says the price."""
+    """Result of a vote: the number of answered texts, and the plan with its price."""
 
     plan: VotePlan
     answered: int
 
 
 class _Told(NamedTuple):
-    """A text as the server sees it, on one line, and what the ledger knows it by."""
+    """A text on one line as the server sees it, and its key in the ledger."""
 
     text: str
     digest: bytes
@@ -98,7 +101,7 @@ class _Told(NamedTuple):
 
 
 class Distiller:
-    """Votes over one state; ``server`` has the model."""
+    """Runs votes over one state; ``server`` has the model."""
 
     def __init__(
         self,
@@ -119,11 +122,11 @@ class Distiller:
     def plan(
         self, examples: Sequence[agent.LabelledText], public: Sequence[str], wanted: Wanted
     ) -> VotePlan:
-        """What would be asked, and what it would cost; asks and charges nothing.
+        """Return the plan of a vote and its cost, without asking or charging anything.
 
         Raises:
-            InvalidInput: too few examples or texts, labels that one token cannot tell apart, or an
-                epsilon that is too small for them.
+            InvalidInput: there are too few examples or texts, one token cannot tell the labels
+                apart, or epsilon is too small for them.
         """
         for place, example in enumerate(examples):
             with numbered(place):
@@ -157,22 +160,23 @@ class Distiller:
         progress: Callable[[int, int], None] = lambda done, of: None,
         warn: Callable[[str], None] = lambda problem: None,
     ) -> Distilled:
-        """Has the teachers vote, and tells what they say together.
+        """Run the vote and pass on the labels that the teachers agree on.
 
         Args:
-            examples: labelled, the device's own.
-            public: nobody's secret; asked about in their order.
-            wanted: see there.
-            tell: is given public texts with their labels, and has them where they belong when it
-                returns: the same call is another vote from then on.
-            progress: is told how many calls were made, of how many.
-            warn: is told what the owner should know.
+            examples: the device's own labelled examples.
+            public: texts that are not private, asked about in their order.
+            wanted: see `Wanted`.
+            tell: receives public texts with their labels, and must have stored them when it
+                returns: the same call then starts a new vote.
+            progress: receives the number of calls made, and their total.
+            warn: receives warnings for the owner.
 
         Raises:
             InvalidInput, NotReady, NotFound: see `plan`; no bundle; unknown level or policy;
-                another vote is under way; or the teachers agreed on nothing.
-            QuotaExceeded: the ledger's limit or the disk. Unavailable and others: of the server;
-                the same call goes on from where it was, and is not charged again.
+                another vote is running; or the teachers agreed on nothing.
+            QuotaExceeded: the ledger's limit or the disk.
+            Unavailable and others: server errors; the same call resumes the vote and is not charged
+                again.
         """
         plan, labels = self.plan(examples, public, wanted), _labels(examples)
         public = public[: plan.check.steps]
@@ -199,7 +203,7 @@ class Distiller:
                 self._count(ballot, plan)
                 ballot.answers = ask(tally(votes, len(texts), len(labels)), plan)
                 ballot.votes = {}
-                self._ballots.keep(what, ballot)  # before anyone is told: they are drawn once
+                self._ballots.keep(what, ballot)  # first, as they are drawn once
             answers = [(public[at], labels[label]) for at, label in sorted(ballot.answers.items())]
             if answers:
                 tell(answers)
@@ -239,8 +243,11 @@ class Distiller:
             self._ballots.keep(what, ballot)
 
     def _count(self, ballot: Ballot, plan: VotePlan) -> None:
-        """Notes that votes are being counted. Where they were before and nobody wrote down what
-        came of it, as of a folder that was brought back, another draw is another price."""
+        """Note that votes are being counted.
+
+        If a count had begun before and its result was not noted, another draw costs another price.
+        This happens with a folder restored from a backup.
+        """
         with self._store.transaction() as transaction:
             counted = self._store.seal.name(b"counted", ballot.id.encode())
             if not self._ledger.first(transaction, counted):
@@ -257,7 +264,7 @@ class Distiller:
         plan: VotePlan,
         wanted: Wanted,
     ) -> None:
-        """Charges what was not charged before; all or nothing, on disk when this returns."""
+        """Charge texts not charged before; all or none, on disk when this returns."""
         seal, labels = self._store.seal, _labels(examples)
         charges = {each.digest: each.charge for each in told}
         with self._store.transaction() as transaction:
@@ -285,7 +292,7 @@ class Distiller:
         plan: VotePlan,
         wanted: Wanted,
     ) -> bytes:
-        """What tells this vote from any other; not the server's address, which may change."""
+        """Return the identifier of this vote, without the server's changeable address."""
         seal = self._store.seal
         rows = (seal.name(e.text.encode(), e.label.encode()) for e in examples)
         told = repr((plan, wanted.model, wanted.shots)).encode()
@@ -297,7 +304,10 @@ def _labels(examples: Sequence[agent.LabelledText]) -> list[str]:
 
 
 def _check_words(labels: Sequence[str]) -> None:
-    """Refuses labels of which one begins another: no token would name the shorter one alone."""
+    """Refuse labels where one is the start of another.
+
+    No token would name the shorter label alone.
+    """
     plain = sorted(label.strip().casefold() for label in labels)
     for one, other in pairwise(plain):
         if other.startswith(one):

@@ -30,12 +30,15 @@ from sottovoce.edge.tasks.engine import open_tagger
 __all__ = ["Finding", "default_level", "examine", "run"]
 
 _OF_THE_BUNDLE: Final = ("claims", "floors", "tagger")
-"""Not looked at where the bundle cannot be used: once said, with its fix, is enough."""
+"""Checks skipped if the bundle cannot be used: one failure is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: ``result`` is "OK", "FAIL" or "SKIP", ``reason`` that of the error, if any."""
+    """Result of one check.
+
+    ``result`` is "OK", "FAIL" or "SKIP". ``reason`` is the error's reason, if any.
+    """
 
     check: str
     result: str
@@ -47,13 +50,14 @@ class Finding:
 def examine(
     config: Config, is_running: Callable[[Config], bool], store: Store | None = None
 ) -> Iterator[Finding]:
-    """Checks a device's setup one by one, and says how to mend it; changes nothing but an empty
-    state.
+    """Check a device's setup step by step, and yield findings with their fixes.
+
+    Changes nothing, except that it may create an empty state.
 
     Args:
         config: the owner's settings.
-        is_running: whether an agent answers.
-        store: of the agent that asks; None: opened for this and closed.
+        is_running: returns whether an agent answers.
+        store: the running agent's store; None opens one and closes it afterwards.
     """
     checks: tuple[tuple[str, Callable[[Config], str]], ...] = (
         ("randomness", _randomness),
@@ -90,7 +94,7 @@ def examine(
 
 
 def run(name: str, check: Callable[[], str]) -> Finding:
-    """The finding of a check, which tells what it saw or raises."""
+    """Run a check, which returns a message or raises, and return its finding."""
     try:
         return Finding(name, "OK", check())
     except SottovoceError as error:
@@ -158,7 +162,7 @@ def _claims(config: Config) -> str:
 
 
 def default_level(privacy: PrivacyConfig, manifest: Manifest) -> Level:
-    """The level of requests that name none.
+    """Return the level for requests that name none.
 
     Raises:
         NotFound, InvalidInput: the bundle has no such level. NotReady: the owner's limits refuse

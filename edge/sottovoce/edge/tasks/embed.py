@@ -1,9 +1,9 @@
-"""Sentence embeddings: noise on the tokens, the cloud's answer, and the noise taken out again.
+"""Sentence embeddings: noise the tokens, ask the cloud, and denoise its answer.
 
-Why it is here: Split-and-Denoise (section 3) on the device. What the denoiser may know (the true
-tokens) and what the cloud may know (noisy vectors) meet in this module and nowhere else: ids go to
-the denoiser, the packed message to the cloud. As with a released text, the noise is the device's
-key's: the same text asks with the same vectors, and is charged once.
+This is the device's part of Split-and-Denoise (section 3). The denoiser may know the true tokens,
+and the cloud only the noisy vectors. Both meet in this module alone: token ids go to the denoiser,
+the packed message goes to the cloud. As for a released text, the device's key determines the noise.
+So the same text sends the same vectors and is charged once.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from sottovoce.v1 import inference_pb2 as inference
 __all__ = ["Denoising", "Embedder"]
 
 _READ = 32 * LONGEST
-"""Characters of a text in which its tokens are looked for: no book is cut up to use a page."""
+"""Characters searched for tokens, so that a book is not split for one page."""
 
 Floats1d = NDArray[np.float32]
 
 
 class Denoising(Protocol):
-    """What an embedder needs of a denoiser."""
+    """The methods of a denoiser that an embedder uses."""
 
     def local(self, ids: Sequence[int]) -> Floats1d:
-        """The embedding of tokens, from the device alone: (width,), of length 1."""
+        """Embed tokens on the device alone: (width,), of length 1."""
 
     def denoise(self, ids: Sequence[int], answer: Floats1d, eta: float) -> Floats1d:
-        """The embedding of tokens, with the cloud's answer to their noisy vectors."""
+        """Embed tokens, using the cloud's answer to their noisy vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Tokens:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A query: what stays here, and the message that leaves."""
+    """A query: the part that stays here, and the message that leaves."""
 
     tokens: _Tokens
     level: str
@@ -82,7 +82,7 @@ class Embedder:
         ledger: charges each text once.
         cloud: encodes.
         level: for requests that name none.
-        denoiser: opens that of a bundle; the shipped kind by default.
+        denoiser: opens a bundle's denoiser; by default the kind that is shipped.
         record: notes what leaves.
     """
 
@@ -107,14 +107,16 @@ class Embedder:
         self._opened: tuple[str, Denoising] | None = None
 
     def embed(self, request: agent.EmbedRequest) -> agent.EmbedResponse:
-        """The embedding of one text.
+        """Return the embedding of one text.
 
         Raises:
-            InvalidInput: not a text. NotFound: no such level.
-            NotReady: no bundle, no denoiser in it, no cloud configured, or a level that the owner
-                does not allow.
+            InvalidInput: the input is not a text.
+            NotFound: there is no such level.
+            NotReady: there is no bundle, it has no denoiser, no cloud is configured, or the owner
+                does not allow the level.
             BundleMismatch: the cloud serves another bundle.
-            QuotaExceeded: the ledger's limit. Unavailable: the cloud does not answer.
+            QuotaExceeded: the ledger's limit.
+            Unavailable: the cloud does not answer.
         """
         if request.local:
             return self._local(request)
@@ -126,13 +128,14 @@ class Embedder:
         requests: Iterable[agent.EmbedStreamRequest],
         stoppable: Stoppable = lambda stop: None,
     ) -> Generator[agent.EmbedStreamResponse, None, None]:
-        """The same for a stream, in order, `WINDOW` texts ahead of the answers at most.
+        """Embed a stream of texts in order, at most `WINDOW` texts ahead of the answers.
 
         The first error ends the stream, after the answers to all texts before it.
 
         Args:
             requests: the texts.
-            stoppable: is given what ends the stream from another thread; it is then `Unavailable`.
+            stoppable: receives a function that ends the stream from another thread; the stream then
+                raises `Unavailable`.
         """
         stopped = threading.Event()
         stoppable(stopped.set)
@@ -153,12 +156,15 @@ class Embedder:
                     yield agent.EmbedStreamResponse(request_id=streamed.request_id, response=answer)
 
     def _local(self, request: agent.EmbedRequest) -> agent.EmbedResponse:
-        """No network, no noise, no charge."""
+        """Embed on the device: no network, no noise, no charge."""
         tokens = self._tokens(request.text)
         return _response(tokens, self._denoiser(tokens.bundle).local(tokens.ids))
 
     def _asked(self, request: agent.EmbedRequest) -> _Asked:
-        """The query of a text, charged. What can fail for want of a part fails before that."""
+        """Build and charge the query of a text.
+
+        A missing part raises an error before the charge.
+        """
         self._cloud.check()
         tokens = self._tokens(request.text)
         level = request.level or self._level
@@ -233,9 +239,9 @@ def _eta(bundle: Bundle, level: str) -> float:
 
 
 def _open_denoiser(bundle: Bundle) -> Denoising:
-    # Each time, as what texts, the import and the network's start need is never there at once.
+    # Give memory back each time: the peaks of texts, import and network must not coincide.
     memory.give_back()
-    from sottovoce.core.privacy.denoiser import Denoiser  # only where embeddings are asked for
+    from sottovoce.core.privacy.denoiser import Denoiser  # only if embeddings are requested
 
     memory.give_back()
     denoiser = Denoiser.load(bundle.denoiser_folder, bundle)

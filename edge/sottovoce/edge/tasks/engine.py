@@ -1,8 +1,8 @@
-"""The bundle in use, opened when first needed and again when a newer one has been pulled.
+"""The bundle in use: opened when first needed, and again after a pull.
 
-Why it is here: the daemon starts before there is a bundle and outlives many. Whoever releases text
-asks the engine each time, and a pull takes effect with the next text, without a restart. So does
-damage: nothing is released from files that are not, to the byte, what was pulled.
+The daemon starts before the first bundle and runs through many. Each release asks the engine for
+the bundle, so a pull takes effect with the next text and without a restart. Damage takes effect at
+once too: files that differ from the pulled bytes are never used for a release.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenBundle:
-    """A bundle and the privatizer over it."""
+    """A bundle and its privatizer."""
 
     bundle: Bundle
     privatizer: Privatizer
 
 
 def open_tagger(bundle: Bundle, config: TaggerConfig) -> Tagger:
-    """The tagger the owner chose: the bundle's own, or an installed spaCy pipeline.
+    """Open the configured tagger: the bundle's own, or an installed spaCy pipeline.
 
     Raises:
         DataLoss: the bundle's tagger is damaged.
-        NotReady: the bundle brings none, or spaCy or the pipeline is not installed.
+        NotReady: the bundle has no tagger, or spaCy or the pipeline is not installed.
     """
     if config.backend == "spacy":
         from sottovoce.core.text.spacy_tagger import SpacyTagger  # optional, and slow to import
@@ -63,11 +63,11 @@ class Engine:
     """Gives the current bundle and its privatizer to any thread.
 
     Args:
-        bundle: where bundles are and which backbone to insist on.
-        privacy: supplies ``unsure_below``, the floors, and which mechanism to get ready for.
-        tagger: makes the tagger for a bundle, when it is first asked for.
-        tagger_name: tells taggers apart where the ledger notes what it charged.
-        graphs: keeps the graphs that searches build; without it they are built in each process.
+        bundle: location of the bundles, and the backbone to insist on.
+        privacy: supplies ``unsure_below``, the floors, and the mechanism to prepare for.
+        tagger: makes the tagger for a bundle, when it is first needed.
+        tagger_name: identifies the tagger in the ledger's notes on charges.
+        graphs: keeps the graphs that searches build; without it each process builds its own.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Engine:
         self._unsure_below = privacy.unsure_below
         self._mechanism = privacy.mechanism
         self.floors = Floors(privacy.largest_eta, privacy.least_policy)
-        """What the owner allows at most."""
+        """The owner's limits."""
         self._tagger = tagger
         self._graphs = graphs
         self._lock = threading.Lock()
@@ -90,7 +90,7 @@ class Engine:
         self.fingerprint = f"{tagger_name} {privacy.unsure_below!r}"
         if bundle.accept_unchecked:
             self.fingerprint += " unchecked"
-        """Of the settings that change a release beside level, mechanism and policy."""
+        """Settings that change a release, besides level, mechanism and policy."""
 
     @classmethod
     def configured(
@@ -100,7 +100,7 @@ class Engine:
         tagger: TaggerConfig,
         graphs: Graphs | None = None,
     ) -> Engine:
-        """The engine as the owner's settings describe it."""
+        """Return the engine that the owner's settings describe."""
         return cls(
             bundle,
             privacy,
@@ -110,16 +110,18 @@ class Engine:
         )
 
     def current(self) -> OpenBundle:
-        """The bundle that ``current`` points to now; opened, and so checked, again if any of its
-        files was touched.
+        """Return the bundle that ``current`` points to.
+
+        If any of its files was touched, the bundle is opened and checked again.
 
         Raises:
-            NotReady: there is none (``sotto pull``). BundleMismatch, DataLoss: it cannot be used.
+            NotReady: there is no bundle (``sotto pull``).
+            BundleMismatch, DataLoss: the bundle cannot be used.
         """
         with self._lock:
             if self._opened is None or self._moved(self._opened.bundle):
                 bundle = open_current(self._config)
-                memory.give_back()  # twice, as what both parts need to start is never there at once
+                memory.give_back()  # the peaks of the two parts must not coincide
                 privatizer = Privatizer.of(
                     bundle,
                     tagger=partial(self._tagger, bundle),
@@ -133,10 +135,10 @@ class Engine:
             return self._opened
 
     def warm(self) -> None:
-        """Does once what else the first text would wait for; without a usable bundle, nothing.
+        """Do the work that the first text would wait for, if the bundle is usable.
 
         Privatises some words of the bundle's own list, which opens every part, and maps the arrays.
-        Nobody gets to see that release, so it costs nothing.
+        This release is discarded, so it costs nothing.
         """
         try:
             opened = self.current()

@@ -1,8 +1,8 @@
-"""A device is let in at a cloud: a code against a token of its own.
+"""Enrol a device at a cloud: exchange a code for a token that the device makes.
 
-The token is made here and lies on the disk before the cloud hears of its hash: whatever is cut off
-after that, the same code and the same token finish it. No other cloud and no other code ever gets
-that token: who knows it is let in where it was accepted.
+The token is on disk before the cloud receives its hash. After an interruption, the same code and
+the same token complete the enrolment. The token is never sent to another cloud or used with another
+code, because the token grants access where it was accepted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sottovoce.v1 import enrollment_pb2
 __all__ = ["Enrolled", "enroll"]
 
 _CODES_LAST: Final = 86_400.0
-"""Seconds, at most."""
+"""Longest lifetime of a code, in seconds."""
 _SCOPES: Final = {
     enrollment_pb2.TOKEN_SCOPE_ALL: "all",
     enrollment_pb2.TOKEN_SCOPE_TRAIN: "train",
@@ -39,39 +39,41 @@ _SCOPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """Who the device is to the cloud; ``ends`` None: never."""
+    """The device's identity at the cloud; ``ends`` None means never."""
 
     tenant: str
     name: str
     scope: str
     ends: datetime | None
     devices_port: int
-    """Where calls show a certificate; 0: nowhere."""
+    """Port where calls show a certificate; 0 if there is none."""
 
 
 @contextmanager
 def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
-    """Redeems a code, and puts the token where calls will read it when the block ends without an
-    exception; after one the same code may be tried again.
+    """Redeem a code and store the token for later calls.
+
+    The token takes effect when the block ends without an exception. After an exception the same
+    code may be tried again.
 
     Args:
-        token_file: is replaced, mode 0600; root does it as whose folder it lies in.
+        token_file: is replaced, mode 0600; root writes it as the owner of its folder.
 
     Raises:
-        Unauthenticated: the code is wrong, used or over.
+        Unauthenticated: the code is wrong, used or expired.
         Unavailable: the cloud does not answer; the same code may be tried again.
     """
     waiting = token_file.with_name(f"{token_file.name}.{_mark(cloud, code)}.new")
     with as_owner_of(token_file):
         if not token_file.parent.exists():
             private_folder(token_file.parent)
-        sweep(token_file.parent, f"{glob.escape(token_file.name)}.*.new")  # of whatever code
+        sweep(token_file.parent, f"{glob.escape(token_file.name)}.*.new")  # of any code
         token = _kept(waiting)
     try:
         answer = cloud.redeem_code(code, hashlib.sha256(token.encode()).digest())
     except (InvalidInput, Unauthenticated):
         with as_owner_of(token_file):
-            waiting.unlink(missing_ok=True)  # nothing was let in with it
+            waiting.unlink(missing_ok=True)  # the token granted no access
         raise
     yield Enrolled(
         answer.tenant,
@@ -85,18 +87,18 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
         for other in token_file.parent.glob(f"{glob.escape(token_file.name)}.*.new"):
             with suppress(FileNotFoundError):  # another enrolment has ended meanwhile
                 if time.time() - other.stat().st_mtime > _CODES_LAST:
-                    other.unlink()  # of a code that led nowhere, and cannot any more
+                    other.unlink()  # of a code that failed and cannot succeed any more
         sync_folder(token_file.parent)
 
 
 def _mark(cloud: Cloud, code: str) -> str:
-    """What tells clouds and codes apart, however a code is typed."""
+    """Return a mark that identifies a cloud and a code, in any spelling of the code."""
     typed = "".join(filter(str.isalnum, code)).upper()
     return hashlib.sha256(f"{cloud.address} {typed}".encode()).hexdigest()[:16]
 
 
 def _kept(file: Path) -> str:
-    """A new token, on the disk; or the one that an attempt which was cut off left there."""
+    """Return a new token, already on disk, or that of an interrupted attempt."""
     if file.exists():
         return SecretFile(file, "cloud.token_file", "token").read()
     token = secrets.token_urlsafe(32)

@@ -1,6 +1,6 @@
-"""What a customisation's examples must be, one by one and together.
+"""Check a customisation's examples, one by one and together.
 
-Why it is here: what the cloud would refuse is refused on the device, before any privacy is spent.
+Examples that the cloud would refuse are refused here, before any privacy is spent.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ __all__ = ["check_example", "check_labels", "check_number", "check_private", "nu
 
 
 def check_example(sequence: int, example: agent.LabelledText, *, writes: bool) -> None:
-    """One example: its length, and that it has what the task needs; ``writes`` for generation.
+    """Check one example: its length, and the fields that the task needs.
+
+    ``writes`` is true for generation.
 
     Raises:
-        InvalidInput: never gives its text; `numbered` says which it is.
+        InvalidInput: the example is invalid. The message never contains its text; `numbered` adds
+            its number.
     """
     problem = fix = ""
     if sequence >= MOST_EXAMPLES:
@@ -52,7 +55,7 @@ def check_example(sequence: int, example: agent.LabelledText, *, writes: bool) -
 
 @contextmanager
 def numbered(sequence: int, what: str = "example") -> Iterator[None]:
-    """Says of what is wrong with one (InvalidInput) which it is, counted from 1."""
+    """Add an item's number, counted from 1, to an InvalidInput error."""
     try:
         yield
     except InvalidInput as error:
@@ -62,15 +65,15 @@ def numbered(sequence: int, what: str = "example") -> Iterator[None]:
 
 
 def check_private(settings: agent.CustomizationSettings, examples: int, public: int) -> None:
-    """Whether private training, and PATE, have enough to learn from.
+    """Check that private training, and PATE, have enough examples.
 
     Args:
-        settings: as asked for.
-        examples: those with a label.
-        public: those without.
+        settings: the requested settings.
+        examples: number of examples with a label.
+        public: number of examples without one.
 
     Raises:
-        InvalidInput: they have not; or public texts without PATE.
+        InvalidInput: there are too few, or there are public texts without PATE.
     """
     if public and not settings.training.pate:
         raise InvalidInput(
@@ -94,7 +97,7 @@ def check_private(settings: agent.CustomizationSettings, examples: int, public: 
 
 
 def check_number(examples: int) -> None:
-    """Refuses fewer examples than anything can be trained on (InvalidInput)."""
+    """Refuse fewer examples than training needs (InvalidInput)."""
     if examples < FEWEST_EXAMPLES:
         raise InvalidInput(
             f"{examples} examples are too few",
@@ -104,7 +107,7 @@ def check_number(examples: int) -> None:
 
 
 def check_labels(seen: Counter[str]) -> None:
-    """Refuses labels that cannot be told apart, by how often each came (InvalidInput)."""
+    """Refuse labels that cannot be told apart, given their counts (InvalidInput)."""
     problem = fix = ""
     alone = sorted(label for label, times in seen.items() if times == 1)
     if len(seen) < 2:

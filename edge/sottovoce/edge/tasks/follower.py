@@ -1,9 +1,9 @@
-"""Keeps adapters that the owner wants followed as new as the cloud has them.
+"""Keep followed adapters at the cloud's newest version.
 
-Why it is here: what another device taught must reach this one without anybody typing. One stream
-for all of them asks the cloud which versions there are; a new one is fetched, checked and put in
-use in one step, and the old one answers until then. That the device is on is what this tells, so
-only what the owner names is followed.
+What another device taught reaches this device without a command. One stream asks the cloud for the
+versions of all followed adapters. A new version is fetched, checked and put in use in one step. The
+old version answers until then. The stream tells the cloud that the device is on, so only adapters
+that the owner names are followed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _log = logging.getLogger(__name__)
 
 
 class Follower:
-    """One thread beside the daemon.
+    """A thread beside the daemon that follows adapters.
 
     Args:
-        cloud: says what is new.
-        home: fetches.
-        look: seconds between looks whether anything is to be followed; also the first pause after
-            the cloud could not be asked, which doubles up to a minute.
+        cloud: reports new versions.
+        home: fetches them.
+        look: seconds between checks whether any adapter is followed; also the first pause after the
+            cloud did not answer, which doubles up to a minute.
     """
 
     def __init__(self, cloud: Cloud, home: Home, *, look: float = _LOOK_SECONDS) -> None:
@@ -46,11 +46,11 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float = 10.0) -> None:
-        """End within ``seconds``; a fetch at work is cut, and goes on the next time."""
+        """Stop within ``seconds``; a running fetch is cut off and resumes next time."""
         self._stopped.set()
         self._end()
         join([self._thread], seconds)
@@ -66,7 +66,7 @@ class Follower:
                 wait = min(2 * wait, _LONGEST_WAIT)
 
     def _once(self) -> None:
-        """One stream, if there is anything to follow, until it ends."""
+        """Open one stream, if any adapter is followed, and read it to its end."""
         followed = self._home.followed()
         self._seen = {name: version for name, version in self._seen.items() if name in followed}
         if not followed:
@@ -79,8 +79,10 @@ class Follower:
                     self._take(said.adapter, said.version)
 
     def _take(self, adapter: str, version: str) -> None:
-        """Fetches one, if its owner still wants that; what fails is said again by the next stream,
-        and keeps no other from coming."""
+        """Fetch one version, if the owner still follows its adapter.
+
+        A failed version comes again with the next stream, and does not delay the others.
+        """
         name = self._home.followed().get(adapter)
         if name is None:
             return

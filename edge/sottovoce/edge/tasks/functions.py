@@ -1,8 +1,8 @@
-"""Functions that a model may ask to have called: what of their definitions and calls may leave.
+"""Privatise functions that a model may call: their definitions and their calls.
 
-Functions are told of in JSON, whose shape stays. Each string and number in it is a text of its own.
-Names of functions and fields are released word by word and turned back exactly, because code
-answers to them. In a call, addresses are kept as in an answer: see `restoration`.
+Functions are described in JSON, and the shape of the JSON stays. Each string and number in it is a
+text by itself. Names of functions and fields are released word by word and restored exactly,
+because code depends on them. In a call, addresses are kept as in an answer: see `restoration`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ _LONGEST_NAME: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
 _PLAIN: Final = re.compile(r"(?:[^\W\d]|-)*\d{0,4}")
-"""snake_case, kebab-case and camelCase, which fall into words; any other name is a text, as an
-address or an order's number may stand for a name."""
-_WORD: Final = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])|\d+|[^\W\d_]+")
-"""Words of a name: at signs, digits and the capitals of camelCase one ends."""
+"""Plain names in snake_case, kebab-case or camelCase, which split into words.
 
-# A JSON Schema's words (2020-12). Those that only narrow what a value may be are not sent: they
-# hold numbers and patterns, and whoever gets the arguments checks them anyway.
+Any other name is released as a text, because it may hold an address or an order number.
+"""
+_WORD: Final = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])|\d+|[^\W\d_]+")
+"""Words of a name: marks, digits and the capitals of camelCase end a word."""
+
+# A JSON Schema's keywords (2020-12). Keywords that only narrow a value are not sent. They hold
+# numbers and patterns, and the app that receives the arguments checks them anyway.
 _SCHEMAS: Final = frozenset({"items", "additionalProperties", "not"})
 _LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _MAPS: Final = frozenset({"properties", "$defs", "definitions"})
@@ -54,7 +56,7 @@ _TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "n
 
 
 def canonical(arguments: str) -> str:
-    """Arguments by what they say: clients write the same JSON with other white space."""
+    """Return arguments in canonical form: clients vary JSON's white space."""
     try:
         return json.dumps(json.loads(arguments), sort_keys=True)
     except (ValueError, RecursionError):
@@ -65,7 +67,7 @@ class Functions:
     """The functions of one request, on their way out.
 
     Args:
-        release: of one text, as the conversation releases it.
+        release: releases one text as the conversation does.
     """
 
     def __init__(self, release: Callable[[str], str]) -> None:
@@ -78,10 +80,10 @@ class Functions:
         self._left = _MOST_LEAVES
 
     def definition(self, tool: chats.ChatTool) -> generation.ReleasedTool:
-        """A function as it may leave.
+        """Return a function's definition as it may leave.
 
         Raises:
-            InvalidInput: its name is none, or its parameters are no schema that is known here.
+            InvalidInput: its name is not a name, or its parameters are not a supported schema.
         """
         if not _NAME.fullmatch(tool.name):
             _refuse("the name of a function", "use letters, digits, _ and -, at most 64")
@@ -95,7 +97,7 @@ class Functions:
         )
 
     def call(self, call: chats.ToolCall) -> generation.ReleasedToolCall:
-        """A call that was made, as it may leave."""
+        """Return an earlier call as it may leave."""
         try:
             arguments = json.loads(call.arguments, parse_constant=_no_number)
         except (ValueError, RecursionError):
@@ -105,7 +107,7 @@ class Functions:
         return self.known(call, released)
 
     def known(self, call: chats.ToolCall, arguments: str) -> generation.ReleasedToolCall:
-        """A call whose arguments came through here, and leave as they came."""
+        """Return a call with arguments that came through here and leave unchanged."""
         return generation.ReleasedToolCall(
             id=self._ids.setdefault(call.id, f"call_{len(self._ids) + 1}"),
             released_name=self.name(call.name),
@@ -113,10 +115,10 @@ class Functions:
         )
 
     def answered(self, identity: str) -> str:
-        """What the call that a turn answers is called where it goes.
+        """Return the outgoing id of the call that a turn answers.
 
         Raises:
-            InvalidInput: no turn before it has that call.
+            InvalidInput: no earlier turn has this call.
         """
         if identity and identity not in self._ids:
             raise InvalidInput(
@@ -127,8 +129,11 @@ class Functions:
         return self._ids.get(identity, "")
 
     def name(self, name: str) -> str:
-        """A function's or a field's name as it may leave: its words are released, what stands
-        between them stays; what is no plain name is released whole. No two names become one."""
+        """Return a function's or field's name as it may leave.
+
+        In a plain name, the words are released and the characters between them stay. Any other name
+        is released whole. Two different names never become the same.
+        """
         if name not in self._names:
             released = self._words(name) if _PLAIN.fullmatch(name) else self._text(name)
             joined = re.sub(r"[^A-Za-z0-9_-]", "_", released)[: _LONGEST_NAME - 5] or "_"
@@ -146,11 +151,11 @@ class Functions:
         restoration: Restoration,
         trusted: Set[str] = frozenset(),
     ) -> Returning:
-        """What turns calls back that come in.
+        """Return the object that restores incoming calls.
 
         Args:
-            places: of the conversation; a value that is one of its surrogates and nothing else
-                stands for that, whatever its neighbours.
+            places: of the conversation; a value that consists of one surrogate is restored to the
+                surrogate's original, regardless of its neighbours.
             restoration: for all other values.
             trusted: see `Returning`.
         """
@@ -234,13 +239,13 @@ class Functions:
 
 
 class Returning:
-    """Turns calls back: names exactly, values that are released ones exactly, else as answers are.
+    """Restores calls: names and released values exactly, other values as in answers.
 
     Args:
-        names: true ones by released ones.
-        exact: true values by released ones.
+        names: true names by released names.
+        exact: true values by released values.
         restoration: for all other values.
-        trusted: true names of the functions in whose addresses surrogates are turned back.
+        trusted: true names of the functions whose addresses have their surrogates restored.
     """
 
     def __init__(
@@ -255,14 +260,14 @@ class Returning:
         self.restored: Counter[tuple[str, str]] = Counter()
         self.doubtful: Counter[str] = Counter()
         self.addresses = 0
-        """How many addresses hold a surrogate and stayed as they came."""
+        """Number of addresses that hold a surrogate and stayed unchanged."""
 
     def name(self, came: str) -> str:
-        """A function's or a field's name."""
+        """Restore a function's or field's name."""
         return self._names.get(came, came)
 
     def arguments(self, function: str, came: str) -> str:
-        """The arguments of a call. Arguments that are no JSON are turned back as a text.
+        """Restore the arguments of a call; arguments that are no JSON are one text.
 
         Args:
             function: the true name of the function.
@@ -292,14 +297,14 @@ class Returning:
                 self.restored[came, true] += 1
             return true
         turned = self._restoration.value(came, trusted=trusted)
-        self.restored.update(turned.restored)  # `+=` reads all that was counted before
+        self.restored.update(turned.restored)  # `+=` would scan all earlier counts
         self.doubtful.update(turned.doubtful)
         self.addresses += turned.addresses
         return turned.text
 
 
 def _number(text: str) -> int | float | str:
-    """The number that ``text`` is, without zeros before it; itself where it is none."""
+    """Return ``text`` as a number without leading zeros, or unchanged."""
     plain = re.sub(r"(?<![\d.])0+(?=\d)", "", text)
     try:
         found = json.loads(plain, parse_constant=_no_number)

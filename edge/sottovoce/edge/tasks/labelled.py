@@ -1,7 +1,7 @@
-"""What tells one labelled example from another, without telling what it is.
+"""Identify labelled examples without revealing them.
 
-Why it is here: labels are charged by example, not by how often an example is sent, and a near copy
-is the same example.
+Labels are charged once for each example, even if the example is sent again. A near copy counts as
+the same example.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ __all__ = ["choice", "label_charge", "labelled"]
 
 
 def labelled(seal: Seal, text: str, label: str) -> bytes:
-    """An example with its label."""
+    """Return the identifier of an example with its label."""
     return seal.name(b"labelled", _words(text), label.encode())
 
 
 def choice(seal: Seal, labels: Iterable[str]) -> bytes:
-    """The labels that an example's was one of."""
+    """Return the identifier of the set of labels that an example could have had."""
     return seal.name(b"labels", *(label.encode() for label in labels))
 
 
 def label_charge(seal: Seal, example: bytes, among: bytes) -> bytes:
-    """What the ledger knows an example's label by; both as the functions above give them."""
+    """Return the ledger's key for an example's label.
+
+    Both arguments come from the functions above.
+    """
     return seal.name(b"label charged", example, among)
 
 
 def _words(text: str) -> bytes:
-    """A hash of what near copies share: the words, in small letters; marks and signs are none."""
+    """Return a hash that near copies share: lower-case words without punctuation."""
     held = hashlib.sha256()
     for word in iter_words(text):
         if any(map(str.isalnum, word.text)):

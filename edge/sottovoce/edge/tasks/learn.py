@@ -1,7 +1,7 @@
 """Adapters that the device trains itself: nothing is released, sent or charged.
 
-Why it is here: they stand beside those that the cloud trained, under names of the same kind, so
-that whoever asks need not care which it is; the cloud knows of none of them.
+They stand beside adapters from the cloud, under the same kind of names, so apps use both alike. The
+cloud does not know them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from sottovoce.v1 import training_pb2 as training
 __all__ = ["MOST_CELLS", "MOST_LEARNT", "Learner"]
 
 MOST_LEARNT = 20_000
-"""Examples, whose states are all in memory at once."""
+"""Largest number of examples, because their states are all in memory at once."""
 
 MOST_CELLS = 2_000_000
-"""Examples times labels: that many scores are made at each of some hundred steps."""
+"""Largest product of examples and labels, the scores in one training step."""
 
 
 class Learner:
@@ -59,18 +59,20 @@ class Learner:
         replace: bool = False,
         progress: Callable[[int], None] = lambda done: None,
     ) -> agent.Customization:
-        """Trains the adapter ``name`` on labelled texts and puts it in use; gives its record.
+        """Train the adapter ``name``, put it in use, and return its record.
+
+        After an error, nothing has changed.
 
         Args:
-            name: which stays on the device, as all of it does.
+            name: the adapter's name; it stays on the device, as everything here does.
             examples: texts and labels.
-            replace: take the place of an adapter of this name.
-            progress: told how many texts were read.
+            replace: replace an adapter of this name.
+            progress: receives the number of texts read.
 
         Raises:
-            InvalidInput: a bad name, or examples that nothing can be learnt from.
+            InvalidInput: the name is invalid, or nothing can be learnt from the examples.
             NotReady: the name is in use, or the encoder was not fetched.
-            QuotaExceeded: the disk is full. After any error nothing has changed.
+            QuotaExceeded: the disk is full.
         """
         from sottovoce.core.local.encoder import Additions  # loaded only here
         from sottovoce.core.local.learning import fit
@@ -82,8 +84,9 @@ class Learner:
         for place, example in enumerate(examples):
             states[place] = encoder.pooled(example.text, none)
             progress(place + 1)
-        # No name has a space: this is not the cloud's adapter of the same name, its folder is
-        # another, and no fetch of that one tells the cloud the hash of what was learnt here.
+        # The space makes this differ from every name, so it is not the cloud's adapter of this
+        # name. Its folder differs too, and no fetch of the cloud's adapter reveals the hash of this
+        # one.
         opaque = adapter_id(self._store.seal, f"local {name}")
         own = sorted({example.label for example in examples})
         sent = label_ids(self._store.seal, opaque, own)
@@ -95,12 +98,13 @@ class Learner:
         job = training.CreateJobRequest(adapter=opaque)
         labels = {theirs: mine for mine, theirs in sent.items()}
         with folder.alone(), disk(self._folder):
-            folder.partial()[0].unlink(missing_ok=True)  # of one that was cut off
+            folder.partial()[0].unlink(missing_ok=True)  # left by an interrupted run
             with atomic(folder.begun(version)) as file:
                 file.write(data)
-            # Whenever this is killed, what is in use has a record that knows its labels: what takes
-            # the place of another does so after its record is there. The first of a name lies there
-            # before, or it would be the name of nothing. A full disk leaves all as it was.
+            # After a kill at any point, the adapter in use has a record with its labels. A
+            # replacement is put in use after its record is written. The first one is
+            # installed before its record is committed, or the name would have no adapter. A full
+            # disk changes nothing.
             replaces = any(one.adapter_id == opaque for one in self._outbox.all())
             with folder.undone():
                 with self._store.transaction() as transaction:

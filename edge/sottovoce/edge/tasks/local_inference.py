@@ -1,8 +1,8 @@
-"""Adapters at home: fetched from the cloud, run over the bundle's encoder, from the text as typed.
+"""Adapters at home: fetched from the cloud, and run on the original text.
 
-Why it is here: what the device answers itself leaves nothing behind: no text, no label, no time of
-asking. So nothing in `predict` may reach for the cloud, the ledger or the noise; only `fetch` calls
-the cloud, when the owner says so and never because of a text.
+They run over the bundle's encoder. A prediction on the device reveals nothing: no text, no label,
+no time of the request. So `predict` must not use the cloud, the ledger or the noise. Only `fetch`
+calls the cloud, when the owner asks for it and never because of a text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-if TYPE_CHECKING:  # loaded only where a device answers itself
+if TYPE_CHECKING:  # loaded only if the device answers itself
     from sottovoce.core.local.adapter import LocalAdapter
     from sottovoce.core.local.encoder import Encoder
 
@@ -53,7 +53,7 @@ _ROOM: Final = 2 * LARGEST_ADAPTER
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A version, its size, and whether the device had it already."""
+    """A fetched version, its size, and whether the device already had it."""
 
     version: str
     bytes: int
@@ -70,14 +70,14 @@ class _Found:
 
 
 class Home:
-    """Answers with adapters that came home.
+    """Answers with adapters that were fetched.
 
     Args:
         engine: the bundle in use, and with it the encoder.
-        cloud: hands out adapters.
-        outbox: knows what the cloud calls adapters and labels.
+        cloud: serves adapters.
+        outbox: knows the cloud's names of adapters and labels.
         folder: of adapters.
-        where: who may answer, see `who_answers`: "device", "cloud" or "auto".
+        where: where texts may be answered, see `who_answers`: "device", "cloud" or "auto".
     """
 
     def __init__(
@@ -100,15 +100,17 @@ class Home:
     def answering(
         self, request: agent.PredictRequest
     ) -> Callable[[], agent.PredictResponse] | None:
-        """Gives label and scores of one text, from the text itself; None where the cloud is to.
+        """Return a function that classifies one text; None if the cloud is to answer.
 
-        What it gives raises InvalidInput: not a text; NotReady: the adapter, or the encoder, was
-        not fetched; DataLoss: one of them is damaged; BundleMismatch: they do not fit one another.
+        The function raises InvalidInput if the input is not a text, and NotReady if the adapter or
+        encoder was not fetched. It raises DataLoss if one is damaged, and BundleMismatch if they do
+        not fit together.
 
         Raises:
-            InvalidInput: no adapter is named, or nobody known is asked for.
-            NotFound: none of that name was customised here. NotReady: the owner forbids the cloud.
-            DataLoss: what is noted of the adapter was lost.
+            InvalidInput: the request names no adapter, or an unknown place to answer.
+            NotFound: no adapter of that name was customised here.
+            NotReady: the owner forbids the cloud.
+            DataLoss: the notes on the adapter were lost.
         """
         if not request.adapter:
             raise InvalidInput(
@@ -119,12 +121,12 @@ class Home:
             found = self._find(request.adapter)
         except NotFound:
             if where == agent.WHERE_CLOUD:
-                return None  # who is to answer says so
+                return None  # the cloud path reports it
             raise
         if found.local and where == agent.WHERE_CLOUD:
             raise _only_here()
         here = found.local or where == agent.WHERE_DEVICE
-        # One that is here and cannot be run is an error, and no reason to send the text.
+        # If an adapter is here but cannot run, that is an error. It must not send the text instead.
         if here or (where == agent.WHERE_AUTO and found.folder.current is not None):
             return lambda: self._predict(request.text, found)
         return None
@@ -156,20 +158,22 @@ class Home:
         progress: Callable[[int, int], None] = lambda done, total: None,
         pause: float = 1.0,
     ) -> Fetched:
-        """Brings the newest version of an adapter home and puts it in use; the one that was goes
-        on answering until then, and if anything fails.
+        """Fetch the newest version of an adapter and put it in use.
+
+        The previous version answers until then, and also if anything fails.
 
         Args:
             name: as in `PredictRequest`.
-            progress: told the bytes that are there, and of how many.
+            progress: receives the number of bytes present, and their total.
             pause: seconds to wait after a break before going on.
 
         Raises:
-            NotFound: no such adapter, here or in the cloud.
-            NotReady: the provider does not hand it out, devices cannot run it, or another fetch is
-                at work. BundleMismatch: this device cannot, with the bundle it has.
-            DataLoss: what arrived is not what was promised; it is removed.
-            Unavailable: the connection broke repeatedly; what had arrived is kept.
+            NotFound: the adapter exists neither here nor in the cloud.
+            NotReady: the provider does not serve it, devices cannot run it, or another fetch is
+                running.
+            BundleMismatch: this device cannot run it with its bundle.
+            DataLoss: the received bytes are not the promised ones; they are removed.
+            Unavailable: the connection broke repeatedly; the received bytes are kept.
         """
         found = self._find(name)
         if found.local:
@@ -187,16 +191,17 @@ class Home:
                     if breaks >= _BREAKS:
                         raise
                     time.sleep(pause)
-                except OutOfRange:  # more than was ever sent of it: begun anew
+                except OutOfRange:  # more than the cloud ever sent: start again
                     if not there:
                         raise
                     folder.partial()[0].unlink(missing_ok=True)
 
     def follow(self, name: str, on: bool) -> None:
-        """Has the daemon fetch new versions of an adapter by itself, or no longer.
+        """Switch automatic fetching of an adapter's new versions on or off.
 
         Raises:
-            NotFound: no such adapter. QuotaExceeded: too many are followed, or the disk is full.
+            NotFound: there is no such adapter.
+            QuotaExceeded: too many adapters are followed, or the disk is full.
         """
         folder = self._find(name).folder
         if on and not folder.followed and len(self.followed()) >= MOST_FOLLOWED:
@@ -208,36 +213,37 @@ class Home:
         folder.follow(on)
 
     def followed(self) -> dict[str, str]:
-        """Names of the adapters that are followed, by what the cloud calls them."""
+        """Return the names of followed adapters, by their names in the cloud."""
         marked = {file.parent.name for file in self._folder.glob(f"*/{FOLLOWED}")}
         if not marked:
             return {}
         named = {record.adapter_id: record.adapter for record in self._outbox.all()}
         names = {theirs: named.get(theirs, BY_ID + theirs) for theirs in marked}
-        # Not one whose name stands for another by now.
+        # Skip a name that now belongs to another adapter.
         return {t: name for t, name in names.items() if self._find(name).names.adapter_id == t}
 
     @property
     def folder(self) -> Path:
-        """Of adapters."""
+        """Return the folder of adapters."""
         return self._folder
 
     def encoder(self) -> Encoder:
-        """The encoder of the bundle in use.
+        """Return the encoder of the bundle in use.
 
         Raises:
-            NotReady: it was not fetched. DataLoss: it is damaged.
+            NotReady: it was not fetched.
+            DataLoss: it is damaged.
         """
         return self._encoder_now()
 
     def versions(self, name: str) -> list[tuple[str, bool]]:
-        """Versions of an adapter on this device, newest first, and whether each is in use."""
+        """Return an adapter's versions, newest first, each with whether it is in use."""
         folder = self._find(name).folder
         current = folder.current
         return [(v, current is not None and v == current.stem) for v in folder.versions()]
 
     def roll_back(self, name: str) -> str:
-        """Puts the version before the one in use in its place; see `AdapterFolder.roll_back`."""
+        """Replace the version in use by the one before; see `AdapterFolder.roll_back`."""
         folder = self._find(name).folder
         with folder.alone():
             return folder.roll_back()
@@ -267,7 +273,7 @@ class Home:
                 if not part.chunk:
                     raise DataLoss("the cloud sends parts without bytes", fix="ask the provider")
                 if out.tell() + len(part.chunk) > file.bytes:
-                    break  # its hash will not fit
+                    break  # the hash will not fit
                 out.write(part.chunk)
                 progress(out.tell(), file.bytes)
             out.flush()
@@ -280,7 +286,7 @@ class Home:
     def _accept(
         self, names: Pseudonyms, folder: AdapterFolder, arrived: Path, version: str
     ) -> None:
-        """Installs what arrived, if it is what was promised and this device can run it."""
+        """Install a download, if it is as promised and this device can run it."""
         from sottovoce.core.local.adapter import LocalAdapter
 
         try:
@@ -301,7 +307,7 @@ class Home:
         folder.prune()
 
     def _check(self, adapter: LocalAdapter) -> None:
-        """Refuses one that would not run here: the one in use goes on answering instead."""
+        """Refuse an adapter that would not run here; the one in use goes on answering."""
         bundle = self._engine.current().bundle
         adapter.check_backbone(bundle.manifest.backbone.sha256)
         if bundle.encoder_folder.is_dir():
@@ -331,7 +337,7 @@ class Home:
             if found is None:
                 folder.check(file)
                 found = LocalAdapter.read(file)
-            self._adapters[file] = found  # the latest used comes last
+            self._adapters[file] = found  # the most recently used is last
             while sum(adapter.nbytes for adapter in self._adapters.values()) > _ROOM:
                 del self._adapters[next(iter(self._adapters))]
             return found
@@ -346,7 +352,7 @@ def _only_here() -> NotReady:
 
 
 def _open_encoder(bundle: Bundle) -> Encoder:
-    # Each time, as what texts, the import and the graph's start need is never there at once.
+    # Give memory back each time: the peaks of texts, import and graph must not coincide.
     memory.give_back()
     from sottovoce.core.local.encoder import Encoder
 

@@ -1,8 +1,8 @@
-"""Takes the key of the state from one place to another, so that it is never in none.
+"""Move the key of the state from one place to another without a moment of loss.
 
-Why it is here: it is copied, the setting is changed, and only what the database was opened with
-from its new place is removed from the old one. Whoever is cut off in between has it in both, and
-the same command goes on.
+The key is copied first, and then the setting is changed. A key is removed from its old place only
+after the copy in the new place has opened the database. After an interruption the key is in both
+places, and the same command continues.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ __all__ = ["copy_key", "leave_others"]
 
 
 def copy_key(state: Path, here: str, there: str) -> None:
-    """Has the key lie in both places.
+    """Copy the key, so that it is in both places.
 
     Args:
         state: of no running agent.
-        here: the place it is in, of `PLACES`.
-        there: another.
+        here: the key's present place, one of `PLACES`.
+        there: the other place.
 
     Raises:
-        NotReady: an agent runs, or a place cannot be asked. ConfigError: another key is there.
-        DataLoss: what is here is not the key of the state.
+        NotReady: an agent runs, or a place cannot be asked.
+        ConfigError: another key is in the other place.
+        DataLoss: the key in the present place is not the key of the state.
     """
     with only_one(state):
         Store.open(state, key_in(here)).close()
@@ -36,14 +37,15 @@ def copy_key(state: Path, here: str, there: str) -> None:
 
 
 def leave_others(state: Path, there: str) -> dict[str, str]:
-    """Removes the key from everywhere but where it is to be, once it has opened the state there.
+    """Remove the key from all other places, once it has opened the state from there.
 
     Returns:
-        Where else it lay, and what somebody else has to do there; nothing where it was removed.
+        Other places that held the key, each with the steps left to another person; the text is
+            empty where the key was removed.
 
     Raises:
-        ConfigError: it cannot be removed from another place. See `Store.open`; nothing is removed
-            then.
+        ConfigError: the key cannot be removed from another place. See `Store.open`; then nothing is
+            removed.
     """
     lay = {}
     with only_one(state):
@@ -52,7 +54,7 @@ def leave_others(state: Path, there: str) -> dict[str, str]:
         for name in PLACES:
             other = key_in(name)
             held = None
-            with suppress(SottovoceError):  # there is none, or no such place
+            with suppress(SottovoceError):  # no key there, or no such place
                 held = other.secret(state) if name != there else None
             if held == secret:
                 try:

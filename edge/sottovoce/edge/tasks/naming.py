@@ -1,7 +1,6 @@
-"""Names of adapters: what one may be, whether it is free, and what the cloud trained under it.
+"""Names of adapters: valid names, free names, and the cloud's record for a name.
 
-Why it is here: a name is taken by customising, by learning and by joining, and each of them must
-refuse the same in the same words.
+Customising, learning and joining each take a name, and must refuse names with the same messages.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _UNTRAINED = (agent.CUSTOMIZATION_STATE_FAILED, agent.CUSTOMIZATION_STATE_CANCEL
 
 
 def check_name(name: str) -> None:
-    """Refuses what cannot be an adapter's name (InvalidInput)."""
+    """Refuse an invalid adapter name (InvalidInput)."""
     if not NAME.fullmatch(name):
         raise InvalidInput(
             "the adapter's name is not usable",
@@ -27,16 +26,17 @@ def check_name(name: str) -> None:
 
 
 def check_free(outbox: Outbox, name: str, *, fix: str) -> None:
-    """Refuses a name in use (NotReady); ``fix`` is what to do instead."""
+    """Refuse a name in use (NotReady); ``fix`` says what to do instead."""
     if any(one.adapter == name and one.state not in _UNTRAINED for one in outbox.all()):
         raise NotReady(f"there is an adapter {name!r} already", fix=fix, subject="adapter")
 
 
 def trained_by_cloud(outbox: Outbox, name: str) -> agent.Customization:
-    """The record of what the cloud trained last under a name.
+    """Return the record of the cloud's latest training under a name.
 
     Raises:
-        NotFound: none of that name was customised here. NotReady: the cloud has not trained it.
+        NotFound: no adapter of that name was customised here.
+        NotReady: the cloud has not trained it.
     """
     _, trained = outbox.adapter(name)
     record = outbox.get(trained) if trained else None

@@ -1,8 +1,8 @@
-"""Predictions: answered at home, or privatise, ask the cloud, and give its labels their names.
+"""Predictions: answered at home, or by the cloud with the labels restored.
 
-Why it is here: the default privacy of a prediction is what its adapter was trained with, and only
-the device knows that; text released otherwise would look unlike everything the adapter has seen.
-What the device answers itself is not released at all.
+By default, a prediction uses the privacy setting of its adapter's training, which only the device
+knows. Text released with another setting would look unlike everything that the adapter has seen. A
+text that the device answers itself is not released.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Predictor:
     Args:
         releases: privatises.
         cloud: scores.
-        outbox: knows what adapters were trained with.
-        default: for adapters that this device did not train.
-        home: answers what need not leave.
+        outbox: knows the training settings of adapters.
+        default: the privacy setting for adapters that this device did not train.
+        home: answers texts that need not leave.
         record: notes what leaves.
     """
 
@@ -58,11 +58,12 @@ class Predictor:
         self._default = default
 
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
-        """Label and scores of one text.
+        """Return the label and scores of one text.
 
         Raises:
             InvalidInput, NotReady, QuotaExceeded: see `Releases.release` and `Home.answering`.
-            NotFound: no such adapter. BundleMismatch: trained with another bundle.
+            NotFound: there is no such adapter.
+            BundleMismatch: the adapter was trained with another bundle.
             Unavailable: the cloud does not answer.
         """
         at_home = self._home.answering(request)
@@ -74,10 +75,11 @@ class Predictor:
     def predict_stream(
         self, requests: Iterable[agent.PredictStreamRequest]
     ) -> Generator[agent.PredictStreamResponse, None, None]:
-        """The same for a stream, in order, `WINDOW` texts ahead of the answers at most; a text
-        whose connection breaks goes out again as it was, released and charged once.
+        """Classify a stream of texts in order.
 
-        The first error ends the stream, after the answers to all texts before it.
+        At most `WINDOW` texts are ahead of the answers. A text whose connection breaks is sent
+        again unchanged, and is released and charged once. The first error ends the stream, after
+        the answers to all texts before it.
         """
         with closing(Resending(self._cloud.predict_stream)) as link:
 
@@ -86,7 +88,7 @@ class Predictor:
                 if at_home is not None:
                     return at_home
                 asked, names = self._privatized(streamed.request)
-                # A name of its own: what an app calls its texts is no business of the cloud's.
+                # An id of our choice, because the cloud need not see the app's ids.
                 link.send(
                     inference.InferenceServicePredictStreamRequest(
                         request_id=secrets.token_hex(8), request=asked

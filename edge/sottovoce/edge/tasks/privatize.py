@@ -1,8 +1,8 @@
-"""Releases texts under the device's key: the same document is the same bytes, and is charged once.
+"""Release texts under the device's key, with one charge for each document.
 
-Why it is here: key, ledger and privatizer meet here. The charge is on disk before the release is
-given out, so no crash can lose the charge of what someone has seen; and after a crash in between,
-the same document is the same release, charged already.
+The same document always gives the same bytes. The charge is on disk before the release is returned,
+so a crash cannot lose the charge of a release that was seen. After a crash in between, the same
+document gives the same release, which is already charged.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from sottovoce.v1 import edge_agent_pb2
 __all__ = ["LONG", "LONGEST_SESSION", "Drawn", "Releases", "resolve", "to_response"]
 
 LONGEST_SESSION = 128
-"""Bytes of UTF-8 that the name of a conversation may have."""
+"""Longest name of a conversation, in bytes of UTF-8."""
 
 LONG: Final = 1 << 15
-"""Characters of a text that takes a tenth of a second, and megabytes for its words."""
+"""Characters of a text that takes a tenth of a second, and megabytes of memory."""
 _AT_ONCE: Final = {LONG: 1, 1 << 13: 2, 0: 4}
-"""How many texts are worked on at the same time: by the least characters of a kind, as many of that
-kind. None waits for one of another kind."""
+"""Number of texts processed at once, by the least characters of a length class.
+
+Texts of one class do not wait for those of another.
+"""
 
 
 def resolve(options: edge_agent_pb2.PrivacyOptions, default: Setting) -> Setting:
-    """What the caller asked for, gaps filled from `default`."""
+    """Return the caller's options, with gaps filled from `default`."""
     return Setting(
         level=options.level or default.level,
         mechanism=options.mechanism or default.mechanism,
@@ -46,7 +48,7 @@ def resolve(options: edge_agent_pb2.PrivacyOptions, default: Setting) -> Setting
 
 
 def to_response(release: Release, *, words: bool) -> edge_agent_pb2.PrivatizeResponse:
-    """The release as it is told to apps on the device, with a report on its words or without."""
+    """Return the release as a response for apps, with a report on its words if asked."""
     return edge_agent_pb2.PrivatizeResponse(
         text=release.text,
         words=[
@@ -73,14 +75,14 @@ def to_response(release: Release, *, words: bool) -> edge_agent_pb2.PrivatizeRes
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A release that is not charged yet, and what the ledger knows it by."""
+    """A release that is not charged yet, with its key in the ledger."""
 
     release: Release
     digest: bytes
 
 
 class Releases:
-    """Privatises through `engine` under the key of `keyring`, and charges to `ledger`."""
+    """Privatises through `engine` with the key of `keyring`, and charges to `ledger`."""
 
     def __init__(self, engine: Engine, keyring: Keyring, ledger: Ledger) -> None:
         self._engine = engine
@@ -89,10 +91,10 @@ class Releases:
         self._turns = {least: threading.Semaphore(most) for least, most in _AT_ONCE.items()}
 
     def check_session(self, session: str) -> None:
-        """Refuses too long a name of a conversation.
+        """Refuse a conversation's name that is too long.
 
         Raises:
-            InvalidInput: it is.
+            InvalidInput: the name is too long.
         """
         if len(session.encode("utf-8", "surrogatepass")) > LONGEST_SESSION:
             raise InvalidInput(
@@ -104,18 +106,19 @@ class Releases:
     def release(
         self, document: str, setting: Setting, session: str = "", purpose: Purpose = FOR_APPS
     ) -> Release:
-        """The release of `document`, charged.
+        """Return the release of `document`, charged.
 
         Args:
             document: the text.
             setting: how to privatise it.
             session: the conversation it belongs to, if any; see `Privatizer.release`.
-            purpose: what it is for.
+            purpose: the reason for the release, for the ledger.
 
         Raises:
-            InvalidInput: not a text, or too long a name of a session.
+            InvalidInput: the document is not a text, or the session's name is too long.
             NotFound: unknown level, mechanism or policy.
-            NotReady: no bundle. QuotaExceeded: the ledger's limit or the disk.
+            NotReady: there is no bundle.
+            QuotaExceeded: the ledger's limit or the disk.
         """
         self.check_session(session)
         drawn = self.drawn(self._engine.current(), document, setting, session)
@@ -123,10 +126,10 @@ class Releases:
         return drawn.release
 
     def charge(self, drawn: Iterable[Drawn], purpose: Purpose) -> tuple[float, int]:
-        """Charges what was drawn: all or none.
+        """Charge releases: all or none.
 
         Returns:
-            What was charged, and for how many; the others were charged before.
+            The amount charged, and the number of releases charged; the others were charged before.
 
         Raises:
             QuotaExceeded: the ledger's limit or the disk.
@@ -142,22 +145,25 @@ class Releases:
         session: str = "",
         owners: Owners | None = None,
     ) -> Drawn:
-        """The same over one bundle, not to be given out before it is charged."""
+        """Return a release from one bundle; the caller must charge it before using it."""
         key = self._keyring.current()
         with self._room_for(document):
             release = opened.privatizer.release(
                 document, setting, key=key, session=session, owners=owners
             )
-        # Level and policy count by what they mean: under two names of one strength the release is
-        # the same. A session does not, as no surrogate tells anything of what it stands for.
+        # The key in the ledger holds the meaning of level and policy, because two names of one
+        # strength give the same release. It leaves out the session, because a surrogate reveals
+        # nothing about its original.
         mechanism = repr(opened.privatizer.mechanism(setting))
         what = (mechanism, self._engine.fingerprint, opened.bundle.id, document)
         return Drawn(release, key.name("release", *what))
 
     @contextmanager
     def _room_for(self, document: str) -> Iterator[None]:
-        """Keeps what texts need while they are worked on within bounds, whoever asks for how many.
-        What a long one reads of the bundle is not resident together with what ran before or next.
+        """Wait for a free place, so that texts in work need a bounded amount of memory.
+
+        Around a long text, unused memory is returned to the system. So its parts of the bundle are
+        never resident together with those of the text before or after.
         """
         long = len(document) >= LONG
         with next(turn for least, turn in self._turns.items() if len(document) >= least):

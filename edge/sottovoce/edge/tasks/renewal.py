@@ -1,8 +1,8 @@
-"""Keeps this device's certificate from ending while the daemon runs.
+"""Renew this device's certificate while the daemon runs.
 
-Why it is here: a certificate lives for days so that nobody needs to be told of those that were
-lost; nobody should have to type anything for it either. It is signed anew when about a third of its
-life is left, which leaves days to a cloud that is away, and calls go on with the one there is.
+A certificate lives for days only, so lost ones need no revocation. Renewal needs no command. It
+happens when about a third of the lifetime is left, so the cloud may be away for days. Until then,
+calls use the present certificate.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from sottovoce.edge.client.cloud import Cloud
 __all__ = ["Renewal"]
 
 _LEAST: Final = (0.28, 1 / 3)
-"""Shares of a life, from which one is drawn: devices that were let in together ask apart."""
+"""Range of the remaining share of lifetime at which renewal happens.
+
+The share is drawn at random, which spreads the requests of devices that were enrolled together.
+"""
 _FIRST_SECONDS, _LOOK_SECONDS = 2.0, 600.0
 _log = logging.getLogger(__name__)
 
 
 class Renewal:
-    """One thread beside the daemon, where calls show a certificate; else none.
+    """A thread beside the daemon; it does nothing if calls show no certificate.
 
     Args:
         cloud: signs.
-        first: seconds until the first look; also the pause after a cloud could not be asked, which
-            doubles up to that between looks.
+        first: seconds until the first check; also the pause after a cloud did not answer, which
+            doubles up to the usual time between checks.
     """
 
     def __init__(self, cloud: Cloud, *, first: float = _FIRST_SECONDS) -> None:
@@ -42,12 +45,12 @@ class Renewal:
         self._thread = threading.Thread(target=self._run, name="renewal", daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Start the thread."""
         if self._cloud.shows_certificate:
             self._thread.start()
 
     def stop(self, seconds: float = 10.0) -> None:
-        """End; a call at work is waited for, ``seconds`` at most."""
+        """Stop; wait at most ``seconds`` for a running call."""
         self._stopped.set()
         join([self._thread], seconds)
 

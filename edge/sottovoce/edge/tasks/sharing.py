@@ -1,9 +1,9 @@
-"""One adapter on several devices of one owner: what a device must know of another's to use it.
+"""Share an adapter between devices of one owner.
 
-Why it is here: what the cloud calls an adapter and its labels is derived under a device's secret,
-so no other device could find it or understand its answers. The first device writes down the names
-on both sides and how the examples were privatised; the others take that in. No secret is in it, but
-the labels are: it goes from device to device, never through the cloud.
+The cloud's names of an adapter and its labels are derived from a device's secret. So no other
+device could find the adapter or read its answers. The first device writes a file with the names on
+both sides and the examples' privacy settings. The other devices read it. It holds no secret, but it
+holds the labels. So it goes from device to device, and never through the cloud.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["LARGEST", "join", "share"]
 FORMAT: Final = "sottovoce.shared-adapter.v1"
 
 LARGEST: Final = 1 << 20
-"""Bytes of what one device writes for others."""
+"""Largest size of the shared file, in bytes."""
 
 
 def share(outbox: Outbox, name: str) -> bytes:
-    """What other devices need to use the adapter ``name``.
+    """Return what other devices need to use the adapter ``name``.
 
     Raises:
         NotFound, NotReady: see `trained_by_cloud`.
@@ -51,21 +51,21 @@ def share(outbox: Outbox, name: str) -> bytes:
 
 
 def join(store: Store, outbox: Outbox, data: bytes, name: str = "") -> agent.Customization:
-    """Takes in what another device wrote; gives the adapter's record on this one.
+    """Add a shared adapter to this device and return its record.
 
     Args:
         store, outbox: of this device.
-        data: what `share` gave there.
-        name: for the adapter here; by default its name there.
+        data: the result of `share` on the other device.
+        name: the adapter's name here; by default its name there.
 
     Raises:
-        InvalidInput: it is something else. NotReady: the name is in use here, or the adapter is
-            here under another.
+        InvalidInput: the data is something else.
+        NotReady: the name is in use here, or the adapter is here under another name.
     """
     names, labels, job = _read(data)
     name = name or names["adapter"]
     check_name(name)
-    # Two names of one adapter would share a folder, and go together when one is removed.
+    # Two names of one adapter would share a folder; removing one would remove both.
     here = next((o for o in outbox.all() if o.adapter_id == names["adapter_id"]), None)
     if here is not None:
         raise NotReady(

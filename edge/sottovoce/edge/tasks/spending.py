@@ -1,4 +1,4 @@
-"""The ledger in words: what was spent, what is left, and what that comes to in messages."""
+"""The ledger in words: amounts spent and left, and the messages that they allow."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 WORDS: Final = 10
-"""With noise, of a message that what is left is told in."""
+"""Words with noise in a typical message, the unit for the budget that is left."""
 
 _NEAR: Final = 0.8
-"""Of the limit, from when on the owner is warned."""
+"""Share of the limit from which the owner is warned."""
 _MOST: Final = 20
-"""Purposes that are told."""
+"""Largest number of purposes listed."""
 
 MEANING: Final = f"""
 The unit is eta. Every word that gets noise costs the eta of its kind, and costs add up: the more
@@ -45,13 +45,13 @@ their own, which are never added to these."""
 
 
 def guessed(level: Level) -> float:
-    """The share of words with noise that the strongest attacker guesses, as was measured."""
+    """Return the measured share of noisy words that the strongest attacker guesses."""
     return round(float(strongest(level.map_attack)), 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What was spent under a heading: a day, or a purpose."""
+    """Spending under one heading: a day, or a purpose."""
 
     heading: str
     spent: float
@@ -61,7 +61,7 @@ class Sum:
 def told(
     status: agent.GetStatusResponse, spending: owner.GetSpendingResponse, warn_after: int
 ) -> dict[str, Any]:
-    """All of it, for who shows it otherwise than in lines."""
+    """Return all figures as a dictionary, for displays other than lines of text."""
     return {
         "lines": lines(status),
         "warning": warning(status, warn_after),
@@ -72,12 +72,12 @@ def told(
 
 
 def by_day(spending: owner.GetSpendingResponse) -> list[Sum]:
-    """The last days on which anything was spent, the newest first."""
+    """Return the last days with any spending, newest first."""
     return _summed((_date(each.day), each) for each in spending.accounts)
 
 
 def by_purpose(spending: owner.GetSpendingResponse) -> list[Sum]:
-    """What the last days' spending was for, the largest first; the small ones as one."""
+    """Return recent spending by purpose, largest first, with small ones combined."""
     found = sorted(
         _summed(
             (" ".join(filter(None, (KINDS.get(each.kind, each.kind), each.name))), each)
@@ -95,7 +95,7 @@ def by_purpose(spending: owner.GetSpendingResponse) -> list[Sum]:
 
 
 def warning(status: agent.GetStatusResponse, warn_after: int) -> str:
-    """What the owner should know before more is spent; empty where there is nothing.
+    """Return a warning for the owner before more is spent; empty if there is none.
 
     Args:
         warn_after: messages, as configured; see `PrivacyConfig`.
@@ -117,7 +117,7 @@ def warning(status: agent.GetStatusResponse, warn_after: int) -> str:
 
 
 def lines(status: agent.GetStatusResponse) -> list[tuple[str, str]]:
-    """What was spent and what is left, each with its name."""
+    """Return the amounts spent and left, each with its name."""
     ledger = status.ledger
     found = [("spent", spent(ledger))]
     if ledger.releases:
@@ -143,8 +143,10 @@ def lines(status: agent.GetStatusResponse) -> list[tuple[str, str]]:
 
 
 def messages_left(status: agent.GetStatusResponse) -> int | None:
-    """Messages of `WORDS` words with noise for which there is room; None without a limit, or where
-    the bundle has no figure for the configured level."""
+    """Return how many more messages of `WORDS` noisy words fit the limit.
+
+    Returns None without a limit, or if the bundle has no figure for the configured level.
+    """
     ledger, eta = status.ledger, _eta(status)
     if not ledger.limit or not eta:
         return None
@@ -152,7 +154,7 @@ def messages_left(status: agent.GetStatusResponse) -> int | None:
 
 
 def _eta(status: agent.GetStatusResponse) -> float:
-    """Of the configured level; 0 where that is not one of the bundle's."""
+    """Return eta of the configured level; 0 if the bundle does not have the level."""
     return next((each.eta for each in status.levels if each.name == status.default_level), 0.0)
 
 
@@ -161,7 +163,7 @@ def _date(day: int) -> str:
 
 
 def _summed(named: Iterable[tuple[str, owner.SpendingAccount]]) -> list[Sum]:
-    """By heading, in the order in which they come first."""
+    """Sum amounts by heading, in the order of first appearance."""
     sums: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
     for heading, account in named:
         spent, releases = sums[heading]
@@ -170,7 +172,7 @@ def _summed(named: Iterable[tuple[str, owner.SpendingAccount]]) -> list[Sum]:
 
 
 def spent(ledger: agent.LedgerStatus) -> str:
-    """The sum in the ledger with its unit, the limit, and the number of texts."""
+    """Return the ledger's sum with its unit, the limit, and the number of texts."""
     texts = f"{ledger.releases:,} text{'s' * (ledger.releases != 1)}"
     if not ledger.limit:
         return f"{ledger.spent:,.6g} eta on {texts}; you set no limit"

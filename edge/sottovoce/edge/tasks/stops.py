@@ -1,7 +1,7 @@
-"""Ends an answer at the first of the strings that are to end it.
+"""End an answer at the first of its stop strings.
 
-A stop string may hold a name, which the cloud knows by another. The device therefore looks for stop
-strings itself, in the answer as it is shown.
+A stop string may hold a name, and the cloud knows another name in its place. So the device itself
+looks for stop strings, in the answer as it is shown.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ __all__ = ["Stops", "wordless"]
 
 
 def wordless(stop: str) -> bool:
-    """Whether the cloud may be told of a stop string: a name that stands alone reads as a word."""
+    """Return whether the cloud may see a stop string: a lone name reads as a word."""
     return stop.isascii() and not any(map(str.isalnum, stop))
 
 
 class Stops:
-    """Cuts a stream before the first of ``stops`` to be complete; holds back what may begin one."""
+    """Cuts a stream before the first complete stop string.
+
+    Holds back text that may be the start of one.
+    """
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = stops
         self._held = ""
         self.found = False
-        """Whether one has come; nothing is given out from then on."""
+        """Whether a stop string has come; from then on no text is returned."""
 
     def feed(self, delta: str) -> str:
-        """What can be given out now that ``delta`` has come."""
+        """Return the text that can be shown now that ``delta`` has come."""
         if self.found:
             return ""
         text = self._held + delta
@@ -40,12 +43,12 @@ class Stops:
         return text[:cut]
 
     def finish(self) -> str:
-        """The rest."""
+        """Return the rest."""
         rest, self._held = self._held, ""
         return rest
 
     @staticmethod
     def _beginning(text: str, stop: str) -> int:
-        """How many of the last characters of ``text`` are the first of ``stop``."""
+        """Return how many of the last characters of ``text`` are the first of ``stop``."""
         most = min(len(stop) - 1, len(text))
         return next((n for n in range(most, 0, -1) if text.endswith(stop[:n])), 0)

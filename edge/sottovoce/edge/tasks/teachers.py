@@ -1,8 +1,8 @@
-"""Prompts that end where a public text's label is to stand, put to a server's model.
+"""PromptPATE's teachers: ask a server's model for a public text's label.
 
-Why it is here: what a teacher votes may depend on its own examples, the text and nothing else. So a
-prompt that the model refuses, for its length, names no label, and ends no vote; and a call that
-nobody waits for any more is cut.
+A prompt ends where the label belongs. A teacher's vote may depend only on its own examples and the
+text. So a prompt that the model refuses for its length names no label, and the vote goes on. A call
+that no thread waits for is cut off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Teachers"]
 
 _ATTEMPTS: Final = 5
 _PAUSE: Final = 0.5
-"""Seconds before the second attempt; twice as long before each further one."""
+"""Seconds before the second attempt; doubles before each further attempt."""
 
 _NOTHING_PRIVATE: Final = "Text: it is fine\nLabel: good\n\nText: it is awful\nLabel:"
 
@@ -29,10 +29,10 @@ class Teachers:
     """Teachers of a vote.
 
     Args:
-        model: that reads the prompts.
+        model: reads the prompts.
         labels: in the order of their places.
-        most: examples in a prompt.
-        at_once: calls.
+        most: largest number of examples in a prompt.
+        at_once: number of concurrent calls.
     """
 
     def __init__(self, model: NextTokens, labels: Sequence[str], most: int, at_once: int) -> None:
@@ -44,7 +44,7 @@ class Teachers:
         self._calls: dict[int, Callable[[], None]] = {}
 
     def check(self) -> None:
-        """Asks about what is nobody's, so that a wrong address is known before anything is paid.
+        """Send a request without private content, to find a wrong address before paying.
 
         Raises:
             Unavailable and others: the model does not answer as it must.
@@ -52,14 +52,16 @@ class Teachers:
         self._model.after(_NOTHING_PRIVATE)
 
     def votes(self, shots: Sequence[tuple[str, str]], texts: Sequence[str]) -> list[int]:
-        """Of one teacher, for each text the place of a label, or `NOBODY` where it names none.
+        """Return one teacher's votes: for each text the place of a label, or `NOBODY`.
+
+        `NOBODY` means that the teacher names no label.
 
         Args:
-            shots: its own examples, released, with their labels.
+            shots: the teacher's own examples, released, with their labels.
             texts: released.
 
         Raises:
-            Unavailable, Overloaded: the model does not answer, however often it is asked.
+            Unavailable, Overloaded: the model does not answer, even after retries.
         """
         head = f"One of these labels suits each text: {', '.join(self._labels)}.\n\n"
         head += "".join(f"Text: {text}\nLabel: {label}\n\n" for text, label in shots[: self._most])
@@ -73,7 +75,7 @@ class Teachers:
             try:
                 for each in as_completed(cast):
                     each.result()
-            except BaseException:  # Ctrl-C as well: what is on its way is not waited for
+            except BaseException:  # also after Ctrl-C: do not wait for running calls
                 self._stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 for cut in [*self._calls.values()]:
@@ -93,7 +95,7 @@ class Teachers:
         raise AssertionError("not reached")
 
     def _note(self, cut: Callable[[], None]) -> None:
-        """How to end the call of this thread."""
+        """Note how to end the call of this thread."""
         self._calls[threading.get_ident()] = cut
         if self._stopped.is_set():
             cut()

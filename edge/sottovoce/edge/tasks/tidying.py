@@ -1,7 +1,7 @@
-"""What killed processes left half written in the agent's folders goes at a start an hour after.
+"""Remove files that killed processes left half written, at a start an hour later.
 
-Why it is here: a token or a head may lie in it, and nobody else knows which folders are the
-agent's. Its state is; of the other folders only the names that the agent writes.
+The files may hold a token or a head. Only the agent knows which folders are its own. In the state's
+folder it removes all half-written files. In other folders it removes only names that it writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["tidy"]
 
 
 def tidy(config: Config) -> None:
-    """Removes it, where nobody writes just now and it is an hour old."""
+    """Remove files that are an hour old and that no process is writing."""
     state, bundle, token = config.agent.state, config.bundle, config.cloud.token_file
     sweep(state)
     for kept in (ADAPTERS, GRAPHS):
@@ -28,6 +28,6 @@ def tidy(config: Config) -> None:
     sweep(bundle.path, escape(bundle.current.name))
     if token is not None:
         sweep(token.parent, escape(token.name))
-        sweep(token.parent, f"{escape(token.name)}.*.new")  # of an enrolment
+        sweep(token.parent, f"{escape(token.name)}.*.new")  # left by an enrolment
     if config.source is not None:
         sweep(config.source.parent, escape(config.source.name))

@@ -1,7 +1,7 @@
-"""A text tried: what becomes of it at a setting, with noise that is drawn for the eye alone.
+"""Show the effect of a setting on a text, with noise that is only for display.
 
-Why it is here: who is to choose a level must see it first. Nothing is sent and nothing charged, and
-as the noise is fresh, what is released afterwards is another draw.
+An owner can see a level before choosing it. Nothing is sent or charged. The noise is fresh, so a
+later release is another draw.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Piece:
 
     Attributes:
         text: as it would leave.
-        became: "pass", "noise" or "draw" for a word, empty for what is between words.
-        kept: whether a word that is protected came out as itself.
+        became: "pass", "noise" or "draw" for a word, empty for the text between words.
+        kept: whether a protected word was replaced by itself.
     """
 
     text: str
@@ -39,11 +39,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Releases of a text at a setting; or why the owner's limits allow none.
+    """Releases of a text at a setting, or the reason why the limits allow none.
 
     Attributes:
-        guessed: the share of words with noise that the strongest attacker guesses, as measured
-            when the bundle was built, on the worst kind of text that was tried.
+        guessed: the share of noisy words that the strongest attacker guesses, measured when the
+            bundle was built on the worst kind of text that was tried.
     """
 
     setting: Setting
@@ -53,21 +53,23 @@ class Trial:
 
     @property
     def eta(self) -> float:
-        """Of the level."""
+        """Return eta of the level."""
         return self.releases[0].eta
 
     @property
     def charge(self) -> float:
-        """What a release of the text costs."""
+        """Return the cost of releasing the text."""
         return self.releases[0].charge
 
     def pieces(self) -> list[list[Piece]]:
-        """Of each release its words, and what is between them."""
+        """Return each release's words, and the text between them."""
         return [[*_pieces(release)] for release in self.releases]
 
 
 def settings(opened: OpenBundle, level: str, mechanism: str, policy: str) -> list[Setting]:
-    """The settings to try: of each policy each level, the strongest first, where none is named.
+    """Return the settings to try: without a name, each level of each policy.
+
+    The strongest come first.
 
     Raises:
         NotFound: there is no such policy or mechanism.
@@ -80,10 +82,11 @@ def settings(opened: OpenBundle, level: str, mechanism: str, policy: str) -> lis
 
 
 def tried(opened: OpenBundle, text: str, setting: Setting, draws: int) -> Trial:
-    """A text at a setting, drawn so often.
+    """Release a text ``draws`` times at a setting, for display.
 
     Raises:
-        InvalidInput: not a text. NotFound: no such level or mechanism.
+        InvalidInput: the input is not a text.
+        NotFound: there is no such level or mechanism.
     """
     try:
         opened.privatizer.mechanism(setting)

@@ -1,9 +1,9 @@
-"""Carries customisations to the cloud and follows them until they end.
+"""Carry customisations to the cloud and follow them until they end.
 
-Why it is here: the second half of a customisation must survive lost networks, restarts on either
-side and kill -9 at any instruction. It does because it keeps no position of its own: each attempt
-asks the cloud how far it is (CreateJob is idempotent, ``next_sequence`` counts what is committed)
-and goes on from there with the very bytes that were queued.
+This half of a customisation must survive lost networks, restarts on either side, and kill -9 at any
+instruction. So the uploader keeps no position. Each attempt asks the cloud how much it has:
+CreateJob is idempotent, and ``next_sequence`` counts committed examples. The attempt then continues
+with the exact bytes that were queued.
 
     UPLOADING -- all examples held, job started --> TRAINING --> SUCCEEDED | FAILED | CANCELLED
 """
@@ -38,13 +38,15 @@ from sottovoce.v1 import training_pb2 as training
 
 __all__ = ["Uploader"]
 
-# What trying again cannot mend. Everything else is waited out, the owner's mistakes included: a
-# missing token or address is mended while the examples wait.
+# Errors that a retry cannot fix. All others are retried, even the owner's mistakes: a missing token
+# or address can be added while the examples wait.
 _FATAL = (InvalidInput, NotFound, BundleMismatch, DataLoss)
 _TIMES = 3
-"""In a row, until it is believed: a frame that was lost or altered on a line without TLS may make
-the cloud refuse what it was never sent."""
-_TOO_LARGE = ("examples", "upload_bytes")  # limits on one job; waiting makes it no smaller
+"""Number of times in a row before a refusal is believed.
+
+Without TLS, a lost or altered frame may make the cloud refuse data that was never sent.
+"""
+_TOO_LARGE = ("examples", "upload_bytes")  # limits on one job, which waiting does not lift
 _MESSAGES_A_CALL = 4
 _LONGEST_WAIT = 60.0
 _ENDS = {
@@ -56,11 +58,11 @@ _log = logging.getLogger(__name__)
 
 
 class Uploader:
-    """One thread for each unfinished customisation.
+    """Runs one thread for each unfinished customisation.
 
     Args:
-        cloud: where to.
-        outbox: what.
+        cloud: the destination.
+        outbox: the customisations.
         record: notes what leaves.
         first_wait: seconds before the second attempt; doubles up to a minute.
     """
@@ -82,12 +84,12 @@ class Uploader:
         self._threads: dict[str, threading.Thread] = {}
 
     def resume(self) -> None:
-        """Takes up whatever was unfinished when the agent last stopped."""
+        """Resume every customisation that was unfinished when the agent last stopped."""
         for identity in self._outbox.unfinished():
             self.carry(identity)
 
     def carry(self, identity: str) -> None:
-        """Starts on a customisation, unless it is being carried already."""
+        """Start a thread for a customisation, unless it has one."""
         with self._lock:
             if identity not in self._threads and not self._stopped.is_set():
                 thread = threading.Thread(
@@ -97,8 +99,10 @@ class Uploader:
                 thread.start()
 
     def stop(self, seconds: float = 10.0) -> None:
-        """End all attempts, and wait ``seconds`` at most for their threads. Nothing is lost by it.
-        Closes the cloud's channel."""
+        """End all attempts, and close the cloud's channel.
+
+        Waits at most ``seconds`` for the threads. Nothing is lost.
+        """
         self._stopped.set()
         self._cloud.close()
         with self._lock:
@@ -108,7 +112,7 @@ class Uploader:
     def _run(self, identity: str) -> None:
         try:
             self._until_ended(identity)
-        except SottovoceError as error:  # the store itself refused: nothing can be noted there
+        except SottovoceError as error:  # the store itself refused, so nothing can be noted
             _log.error("customisation %s stands still: %s", identity, error)
         finally:
             with self._lock:
@@ -141,7 +145,7 @@ class Uploader:
             wait = min(2 * wait, _LONGEST_WAIT)
 
     def _failed(self, record: agent.Customization, error: SottovoceError) -> bool:
-        """Notes that it did; False where there is no room for that, which passes."""
+        """Note a failure; return False if there is no room for the note, which may pass."""
         record.message = str(error)
         try:
             self._note(record, agent.CUSTOMIZATION_STATE_FAILED)
@@ -151,7 +155,7 @@ class Uploader:
         return True
 
     def _attempt(self, record: agent.Customization, names: Pseudonyms) -> None:
-        """Goes as far as it can; changes `record` as it goes."""
+        """Carry the customisation as far as possible, and update `record`."""
         if record.job_id:
             job = self._cloud.get_job(record.job_id)
         else:
@@ -213,8 +217,10 @@ class Uploader:
             self._outbox.show(record)
 
     def _note(self, record: agent.Customization, state: agent.CustomizationState) -> None:
-        """Writes a new state down. One that could not be is not the record's: shown, it would be
-        believed."""
+        """Write a new state to disk.
+
+        If the write fails, `record` keeps its old state, because a shown state would be believed.
+        """
         before, record.state = record.state, state
         try:
             self._outbox.save(record)

@@ -1,9 +1,8 @@
-"""What a mechanism on words is: a small object that knows what it promises.
+"""The interface of mechanisms on words: small objects that state their guarantee.
 
-Why it is here: whoever asks what a release costs, what it protects and what it gives away must get
-the answer from the object that draws the noise, never from a second place that could disagree. A
-mechanism decides before the noise which words it covers and within which class each may move;
-after the noise it has no part.
+The object that draws the noise also states the cost, the protection and the leaks of a release. A
+second source could disagree. Before the noise, a mechanism decides which words it covers and the
+class within which each may move. After the noise it has no part.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ALWAYS_LEAKS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What holds for one word of a release, and what does not.
+    """The guarantee for one word of a release, and its limits.
 
     For words x, x' of the same class and any output y (RAPT v2 eq. 1):
     ``P(y | x) <= exp(eta * d(x, x')) * P(y | x')``, with ``d`` the ``metric``.
@@ -53,7 +52,7 @@ class Guarantee:
 
 
 class Mechanism(Protocol):
-    """What the privatizer, the ledger, the builder and the attackers need to know of one."""
+    """A mechanism, as the privatizer, the ledger, the builder and the attackers use it."""
 
     name: ClassVar[str]
 
@@ -82,13 +81,13 @@ class Mechanism(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What it promises for one word."""
+        """The guarantee for one word."""
 
     def protects(self, tag: str) -> bool:
         """Whether a word so tagged gets noise at least."""
 
     def word_class(self, tag: str, clitic: bool) -> str:
-        """Name of the class within which such a word is replaced."""
+        """Return the name of the class within which a word with this tag is replaced."""
 
     def perturb(self, vectors: Floats2d, random: Random, classes: Sequence[str]) -> Floats2d:
         """``vectors`` Floats2d (n, r) with noise on each row, as loud as its class asks for.

@@ -1,8 +1,7 @@
 """`pct2t.v1`: a word may become any other of the part of speech that it has in its sentence.
 
-Why it is here: it is the mechanism as published, to be compared with. A tagger that reads the
-neighbours decides within which class a word moves, so its bound holds given the tags only;
-`pct2t.v2` mends that.
+This is the mechanism as published, kept for comparison. A tagger that reads the neighbours chooses
+the class of a word, so the bound holds only for given tags. `pct2t.v2` fixes this.
 """
 
 from __future__ import annotations

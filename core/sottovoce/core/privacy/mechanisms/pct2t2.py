@@ -1,4 +1,4 @@
-"""`pct2t.v2`: a word may become any other of its own kind, and its kind is its own affair.
+"""`pct2t.v2`: a word may become any other word of its kind, which no other word affects.
 
 Under `pct2t.v1` a tagger that reads the neighbours decides within which class a word moves. One
 word's release then depends on another, and the bound ends where the tag changes. Here the class
@@ -38,8 +38,8 @@ class PCT2T2(SphericalNoise):
 
     Attributes:
         tags: the readings whose words get noise.
-        etas: by class, found so that who guesses succeeds equally often in each; none: `eta` for
-            all.
+        etas: by class, set so that an attacker guesses right equally often in each class; if
+            empty, `eta` for all.
 
     >>> PCT2T2(25.0, ("NOUN",)).word_class("GRAMMAR", False)
     '=CLOSED'

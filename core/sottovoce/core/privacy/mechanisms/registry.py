@@ -1,8 +1,7 @@
-"""Every mechanism on words, by its versioned name: a new one is a module and a line here.
+"""Every mechanism on words by its versioned name; a new one needs a module and a line here.
 
-Why it is here: settings, files and the wire name mechanisms, and only this module turns a name into
-one. A line says where the mechanism is and does not import it, so that commands which but list the
-names need no NumPy.
+Settings, files and the wire name mechanisms, and only this module resolves a name. A line gives the
+mechanism's place without importing it, so commands that only list the names need no NumPy.
 """
 
 from __future__ import annotations

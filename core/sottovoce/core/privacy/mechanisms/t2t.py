@@ -1,7 +1,6 @@
 """`t2t.v1`: any word may become any other.
 
-Why it is here: it is the mechanism of RAPT's first version, and the one whose release shows no part
-of speech.
+This is the mechanism of RAPT's first version. Its release shows no part of speech.
 """
 
 from __future__ import annotations

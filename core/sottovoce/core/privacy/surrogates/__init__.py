@@ -1,5 +1,5 @@
-"""Random stand-ins for what has no neighbours in meaning: names, numbers, identifiers, and so on.
+"""Random surrogates for words without neighbours in meaning: names, numbers, identifiers etc.
 
-Every surrogate is made in two steps: `shape` reduces a word to what the release shows of it, `draw`
-makes another of that shape and never meets the word. `surrogate` is the door to all kinds.
+Every surrogate is made in two steps. `shape` reduces a word to the shape that the release shows.
+`draw` makes another text of that shape without seeing the word. `surrogate` handles all kinds.
 """

@@ -1,9 +1,9 @@
-"""The surrogates of one document: the same for the same name, and for no two names the same.
+"""The surrogates of one document: equal names get equal surrogates, other names get others.
 
-Why it is here: a text stays readable, and can be turned back, where a name is one name throughout.
-So a draw is named by what it stands for, and a secret key or a seeded stream answers; a text of
-several words is put together here and drawn part by part. Chance may give two names one surrogate:
-the later one is drawn again, which depends on released words alone.
+A text stays readable, and can be restored, if a name has one surrogate throughout. So a draw is
+keyed by the text that it replaces, and a secret key or a seeded stream supplies the randomness. A
+text of several words is drawn in parts. If two names get one surrogate by chance, the later name is
+drawn again, which depends on released words alone.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sottovoce.core.privacy.surrogates.shape import Shape
 __all__ = ["Drawn", "Owners", "Stream", "Surrogates"]
 
 Stream = Callable[..., Random]
-"""Opens the stream of uniform numbers that some strings name: equal names, equal numbers."""
+"""Opens the stream of uniform numbers for some strings: equal strings give equal numbers."""
 
 Owners = dict[str, tuple[str, str]]
-"""Of each surrogate, in small letters, the sort and the form that it stands for."""
+"""Maps each surrogate, in small letters, to the sort and the form that it replaces."""
 
 _ATTEMPTS: Final = 8
 """Draws before two names may share a surrogate after all."""
@@ -46,7 +46,7 @@ class Drawn(NamedTuple):
     IDENTIFIER; of any other kind it is a word in no list."""
     text: str
     form: str
-    """What makes it the same word: its normal form; of an identifier the text itself."""
+    """The form that equal words share: the normal form, or the text of an identifier."""
     before: bool = False
     """Of a name: whether the word before it looks like part of a name, see `names.role`."""
     after: bool = False
@@ -54,7 +54,7 @@ class Drawn(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What one draw makes: one word, or several that are one number."""
+    """The result of one draw: one word, or several words that are one number."""
 
     places: Sequence[int]
     shape: Shape
@@ -65,11 +65,11 @@ class Surrogates:
     """Draws the words of one document, window after window.
 
     Args:
-        stream: where chance comes from; it is asked by kind, sort, what is stood for, and the
-            attempt. Number words are named by their place among the document's, so that "five five"
+        stream: the source of randomness, keyed by kind, sort, replaced form and attempt.
+            Number words are named by their place among the document's, so that "five five"
             does not show that both are the same.
-        owners: of the surrogates drawn before, where several texts are to have no two names alike;
-            those drawn here are added.
+        owners: the owners of earlier surrogates, so that names stay distinct across several texts;
+            new surrogates are added.
     """
 
     def __init__(self, stream: Stream, owners: Owners | None = None) -> None:
@@ -79,7 +79,7 @@ class Surrogates:
         self._numbers = 0
 
     def replace(self, words: Sequence[Drawn]) -> dict[int, str]:
-        """What takes the place of each word, by place.
+        """Return the replacement of each word, by place.
 
         Args:
             words: by place, ascending.
@@ -112,7 +112,7 @@ class Surrogates:
 
 
 def _parts(words: Sequence[Drawn]) -> Iterator[_Part]:
-    """What is drawn together: identifiers that are one number in groups; else each word alone."""
+    """Yield the parts to draw: identifiers that are one number in groups, else single words."""
     for _, numbered in groupby(enumerate(words), _side_by_side):
         run = [word for _, word in numbered]
         if run[0].kind == "IDENTIFIER":
@@ -122,7 +122,7 @@ def _parts(words: Sequence[Drawn]) -> Iterator[_Part]:
 
 
 def _kind(word: Drawn) -> str:
-    """As what it is drawn, one of `surrogate.KINDS`."""
+    """Return the kind that a word is drawn as, one of `surrogate.KINDS`."""
     if word.kind in _NAMES:
         return names.role(word.kind, word.form, word.before, word.after)
     return _KINDS.get(word.kind, surrogate.UNLISTED)

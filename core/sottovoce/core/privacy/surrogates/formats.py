@@ -1,9 +1,9 @@
-"""What kind of identifier a text is, by its outer form: an address, a date, a card number, a code.
+"""Detects the format of an identifier: an address, a date, a card number, a code.
 
-Why it is here: a surrogate of the right format keeps a text readable, and what nobody may own by
-chance (a telephone, a card, a host) has to be known for what it is. No digit decides anything:
-formats are read off a text whose digits are blanked. Letters decide where they are a published
-token, such as a scheme, "am" or a month.
+A surrogate of the right format keeps a text readable. Telephones, cards and hosts must be detected,
+because their surrogates must not belong to a person by chance. Digits never affect the format,
+because it is read off a text with blanked digits. Letters do if they are a published token, for
+example a scheme, "am" or a month.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ EXTENSIONS: Final = (
 """Endings that make a dotted name a file's."""
 
 SPELLED: Final = "spelled"
-"""The sort of what is spelled letter by letter."""
+"""The sort of a text that is spelled letter by letter."""
 
 _KIND: Final = "identifier"
 _LONGEST: Final = 256
-"""Code points; what is longer has a format only where its beginning tells."""
+"""Code points. A longer text has a format only if its beginning shows one."""
 
 _MONTH: Final = "|".join((*MONTHS, *SHORT_MONTHS))
 _TIME: Final = r"00?:00(?::00(?:[.,]0{1,9})?)?"
@@ -144,11 +144,11 @@ def shape(text: str) -> Shape:
 
 
 def runs(texts: Sequence[str]) -> list[slice]:
-    """Which of these identifiers, one after the other with a space between, are one number.
+    """Return which of these identifiers, separated by spaces, are one number.
 
     A telephone, card or account number written in groups is several words. Drawn one by one, its
-    parts could by chance make somebody's number; joined by spaces they have a shape of their own,
-    and what is drawn from that has as many parts.
+    parts could by chance make a real number. Joined by spaces they have a common shape, and a
+    surrogate of that shape has the same number of parts.
 
     Returns:
         Slices in order that together hold every place once.

@@ -1,8 +1,8 @@
-"""Identifiers of a format that nobody owns: reserved hosts, fictional telephones, failing cards.
+"""Draws identifiers without an owner: reserved hosts, fictional telephones, failing cards.
 
-Why it is here: a random number in the right format may be somebody's. Wherever a standard or a
-regulator keeps a range free, surrogates are drawn from it; where none does, they break a check.
-What is drawn depends on the `Shape` alone, and each draw is uniform over what that allows.
+A random number in the right format may belong to a person. If a standard or a regulator keeps a
+range free, surrogates are drawn from it. Otherwise they break a check. A draw depends on the
+`Shape` alone, and is uniform over all identifiers that the shape allows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sottovoce.core.text import casing
 __all__ = ["draw"]
 
 _HOSTS: Final = ("example.com", "example.net", "example.org")
-"""Second-level names that nobody can register (RFC 2606), nor anything below them."""
+"""Second-level names that cannot be registered (RFC 2606), nor names below them."""
 
 _NETWORKS: Final = ("192.0.2.", "198.51.100.", "203.0.113.")
 """Addresses for documentation, routed nowhere (RFC 5737)."""

@@ -1,9 +1,8 @@
-"""A first name for a first name, a place for a place, and something like it for other names.
+"""Surrogates of names: a first name for a first name, a place for a place, and so on.
 
-Why it is here: a name that is replaced by noise keeps some of its neighbourhood, and a sentence in
-which a town became a verb reads badly. Names are drawn word by word from public lists, so that a
-word which stands for the same name everywhere can be turned back. Which list depends on what the
-name finder said and on where in the name the word stands.
+Noise would keep some of a name's neighbourhood, and a sentence reads badly if a town becomes a
+verb. Names are drawn word by word from public lists. A word that replaces the same name everywhere
+can be restored. The list depends on the name finder's result and on the word's place in the name.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _PLACES: Final = {
 """For each kind of name the role of a word that stands alone, before the last, and last."""
 
 ROLES: Final = tuple(_LISTS)
-"""What a word may be in a name."""
+"""The roles of a word in a name."""
 
 
 def role(kind: str, form: str, before: bool = False, after: bool = False) -> str:
-    """What a word is in a name, one of `ROLES`.
+    """Return the role of a word in a name, one of `ROLES`.
 
-    It follows from the word and from how its neighbours look. What a neighbour *is* has no say, or
-    exchanging one name would change what is drawn for the next.
+    It depends on the word and on the looks of its neighbours, but not on the neighbours themselves.
+    Otherwise, exchanging one name would change the draw for the next.
 
     Args:
         kind: of the name, as the name finder says it of this word.
@@ -63,15 +62,15 @@ def role(kind: str, form: str, before: bool = False, after: bool = False) -> str
 
 @cache
 def _families() -> frozenset[str]:
-    """Last names that are no first names."""
+    """Return the last names that are no first names."""
     return frozenset(listed("family")) - frozenset(listed("given"))
 
 
 def shape(role: str, word: str) -> Shape:
-    """The role of a word in its name, and its case."""
+    """Return the shape of a name: its role and its case."""
     return Shape("name", role, case(word))
 
 
 def draw(shape: Shape, random: Random) -> str:
-    """Any word of that role, each as likely as any other."""
+    """Draw a word of that role, uniformly."""
     return casing.apply(casing.Case(shape.layout), one_of(listed(_LISTS[shape.sort]), random))

@@ -1,7 +1,7 @@
 """A number word for a number word: a unit for a unit, an ordinal for an ordinal.
 
-Why it is here: digits spelled out are telephone numbers, ages and dates, and noise hides them
-badly, since there are few and all lie close together. Each is drawn uniformly within its group.
+Number words spell out telephone numbers, ages and dates. Noise hides them badly, because they are
+few and lie close together. Each is drawn uniformly within its group.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ WORDS: Final = frozenset(_GROUPS)
 
 
 def shape(word: str) -> Shape:
-    """The group of a number word and its case.
+    """Return the group of a number word and its case.
 
     >>> shape("Five").sort, shape("third").sort
     ('unit', 'ordinal')
@@ -76,5 +76,5 @@ def shape(word: str) -> Shape:
 
 
 def draw(shape: Shape, random: Random) -> str:
-    """Any number word of that group, each as likely as any other."""
+    """Draw a number word of that group, uniformly."""
     return casing.apply(casing.Case(shape.layout), one_of(_CHOICES[shape.sort], random))

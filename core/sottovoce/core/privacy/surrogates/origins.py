@@ -1,8 +1,8 @@
 """A nationality for a nationality, a religion for a religion.
 
-Why it is here: these state a fact that nobody should read off a release, and there are so few of
-them that noise leaves most as they are. What sort of word it was (an adjective, a people, a
-believer, a building) is kept for the sentence's sake and is published; which one it was is not.
+These words state a fact that a release must not show. They are few, so noise leaves most unchanged.
+The sort of word (an adjective, a people, a believer, a building) is kept for the sentence and is
+published. The word itself is not.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class _Table(NamedTuple):
 
 
 def words() -> frozenset[str]:
-    """Every word whose sort is known, in small letters."""
+    """Return every word with a known sort, in small letters."""
     return frozenset(_table().groups)
 
 
 def shape(word: str) -> Shape:
-    """The sort of a word of origin, and its case.
+    """Return the sort of a word of origin, and its case.
 
     >>> shape("Danish").sort, shape("mosque").sort
     ('nationality', 'shrine')
@@ -43,7 +43,7 @@ def shape(word: str) -> Shape:
 
 
 def draw(shape: Shape, random: Random) -> str:
-    """Any word of that sort, each as likely as any other."""
+    """Draw a word of that sort, uniformly."""
     return casing.apply(casing.Case(shape.layout), one_of(_table().choices[shape.sort], random))
 
 

@@ -1,4 +1,4 @@
-"""Random characters in the places of the true ones: for codes of no known format."""
+"""Replaces characters by random ones, for codes without a known format."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def layout(text: str) -> str:
 def fill(layout: str, random: Random) -> str:
     """Random characters of that layout, each uniform over its alphabet; f and F are hex digits.
 
-    What a true character was makes no difference, so one may come back by chance: to reject it
-    would be to look at it again.
+    The true characters are not used, so one may come back by chance. Rejecting it would mean
+    reading it again.
     """
     drawn = below(_RANGE, len(layout), random)
     return "".join(map(_drawn, layout, drawn))

@@ -1,8 +1,8 @@
-"""What is left of a word once it is drawn anew: its kind and its layout, and nothing else.
+"""The shape of a word, its kind and its layout: all that its surrogate depends on.
 
-Why it is here: a surrogate protects because it is independent of the true word. That is true by
-construction where the function that draws is handed this and not the word. Whoever reads a release
-sees the shape; `docs/privacy.md` says of each kind what is in it.
+A surrogate protects because it is independent of the true word. This holds by construction, because
+the function that draws it gets the shape and not the word. A release shows the shape.
+`docs/privacy.md` describes the shape of each kind.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def below(end: int, n: int, random: Random) -> list[int]:
 
 
 def one_of(choices: Sequence[_Item], random: Random) -> _Item:
-    """One of ``choices``, each as likely as any other."""
+    """Draw one of ``choices``, uniformly."""
     return choices[below(len(choices), 1, random)[0]]
 
 

@@ -1,4 +1,4 @@
-"""The door to all surrogates: from what was found in a text to something else of its shape."""
+"""Makes surrogates of all kinds: from a text and its kind to another text of its shape."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS: Final = (IDENTIFIER, NUMBER, ORIGIN, UNLISTED, *names.ROLES)
 
 
 def shape(kind: str, text: str) -> Shape:
-    """What the release shows of ``text``, found to be of ``kind``.
+    """Return the shape of ``text`` of a ``kind``, which the release shows.
 
     Raises:
         KeyError: there is no such kind.
@@ -42,15 +42,15 @@ def shape(kind: str, text: str) -> Shape:
 
 
 def draw(shape: Shape, random: Random) -> str:
-    """Another text of that shape, independent of the true one: it is not even known here.
+    """Draw another text of that shape, without knowing the true text.
 
-    How much is taken from ``random`` depends on the shape alone.
+    The amount taken from ``random`` depends on the shape alone.
     """
     return _DRAWS[shape.kind](shape, random)
 
 
 def surrogate(kind: str, text: str, random: Random) -> str:
-    """Another text in the place of ``text``, found to be of ``kind``.
+    """Return a surrogate for ``text`` of a ``kind``.
 
     Raises:
         KeyError: there is no such kind.

@@ -1,8 +1,8 @@
 """A rare listed word for a word that is in no list.
 
-Why it is here: a word without a vector cannot be noised, and what stands near it in spelling would
-tell it. Letters of any script become one of a few hundred plain nouns; a letter alone, an
-ideograph or a sign becomes another of its sort, so that the text keeps its look.
+A word without a vector cannot get noise, and words of similar spelling would reveal it. Letters of
+any script become one of a few hundred plain nouns. A single letter, an ideograph or a sign becomes
+another one of its sort, so that the text keeps its look.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U00
 
 
 def oddity(text: str) -> Shape | None:
-    """The shape of what is no ordinary word, whatever kind it is held to be; None of a word.
+    """Return the shape of a text that is no ordinary word, of any kind; None for a word.
 
-    Ideographs; initials and abbreviations with full stops; letters that stand alone; and whatever
-    has no letter at all.
+    These are ideographs, initials and abbreviations with full stops, single letters, and any text
+    without letters.
 
     >>> oddity("U.S.")
     Shape(kind='unlisted', sort='letters', layout='A.A.')
@@ -56,12 +56,12 @@ def oddity(text: str) -> Shape | None:
 
 
 def shape(text: str) -> Shape:
-    """What it is made of; of a word its case, of ideographs their number."""
+    """Return the sort of a text, with the case of a word or the number of ideographs."""
     return oddity(text) or Shape(_KIND, _WORD, case(text))
 
 
 def draw(shape: Shape, random: Random) -> str:
-    """Another of that shape, each as likely as any other."""
+    """Draw another text of that shape, uniformly."""
     if shape.sort == _LETTERS:
         return scramble.fill(shape.layout, random)
     if shape.sort == _IDEOGRAPHS:

@@ -84,14 +84,13 @@ def test_without_plain_tokens_only_special_tokens_are_outside_the_text(tmp_path:
 def test_collate_pads_and_marks() -> None:
     rows = [
         Encoded((5, 6, 7), (False, True, True), ((0, 40),)),
-        Encoded((8,), (False,), words=(9,)),
+        Encoded((8,), (False,)),
     ]
     batch = collate(rows, pad=1, vocabulary={40: 2})
 
     assert batch.ids.tolist() == [[5, 6, 7], [8, 1, 1]]
     assert batch.attention.tolist() == [[1, 1, 1], [1, 0, 0]]
     assert batch.plain.tolist() == [[2, -100, -100], [-100, -100, -100]]
-    assert batch.words.tolist() == [[-1, -1, -1], [9, -1, -1]]
     # A text without a known sub-token pools what there is, and never divides by 0.
     assert batch.text.tolist() == [[0, 1, 1], [1, 0, 0]]
     assert torch.equal(collate(rows, pad=1).plain, torch.full((2, 3), -100))

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 from tests.support.paths import ROOT
 
-PARTS = ("protos", "edge", "cloud")
+PARTS = sorted(file.parent.name for file in ROOT.glob("*/pyproject.toml"))
 REPOSITORY = ("bench", "clients", "deploy", "examples", "tests")
 FROM_ELSEWHERE = {
     "optimum": "bench/speed/exporters.py says how to add it",

@@ -68,7 +68,7 @@ def run(
         found = encoder(
             inputs_embeds=embeds,
             attention_mask=torch.cat([mask, attention], 1),
-            past_key_values=cache,
+            **_named(bare, cache),
             **options,
         )
     return found.last_hidden_state[:, front:]  # type: ignore[no-any-return]
@@ -95,7 +95,8 @@ def draw_prefix(encoder: Any, tokens: int) -> Tensor:
     """
     ids = _random_ids(encoder, tokens)
     with _cached(encoder, DynamicCache()) as cache:
-        encoder(input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache)
+        mask = torch.ones_like(ids)
+        encoder(input_ids=ids, attention_mask=mask, **_named(encoder, cache))
     layers = cache.layers
     both = torch.stack([t for layer in layers for t in (layer.keys[0], layer.values[0])])
     return both.permute(2, 0, 1, 3).reshape(tokens, -1).clone()  # (2 L, H, P, d) -> (P, 2 L H d)
@@ -144,6 +145,12 @@ def _cache(encoder: Any, stacked: Tensor) -> DynamicCache:
     return cache
 
 
+def _named(module: Any, cache: DynamicCache) -> dict[str, DynamicCache]:
+    """The cache under the name that a module takes it by, which transformers 5.24 changed."""
+    name = "cache" if "cache" in inspect.signature(module.forward).parameters else "past_key_values"
+    return {name: cache}
+
+
 @contextmanager
 def _cached(encoder: Any, cache: DynamicCache) -> Iterator[DynamicCache]:
     """Hands the cache to the blocks of an encoder that drops it on the way: T5's.
@@ -153,8 +160,8 @@ def _cached(encoder: Any, cache: DynamicCache) -> Iterator[DynamicCache]:
     """
     blocks = getattr(encoder, "block", ())
 
-    def insert(_: Any, arguments: Any, options: dict[str, Any]) -> Any:
-        return arguments, {**options, "past_key_values": cache}
+    def insert(block: Any, arguments: Any, options: dict[str, Any]) -> Any:
+        return arguments, {**options, **_named(block, cache)}
 
     hooks = [block.register_forward_pre_hook(insert, with_kwargs=True) for block in blocks]
     with ExitStack() as undo:

@@ -1,6 +1,7 @@
-"""The ``sotto`` command. Each command is a module of its own, imported when it is run.
+"""The ``sotto`` command.
 
-Why it is here: a Pi takes a second to import gRPC and onnxruntime; ``sotto --help`` should not.
+Each subcommand is a separate module, imported when it runs. A Raspberry Pi takes a second to
+import gRPC and onnxruntime. ``sotto --help`` should be faster.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from sottovoce.core.system.lazy_group import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 
-# Before a command imports numpy. Its threads wait for one another by spinning: on a device that has
-# other work to do, several make the search four times slower and more, not faster.
+# Set before a command imports numpy. OpenBLAS threads wait for each other by spinning. On a busy
+# device, several threads make the search at least four times slower.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Nor does gRPC say on standard error what an error of ours says in words.
+# Keep gRPC from logging to standard error, because our own errors say the same in words.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 COMMANDS = {

@@ -1,7 +1,7 @@
-"""Shows an answer as it comes in: what ``sotto chat`` and ``sotto generate`` share.
+"""Display of streamed answers, for ``sotto chat`` and ``sotto generate``.
 
-Why it is here: an answer was written by a stranger, and a terminal obeys what it is sent, so
-nothing but text reaches it. Standard output gets the answer, or its JSON, and nothing else.
+An answer comes from an untrusted server, and a terminal obeys control sequences. So only plain text
+reaches the terminal. Standard output gets only the answer, or its JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def sampling_options(function: _F) -> _F:
-    """Adds what an answer may be asked with, --upstream and --show."""
+    """Add the sampling options, --upstream and --show."""
     for option in (
         click.option("--show", "shown", is_flag=True, help="Also print what left and what came."),
         click.option("--upstream", default="", help="Server that speaks as OpenAI's do: its URL."),
@@ -51,18 +51,24 @@ def sampling_options(function: _F) -> _F:
 
 
 def sampling(max_tokens: int, temperature: float | None, seed: int | None) -> chats.Sampling:
-    """What these options ask for."""
+    """Return the sampling settings for these options."""
     return chats.Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed)
 
 
 def answering(config: Config, upstream: str) -> AbstractContextManager[Backend]:
-    """Who answers: the running agent or its parts here; these where another server is named."""
+    """Return the backend that answers.
+
+    It is the running agent, or its parts in this process. With ``upstream``, it is always its
+    parts.
+    """
     return in_process(asking(config, upstream)) if upstream else backend(config)
 
 
 def asking(config: Config, upstream: str) -> Config:
-    """With the server that a command names, if it does. What is configured for another server, its
-    key above all, is not for this one."""
+    """Return the settings with ``upstream`` as the server, if it is given.
+
+    Another server must not get the key and model of the configured one, so both are removed.
+    """
     chat = config.chat
     if not upstream:
         return config
@@ -72,7 +78,7 @@ def asking(config: Config, upstream: str) -> Config:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two addresses are of one server."""
+    """Return whether two URLs have the same scheme and host."""
     try:
         return urlsplit(one)[:2] == urlsplit(other)[:2]
     except ValueError:
@@ -87,13 +93,13 @@ def show(
     as_json: bool,
     part: Callable[[str], object] = lambda text: None,
 ) -> str:
-    """Prints an answer and gives its text.
+    """Print an answer and return its text.
 
     Args:
-        events: as the agent sends them; closed at the end.
-        shown: print what left and what came as well, on standard error.
-        as_json: print one object when all is there.
-        part: is told every piece; of an answer that is broken off nobody else knows them.
+        events: the agent's events; closed at the end.
+        shown: also print the released and the received text, on standard error.
+        as_json: print one object when the answer is complete.
+        part: called with every piece, the only way to keep the text of an interrupted answer.
     """
     safe = plain if sys.stdout.isatty() else str
     departed, ended, text = chats.Departed(), chats.Answered(), Pieces()

@@ -70,7 +70,7 @@ def new(
                 with atomic(token_file) as file:
                     file.write(f"{token}\n".encode())
             except BaseException:
-                apps.remove(name)  # whose token nobody has
+                apps.remove(name)  # its token was not handed out
                 raise
     if as_json:
         print_json({"name": name} | ({"token": token} if token_file is None else {}))

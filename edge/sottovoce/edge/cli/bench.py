@@ -130,7 +130,7 @@ def _memory_mb() -> int | None:
 def _daemon(
     config: Config, file: Path | None, bundle: Bundle, most: int
 ) -> dict[str, float | None]:
-    """Starts an agent, asks it for a short and a long text, and reads its peak memory."""
+    """Measure a new agent: its time to start, and its memory over a long text."""
     with tempfile.TemporaryDirectory() as folder:
         listen = f"unix:{folder}/agent.sock"
         environment = {

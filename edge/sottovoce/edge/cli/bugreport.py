@@ -47,9 +47,9 @@ _PACKAGES: Final = (
     "tokenizers",
 )
 _WORDS: Final = {"auto", "cloud", "device", "en", "onnx", "spacy", *LEVELS, *MECHANISMS, *POLICIES}
-"""What a setting may be that is no number, and is told as it is."""
+"""Values of settings, besides numbers, that the report shows unchanged."""
 _TOLD: Final = ("randomness", "claims", "floors", "tagger")
-"""Checks that find nothing of the owner's; why one fails may name a path all the same."""
+"""Checks whose findings hold no personal data; a failure may still name a path."""
 
 
 @click.command("bugreport", cls=Command)
@@ -111,7 +111,10 @@ def _machine() -> dict[str, Any]:
 
 
 def _settings(config: Config) -> dict[str, Any]:
-    """By name: numbers and words of ours as they are, of all else whether it is set."""
+    """Return settings by name, without private values.
+
+    Numbers and known words appear unchanged, other values as "set" or "none".
+    """
     return {
         f"{section.name}.{each.name}": _told(getattr(getattr(config, section.name), each.name))
         for section in dataclasses.fields(config)

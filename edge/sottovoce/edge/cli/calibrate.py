@@ -40,7 +40,7 @@ A word is never safe because it was replaced: a likely replacement can be guesse
 """
 _EXAMPLE_WORDS = 8
 _ESTIMATE = 2
-"""Goes up when the estimate changes, so that nothing remembered is taken for its result."""
+"""Version of the estimate. Raise it when the estimate changes, so that kept results expire."""
 
 
 @click.command("calibrate", cls=Command)
@@ -166,7 +166,7 @@ def command(
 
 
 def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> Utility:
-    """What the labelled texts teach at each level; as remembered, or estimated now."""
+    """Return the labelled texts' utility by level, from a kept result or anew."""
     from sottovoce.edge.cli.tables import read_table
     from sottovoce.edge.measure import utility as utilities
     from sottovoce.edge.tasks.engine import Engine
@@ -178,11 +178,11 @@ def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> 
     told = [[example.text, example.label] for example in examples]
     key = hashlib.sha256(json.dumps([asked, told]).encode()).hexdigest()[:32]
     file = config.bundle.path / "utility" / f"{bundle.id}-{key}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):  # none, or damaged: estimated anew
+    with suppress(OSError, ValueError, KeyError, TypeError):  # missing or damaged: estimate anew
         kept = json.loads(file.read_bytes())
         points = tuple(utilities.Point(**point) for point in kept.pop("points"))
         return utilities.Utility(points=points, **kept)
-    not_as_root(config)  # before it takes a minute
+    not_as_root(config)  # check first, because the estimate takes a minute
     with progress_bar() as progress:
         used = min(len(examples), utilities.MOST_TEXTS)
         task = progress.add_task("trying levels", total=used * utilities.LEVELS, note="")
@@ -202,7 +202,10 @@ def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> 
 
 
 def _released(config: Config, text: str, level: str, mechanism: str) -> dict[str, Any]:
-    """The owner's text before and after: a real release, as a second draw would cost privacy."""
+    """Return the owner's text before and after.
+
+    This is a real release, because a second draw would cost privacy.
+    """
     from sottovoce.edge.cli.client import backend
     from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -222,7 +225,10 @@ def _released(config: Config, text: str, level: str, mechanism: str) -> dict[str
 
 
 def _example(config: Config, level: str, mechanism: str) -> dict[str, Any]:
-    """Public words before and after. They are nobody's text, so nothing is charged."""
+    """Return public words before and after.
+
+    They hold no personal data, so nothing is charged.
+    """
     from sottovoce.core.privacy import plain_tokens
     from sottovoce.core.privacy.noise import SecureRandom
     from sottovoce.core.privacy.setting import Setting
@@ -282,7 +288,7 @@ def _told(utility: Utility) -> str:
 def _as_typed(
     bundle: Bundle, mechanism: str, rows: dict[str, Level]
 ) -> dict[str, dict[str, float]]:
-    """By policy: the share of all words that leave as typed at each level, and that are drawn."""
+    """Return the shares of words that leave unchanged or are drawn, by policy."""
     from sottovoce.core.privacy.mechanisms import registry
     from sottovoce.core.privacy.policies import POLICIES
     from sottovoce.edge.measure.verbatim import drawn, verbatim
@@ -290,7 +296,7 @@ def _as_typed(
     shares = bundle.manifest.shares
     known = mechanism in registry.MECHANISMS
     if not known or registry.find(mechanism).contextual or not shares:
-        return {}  # where a tagger decides, readings alone do not tell
+        return {}  # with a tagger, readings alone do not give the shares
     return {
         name: {
             **{each: verbatim(shares, level, mechanism, policy) for each, level in rows.items()},
@@ -301,7 +307,7 @@ def _as_typed(
 
 
 def _by_class(rows: dict[str, Level]) -> str:
-    """The eta of each class, and how often its words are guessed, at each level."""
+    """Return a table by level: each class's eta, and how often its words are guessed."""
     shown = list(rows.items())
     lines = [
         "\nEach class of words has the eta at which its words are guessed as often as others, or a",

@@ -71,7 +71,7 @@ def command(
 
 
 class _Talk:
-    """A conversation, as far as it has come."""
+    """A conversation with its turns so far."""
 
     def __init__(
         self, device: Backend, asked: chats.ChatRequest, *, shown: bool, as_json: bool
@@ -82,7 +82,7 @@ class _Talk:
         self._as_json = as_json
 
     def with_a_person(self) -> None:
-        """Until Ctrl-D; what goes wrong is told, and the conversation goes on."""
+        """Talk until Ctrl-D; print errors and go on."""
         for text in _typed():
             try:
                 self._turn(text)
@@ -92,7 +92,7 @@ class _Talk:
                 tell(error)
 
     def with_a_pipe(self, lines: Iterator[Line]) -> None:
-        """Until it ends or something goes wrong."""
+        """Answer lines until the pipe ends or an error occurs."""
         for line in lines:
             try:
                 self._turn(line.text)
@@ -100,8 +100,10 @@ class _Talk:
                 raise numbered(error, line.place) from error
 
     def _turn(self, text: str) -> None:
-        """Adds a turn and its answer; of an answer that was broken off, what there is of it. A turn
-        that cannot be answered is taken back."""
+        """Add a turn and its answer, or the received part of an interrupted answer.
+
+        A turn that cannot be answered is removed.
+        """
         turns = self._asked.turns
         turns.add(role=generation.ROLE_USER, text=text)
         _shorten(self._asked)
@@ -121,7 +123,7 @@ class _Talk:
 
 
 def _typed() -> Iterator[str]:
-    with suppress(ImportError):  # `input` then edits lines, and the arrows bring earlier ones back
+    with suppress(ImportError):  # with it, `input` has line editing and history
         import readline  # noqa: F401
     while True:
         try:
@@ -137,7 +139,7 @@ def _typed() -> Iterator[str]:
 
 
 def _shorten(asked: chats.ChatRequest) -> None:
-    """Drops the oldest turns, but for what the model was told first, where there are too many."""
+    """Drop the oldest turns if there are too many, but keep the system turn."""
     turns = asked.turns
     first = 1 if turns[0].role == generation.ROLE_SYSTEM else 0
     while len(turns) > first + 1 and (

@@ -1,7 +1,7 @@
-"""The running agent as commands see it; or its parts in this process, where none is running.
+"""Client of the running agent, or of its parts in this process.
 
-Why it is here: ``sotto privatize`` must work on a device without a daemon, and must give the same
-bytes as with one: both ways lead to the same state.
+The parts are used if no agent is running. ``sotto privatize`` must also work without a daemon, with
+the same bytes as output. Both ways use the same state.
 """
 
 from __future__ import annotations
@@ -49,57 +49,60 @@ __all__ = ["Backend", "Remote", "backend", "in_process", "is_running", "remote",
 
 
 class Backend(Protocol):
-    """What both a running agent and the parts in this process can do."""
+    """Interface of a running agent and of its parts in this process."""
 
     def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
-        """Replaces the words of one text."""
+        """Privatise one text."""
 
     def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
-        """Classifies one text."""
+        """Classify one text."""
 
     def embed_stream(
         self, requests: Iterable[agent.EmbedStreamRequest]
     ) -> Iterator[agent.EmbedStreamResponse]:
-        """Embeds texts, in order."""
+        """Embed texts, in order."""
 
     def chat(
         self, request: chats.ChatRequest, stoppable: Stoppable
     ) -> Generator[chats.ChatResponse, None, None]:
-        """Answers the last turn of a conversation, in pieces; ``stoppable`` gets what ends it."""
+        """Stream the next turn; ``stoppable`` gets the function that ends it."""
 
     def complete(
         self, request: chats.CompleteRequest, stoppable: Stoppable
     ) -> Generator[chats.CompleteResponse, None, None]:
-        """Continues a text, in pieces; ``stoppable`` gets what ends it."""
+        """Stream a continuation; ``stoppable`` gets the function that ends it."""
 
     def status(self) -> agent.GetStatusResponse:
-        """Says what there is."""
+        """Return the status."""
 
     def spending(self) -> owner.GetSpendingResponse:
-        """Says what was spent, by day and by what it was for."""
+        """Return the privacy spent, by day and by purpose."""
 
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
-        """Ends a customisation."""
+        """Cancel a customisation."""
 
     def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
-        """Makes a name stand for an earlier version of its adapter."""
+        """Make a name stand for an earlier version of its adapter."""
 
     def delete(self, request: adapters.DeleteAdapterRequest) -> int:
-        """Deletes an adapter; how many customisations were of it."""
+        """Delete an adapter; return how many customisations it had."""
 
     def keep_corrections(self, request: adapters.KeepCorrectionsRequest) -> int:
-        """Keeps what texts should have been called; how many wait then."""
+        """Keep corrected labels of texts; return how many corrections now wait."""
 
     def corrections(self, adapter: str) -> Iterator[adapters.Correction]:
-        """Those of an adapter that wait, the oldest first."""
+        """Return the waiting corrections of an adapter, the oldest first."""
 
     def forget_corrections(self, request: adapters.ForgetCorrectionsRequest) -> int:
-        """Forgets those of an adapter, or of one text; how many."""
+        """Forget an adapter's corrections, or those for one text; return how many."""
 
 
 class Remote:
-    """A running agent, over its socket, with the owner's token where it asks for one. Errors
-    arrive as the agent raised them."""
+    """Client of a running agent over its socket.
+
+    Errors arrive as the agent raised them. Each call carries the owner's token, if the agent
+    requires one.
+    """
 
     def __init__(self, listen: str, token: str = "") -> None:
         self._metadata = ((TOKEN_KEY, BEARER + token),) if token else ()
@@ -168,7 +171,7 @@ class Remote:
         return response
 
     def open_page(self) -> str:
-        """A link to the page, good once."""
+        """Return a link to the page that works once."""
         return str(self._call(self._owner.OpenPage, owner.OpenPageRequest()).url)
 
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
@@ -198,7 +201,7 @@ class Remote:
         return int(self._call(self._adapters.ForgetCorrections, request).forgotten)
 
     def customize(self, requests: Iterable[agent.CustomizeRequest]) -> agent.Customization:
-        """Sends settings and examples; returns once all are privatised and queued."""
+        """Send settings and examples; return once all are privatised and queued."""
         customization: agent.Customization = self._call(
             self._stub.Customize, iter(requests)
         ).customization
@@ -207,8 +210,11 @@ class Remote:
     def watch(
         self, identity: str, adapter: str = "", stoppable: Stoppable = lambda stop: None
     ) -> Generator[agent.Customization, None, None]:
-        """A customisation, or the newest of an adapter, now and after every change until it ends;
-        ``stoppable`` gets what ends the watch."""
+        """Yield a customisation now and after every change, until it ends.
+
+        An adapter's name stands for its newest customisation. ``stoppable`` gets the function that
+        ends the watch.
+        """
         request = agent.WatchCustomizationRequest(id=identity, adapter=adapter)
         for response in self._streamed(self._stub.WatchCustomization, request, stoppable):
             yield response.customization
@@ -234,27 +240,28 @@ class Remote:
 
 
 def is_running(config: Config) -> bool:
-    """Whether an agent that commands can use answers on the configured address."""
+    """Return whether a usable agent answers on the configured address."""
     path = socket_path(config.agent.listen)
     if path is not None:
         return answers(path)
     host, _ = split_address(config.agent.listen)
     if not is_loopback(host) or config.agent.tls_cert is not None:
-        return False  # it demands a certificate that commands do not have
+        return False  # it requires a client certificate, which commands lack
     with grpc.insecure_channel(config.agent.listen, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=1)
         except grpc.FutureTimeoutError:
             return False
-    # A port is anyone's while the agent is down; who has apps told apart does not trust them all.
+    # Any user can bind the port while the agent is down. With agent.apps, not all are trusted.
     return not config.agent.apps or is_held(config.agent.state)
 
 
 def remote(config: Config) -> Remote:
-    """The running agent.
+    """Return a client of the running agent.
 
     Raises:
-        NotReady: none is running. ConfigError: another user's program answers in its place.
+        NotReady: no agent is running.
+        ConfigError: another user's program answers in the agent's place.
     """
     if not is_running(config):
         raise NotReady(
@@ -266,7 +273,7 @@ def remote(config: Config) -> Remote:
 
 
 def backend(config: Config) -> AbstractContextManager[Backend]:
-    """The running agent, else its parts in this process over the same state.
+    """Return the running agent, else its parts in this process over the same state.
 
     Raises:
         ConfigError: another user's program answers in the agent's place.
@@ -282,13 +289,13 @@ def _remote(config: Config) -> Remote:
 
 @contextmanager
 def in_process(config: Config) -> Iterator[Agent]:
-    """The parts of an agent in this process, whether or not one is running.
+    """Give an agent's parts in this process, whether or not an agent is running.
 
     Raises:
-        ConfigError: it is root who asks, and not root's agent.
+        ConfigError: the user is root, and the agent belongs to another user.
     """
     from sottovoce.edge.cli.owner_check import not_as_root
-    from sottovoce.edge.tasks.agent import Agent  # onnxruntime and all: only where needed
+    from sottovoce.edge.tasks.agent import Agent  # imports onnxruntime: only where needed
 
     not_as_root(config)
     with closing(Agent(config)) as device:
@@ -301,7 +308,7 @@ def request_id(
     defaults: str,
     before: Iterable[agent.Customization],
 ) -> str:
-    """The same for the same request, until an adapter of its name has been trained, or has not."""
+    """Return a request's id; it changes once a training of that adapter has ended."""
     asked = hashlib.sha256(defaults.encode())
     for message in (settings, *examples):
         asked.update(hashlib.sha256(message.SerializeToString(deterministic=True)).digest())

@@ -1,7 +1,7 @@
-"""What all commands share: configuration, errors, JSON, progress.
+"""Shared code of all commands: configuration, errors, JSON, progress.
 
-Why it is here: every command fails alike (``error:`` and ``fix:`` on standard error, an exit code
-by kind of error) and keeps standard output for data alone.
+Every command fails in the same way: ``error:`` and ``fix:`` on standard error, and an exit code by
+kind of error. Standard output holds only data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def privacy_options(function: _F) -> _F:
-    """Adds --level, --mechanism and --policy."""
+    """Add --level, --mechanism and --policy."""
     for name, values, what in (
         ("--policy", either(POLICIES), "Which words are protected"),
         ("--mechanism", either(MECHANISMS), "Mechanism"),
@@ -43,7 +43,7 @@ def privacy_options(function: _F) -> _F:
 
 
 def either(names: Iterable[str]) -> str:
-    """Names as a sentence lists them.
+    """Join names as in a sentence.
 
     >>> either(("strong", "balanced", "light"))
     '"strong", "balanced" or "light"'
@@ -53,13 +53,13 @@ def either(names: Iterable[str]) -> str:
 
 
 def load_config(ctx: click.Context) -> Config:
-    """The owner's settings, from where ``sotto --config`` says."""
+    """Load the owner's settings from the file that ``sotto --config`` names."""
     path: Path | None = ctx.obj
     return settings.load(path)
 
 
 def numbered(error: SottovoceError, place: str) -> SottovoceError:
-    """The same error, with the place in the input in front."""
+    """Return the same error, with its place in the input in front."""
     return type(error)(
         f"{place}: {error.problem}", fix=error.fix, subject=error.subject, metadata=error.metadata
     )

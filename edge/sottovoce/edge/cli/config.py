@@ -1,4 +1,4 @@
-"""``sotto config``: the settings, read and changed one at a time."""
+"""``sotto config``: read and change settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FILES: Final = (
     "chat.key_file",
     "cloud.ca_file",
 )
-"""Files that someone else writes."""
+"""Files that the agent only reads."""
 _OF_LEVELS: Final = (
     "privacy.largest_eta",
     "privacy.least_policy",
@@ -114,17 +114,17 @@ def set_(ctx: click.Context, name: str, value: str, more: tuple[str, ...], as_js
 
 
 def write(config: Config, values: Mapping[str, str]) -> Path:
-    """Writes settings into the configuration file, all of them or none.
+    """Write all settings into the configuration file, or none.
 
     Args:
-        config: as it was loaded.
-        values: by their names, as TOML writes them.
+        config: the loaded settings.
+        values: TOML values by setting name.
 
     Returns:
         The file.
 
     Raises:
-        ConfigError: the settings would not hold together, or the file cannot be changed.
+        ConfigError: the settings contradict each other, or the file cannot be changed.
     """
     file = place(config)
     with as_owner_of(file):
@@ -133,7 +133,7 @@ def write(config: Config, values: Mapping[str, str]) -> Path:
 
 
 def place(config: Config) -> Path:
-    """The configuration file that settings are written into."""
+    """Return the configuration file that settings are written into."""
     return config.source or settings.usual()
 
 
@@ -142,7 +142,7 @@ def _write(
     values: Mapping[str, str],
     check: Callable[[Config], None] = lambda config: None,
 ) -> None:
-    # A variable that overrides what is written would hide that it is wrong.
+    # A variable that overrides a written value would hide an error in it.
     overriding = {settings.variable(name) for name in values}
     environ = {name: text for name, text in os.environ.items() if name not in overriding}
     with disk(file):
@@ -162,10 +162,10 @@ def _write(
 
 
 def _toml(name: str, text: str, kind: Any) -> str:
-    """The value of a setting as TOML writes it.
+    """Return the value of a setting in TOML.
 
     Raises:
-        ConfigError: the text is no value of this kind.
+        ConfigError: the text is not a value of this kind.
     """
     value = settings.parsed(name, text, kind)
     if isinstance(value, bool):
@@ -179,15 +179,15 @@ def _toml(name: str, text: str, kind: Any) -> str:
     if isinstance(value, tuple):
         return json.dumps([*value], ensure_ascii=False)
     if isinstance(value, Path) and not text.startswith(("~", "$")):
-        text = str(value.absolute())  # a daemon has another current folder
+        text = str(value.absolute())  # a daemon has another working directory
     return json.dumps(text, ensure_ascii=False)
 
 
 def _check_here(config: Config, names: Iterable[str]) -> None:
-    """Refuse settings that name what this machine does not have.
+    """Refuse settings that name things missing on this machine.
 
     Raises:
-        ConfigError: a file, a folder or a group is missing, or is something else.
+        ConfigError: a file, folder or group is missing or of the wrong kind.
         NotReady: spaCy or its pipeline is not installed.
     """
     values = _values(config)
@@ -198,7 +198,7 @@ def _check_here(config: Config, names: Iterable[str]) -> None:
         if name in _FOLDERS:
             _check_folder(name, Path(value))
         elif name in _FILES or (name == "cloud.token_file" and os.path.exists(value)):
-            _check_file(name, Path(value))  # `sotto enroll` writes the file of the token
+            _check_file(name, Path(value))  # `sotto enroll` writes the token file
         elif name == "agent.group":
             number_of(value)
         elif name.startswith("tagger.") and config.tagger.backend == "spacy":
@@ -210,13 +210,13 @@ def _check_here(config: Config, names: Iterable[str]) -> None:
 
 
 def _check_level(name: str, config: Config) -> None:
-    from sottovoce.core.bundle.manifest import MANIFEST, Manifest  # with NumPy, as the next
+    from sottovoce.core.bundle.manifest import MANIFEST, Manifest  # imports NumPy, as the next
     from sottovoce.edge.tasks.doctor import default_level
 
     try:
         manifest = Manifest.from_json((config.bundle.current / MANIFEST).read_bytes())
     except (OSError, DataLoss):
-        return  # without a bundle it cannot be said yet; `sotto doctor` says what is wrong with one
+        return  # unknown without a bundle; `sotto doctor` reports a faulty bundle
     try:
         default_level(config.privacy, manifest)
     except SottovoceError as error:
@@ -256,29 +256,29 @@ def _check_file(name: str, file: Path) -> None:
 
 
 def _new(aside: Path, *, like: Path) -> BinaryIO:
-    """A new file to write, mode 0600, or with the owner and mode of `like` if it is there: an agent
-    that runs as another user than who changes its settings reads them afterwards as well."""
+    """Open a new file to write, with the owner and mode of `like`, or mode 0600.
+
+    An agent that runs as another user must still be able to read its settings.
+    """
     was = like.stat() if like.exists() else None
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     if was is not None:
-        with suppress(
-            PermissionError
-        ):  # only root may; whoever else changes it is whose it becomes
+        with suppress(PermissionError):  # only root may; else the file belongs to the current user
             os.fchown(descriptor, was.st_uid, was.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(was.st_mode))
     return os.fdopen(descriptor, "wb")
 
 
 def changed(text: str, name: str, value: str) -> str:
-    """A TOML document with one setting changed.
+    """Return a TOML document with one setting changed.
 
     Args:
         text: the document.
         name: "section.key".
-        value: as TOML writes it.
+        value: the value in TOML.
 
     Raises:
-        ConfigError: it is written in a way that is not ours to change, or the value is no TOML.
+        ConfigError: the setting has a layout that this cannot change, or the value is not TOML.
     """
     section, _, key = name.partition(".")
     line = f"{key} = {value}"
@@ -309,16 +309,16 @@ def changed(text: str, name: str, value: str) -> str:
 
 
 def _comment(line: str) -> str:
-    """What stands behind the value in a line: spaces and a comment, or nothing."""
+    """Return the spaces and comment after the value in a line, or an empty string."""
     for sign in re.finditer(r"\s*#", line):
-        with suppress(tomllib.TOMLDecodeError):  # a sign within the value
+        with suppress(tomllib.TOMLDecodeError):  # a "#" within the value
             tomllib.loads(line[: sign.start()])
             return line[sign.start() :]
     return ""
 
 
 def _known(name: str, settings: Collection[str]) -> None:
-    """Refuse a name that is none of the settings', with the nearest.
+    """Refuse a name that is not a setting, and suggest the nearest.
 
     Raises:
         ConfigError: there is no setting of that name.
@@ -335,7 +335,7 @@ def _known(name: str, settings: Collection[str]) -> None:
 
 
 def _values(config: Config) -> dict[str, Any]:
-    """Every setting by its name; paths as text."""
+    """Return every setting by name; paths as text."""
     return {
         f"{section.name}.{key}": str(value) if isinstance(value, Path) else value
         for section in dataclasses.fields(config)

@@ -18,7 +18,7 @@ from sottovoce.v1 import edge_adapters_pb2 as adapters
 __all__ = ["command"]
 
 _LARGEST = 2 << 20
-"""Bytes of a message, which the agent takes whole or not at all."""
+"""Bytes of a message; the agent takes a message whole or not at all."""
 
 
 @click.command("correct", cls=Command)
@@ -91,7 +91,7 @@ def _read(
 
 
 def _parts(corrections: list[adapters.Correction]) -> Iterator[list[adapters.Correction]]:
-    """All at once where a message holds them."""
+    """Split corrections into messages of at most `_LARGEST` bytes, if possible one."""
     part: list[adapters.Correction] = []
     size = 0
     for each in corrections:

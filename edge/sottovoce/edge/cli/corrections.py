@@ -62,14 +62,14 @@ def command(
         print_json(told)
     elif show:
         click.echo("text\tlabel")
-        for each in shown:  # a table has no place for what else may part lines and columns
+        for each in shown:  # tabs and line breaks would break the table
             click.echo(re.sub(r"[\t\r\n]+", " ", each.text) + f"\t{each.label}")
     else:
         click.echo(f"{waiting:,} of {name} wait, {taken:,} in training")
 
 
 def _count(device: Backend, name: str) -> tuple[int, int]:
-    """How many wait, and how many are in training."""
+    """Return how many corrections wait, and how many are in training."""
     status = device.status()
     if all(record.adapter != name for record in status.customizations):
         raise NotFound(f"no adapter {name!r} on this device", fix="see `sotto list`", subject=name)

@@ -66,7 +66,7 @@ def _training_options(function: _F) -> _F:
 
 
 def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
-    """The settings that those options make."""
+    """Return the training settings for those options."""
     values: dict[str, Any] = {
         field.name: field.names[given[field.name]] if field.names else given[field.name]
         for field in training_settings.FIELDS
@@ -211,7 +211,7 @@ def command(
             if_interrupted(*told.left(adapter))
             if watch:
                 record = _watch(running, record, progress, quiet=as_json)
-        # Those that were kept since wait for the next time, also if this call began nothing.
+        # Corrections kept since then wait for the next time, even if this call started nothing.
         waiting = _waiting(running, adapter) if corrections else 0
     if as_json:
         more = {"waiting": waiting} if corrections else {}
@@ -230,10 +230,10 @@ def command(
 
 
 def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.CustomizationSettings:
-    """What of the settings goes with --add; the rest is the adapter's.
+    """Return the settings allowed with --add; the others come from the adapter.
 
     Raises:
-        InvalidInput: something else was given.
+        InvalidInput: another setting was given.
     """
     for name in ctx.params:
         source = ctx.get_parameter_source(name)
@@ -256,7 +256,7 @@ def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.Cust
 
 
 def _waiting(running: Remote, adapter: str) -> int:
-    """How many corrections wait."""
+    """Return how many corrections wait."""
     return sum(c.waiting for c in running.status().corrections if c.adapter == adapter)
 
 

@@ -167,7 +167,7 @@ def _with_upstream(config: Config, upstream: str) -> Config:
 
 
 def _check_place(output: Path, read: Sequence[Path], *, replace: bool) -> None:
-    """Refuses a place that could not be written to when all is paid for, and what is read."""
+    """Refuse an unwritable output, or an input as output, before any charge."""
     if any(each.exists() and output.exists() and output.samefile(each) for each in read):
         raise InvalidInput(f"{output} is what is read", fix="name another file", subject="output")
     if output.exists() and not replace:

@@ -43,7 +43,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 
 def examine(ctx: click.Context) -> Iterator[Finding]:
-    """The settings can be read, and what `doctor.examine` finds under them."""
+    """Check that the settings load, then yield findings of `doctor.examine`."""
     config: Config | None = None
 
     def read() -> str:

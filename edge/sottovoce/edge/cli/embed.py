@@ -23,8 +23,8 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 __all__ = ["command"]
 
 CHUNK = 64
-"""Lines of a file that travel as one stream. Of standard input it is one, lest a pipe that stays
-open wait for its answers."""
+"""Lines of a file per stream. Standard input uses 1, so that an open pipe gets its answers at
+once."""
 
 
 @click.command("embed", cls=Command)
@@ -88,7 +88,7 @@ def _chunks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
                 yield chunk
                 chunk = []
     except SottovoceError:
-        if chunk:  # the lines before the bad one are answered first
+        if chunk:  # answer the lines before the bad one first
             yield chunk
         raise
     if chunk:
@@ -109,13 +109,13 @@ def _embedded(
         for answer in embedder.embed_stream(requests):
             count += 1
             yield answer.response
-    except SottovoceError as error:  # of the first text without an answer
+    except SottovoceError as error:  # concerns the first text without an answer
         place = chunk[min(count, len(chunk) - 1)].place
         raise (numbered(error, place) if place else error) from error
 
 
 class _Rows:
-    """A .npy file written row by row; its header leaves room for a count that is known last."""
+    """A .npy file written row by row; the header leaves room for the final row count."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

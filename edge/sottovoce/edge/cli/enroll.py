@@ -68,7 +68,7 @@ def command(
     values: dict[str, str | int] = {"token_file": str(file), "address": settings.address}
     if settings.ca_file is not None:
         values["ca_file"] = str(settings.ca_file)
-    # Run as root, it obeys no settings of another user as root: they say where the token goes.
+    # As root, drop to the settings' owner, because the settings say where the token is written.
     whose = as_owner_of(place(config))
     with whose, closing(Cloud(settings)) as cloud, enroll(cloud, code, file) as done:
         values["tenant"] = done.tenant
@@ -77,7 +77,7 @@ def command(
         written = write(
             config, {f"cloud.{k}": json.dumps(v, ensure_ascii=False) for k, v in values.items()}
         )
-        # Before the token takes its place: a daemon that runs would have the old key signed for it.
+        # Before the new token is in place: a running daemon would have the old key signed with it.
         device = DeviceCertificate(config.agent.state, settings.address)
         with as_owner_of(device.files[0]):
             device.forget_key()
@@ -110,8 +110,11 @@ def command(
 
 
 def _certified(settings: CloudConfig, state: Path) -> datetime | None:
-    """Has the cloud sign a new key of this device's, if it does so at all; gives the end. The
-    device is let in already: what fails here, the next call that needs one tries again."""
+    """Have the cloud sign a new device key; return the certificate's end.
+
+    Returns None if the cloud signs no keys or the signing fails. The device is already enrolled, so
+    the next call that needs a certificate retries.
+    """
     if not settings.devices_port:
         return None
     file = DeviceCertificate(state, settings.address).files[0]

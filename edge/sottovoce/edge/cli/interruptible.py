@@ -1,8 +1,8 @@
-"""An answer that Ctrl-C breaks off, and that leaves the next one possible.
+"""Streams that Ctrl-C can interrupt without harm to the next call.
 
-Why it is here: Python interrupts its main thread wherever that is, be it between the taking of a
-lock and the note that it was taken. Inside gRPC's code that leaves a channel locked, and the next
-call waits for ever. So what may be interrupted is only the waiting for another thread.
+Python interrupts its main thread anywhere, even between taking a lock and recording it. Inside
+gRPC, that leaves a channel locked, and the next call waits forever. So another thread reads the
+stream, and Ctrl-C interrupts only the wait for that thread.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ T = TypeVar("T")
 def interruptible(
     answer: Callable[[Stoppable], Generator[T, None, None]],
 ) -> Generator[T, None, None]:
-    """What ``answer`` gives, read in a thread of its own; ended with the generator.
+    """Yield the items of ``answer``, read in a separate thread.
+
+    Closing this generator stops ``answer``.
 
     Args:
-        answer: gets what it is to tell how it is stopped.
+        answer: makes the stream; it calls its argument with the function that stops it.
 
     Raises:
-        What ``answer`` raises.
+        BaseException: any error that ``answer`` raises.
     """
     reader = _Reader(answer)
     thread = threading.Thread(target=reader.run, daemon=True)

@@ -35,7 +35,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 
 def _cards(bundle: Bundle) -> dict[str, str]:
-    """The card of each part of the bundle that brings one."""
+    """Return the model cards of the bundle's parts that have one."""
     files = map(PurePosixPath, sorted(bundle.manifest.files))
     return {
         path.stem: (bundle.folder / path).read_text(encoding="utf-8", errors="replace")

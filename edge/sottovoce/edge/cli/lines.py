@@ -1,7 +1,7 @@
-"""Texts as every command takes them: TEXT, or a file or standard input, a line each.
+"""Input of commands: TEXT, or one text a line from a file or standard input.
 
-Why it is here: a pipe may never end, so nothing is gathered up before it is worked on; lines are
-read as bytes first, so that every complaint names the line.
+A pipe may never end, so each line is processed as it arrives. Lines are read as bytes first, so
+that every error names its line.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its line feed, and where it stood ("notes.txt, line 3")."""
+    """One line without its line feed, and its place ("notes.txt, line 3")."""
 
     text: str
     place: str
 
 
 def text_argument(function: _F) -> _F:
-    """Adds TEXT and --input, which the function gets as ``text`` and ``source``."""
+    """Add TEXT and --input, which the function gets as ``text`` and ``source``."""
     option = click.option(
         "--input",
         "source",
@@ -46,7 +46,7 @@ def text_argument(function: _F) -> _F:
 
 
 def answered(number: int, target: Path | None = None) -> None:
-    """Note, for Ctrl-C, how many texts were answered, and to which file if there is one."""
+    """Record for Ctrl-C how many texts were answered, and the output file if any."""
     if target is not None:
         if_interrupted(f"{target} is not written", "run the command again")
     else:
@@ -57,10 +57,10 @@ def answered(number: int, target: Path | None = None) -> None:
 
 
 def read_texts(text: str | None, source: Path | None, doing: str = "privatising") -> Iterator[Line]:
-    """TEXT alone, or the lines of a file or of standard input.
+    """Yield TEXT alone, or the lines of a file or of standard input.
 
     Raises:
-        InvalidInput: both are given; see `read_lines`.
+        InvalidInput: both are given; or see `read_lines`.
     """
     if text is None:
         return read_lines(source, doing)
@@ -70,10 +70,10 @@ def read_texts(text: str | None, source: Path | None, doing: str = "privatising"
 
 
 def read_lines(source: Path | None, doing: str = "privatising") -> Iterator[Line]:
-    """The lines of a file, or of standard input; a bar shows how far the file is worked off.
+    """Yield the lines of a file or of standard input; a bar shows progress for files.
 
     Raises:
-        InvalidInput: no lines, a line over 1 MiB, not UTF-8, or a file that cannot be read.
+        InvalidInput: no lines, a line over 1 MiB, text not in UTF-8, or an unreadable file.
     """
     name = "standard input" if source is None else str(source)
     with _opened(source) as file, progress_bar(enabled=source is not None) as progress:

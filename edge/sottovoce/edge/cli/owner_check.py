@@ -1,8 +1,8 @@
-"""Whose agent a command speaks for, and to.
+"""Checks that a command acts for the right user and calls the right agent.
 
-Why it is here: what root left among the files of an agent of another user, that agent could not
-read, or not replace; and links that they had put there led root on. And a socket that another user
-has put where the agent's should be would be told the text, and the owner's token.
+If root wrote files into another user's state, that user's agent could not read or replace them.
+That user could also place links there, and root would follow them. And if another user put a socket
+in the agent's place, that user would receive the text and the owner's token.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["not_a_strangers", "not_as_root"]
 
 
 def not_as_root(config: Config) -> None:
-    """Refuses to have root write where another user's agent keeps its state.
+    """Refuse to let root write into the state of another user's agent.
 
     Raises:
-        ConfigError: it is root who asks, and not root's agent.
+        ConfigError: the user is root, and the agent belongs to another user.
     """
     user = _user(config) if os.geteuid() == 0 else 0
     if user:
@@ -37,18 +37,18 @@ def not_as_root(config: Config) -> None:
 
 
 def not_a_strangers(config: Config) -> None:
-    """Refuses a unix socket that is neither ours, nor root's, nor of whose the agent's state is.
+    """Refuse a unix socket unless this user, root or the state's owner owns it.
 
     Raises:
-        ConfigError: it is another user's.
+        ConfigError: the socket belongs to another user.
     """
     path = socket_path(config.agent.listen)
     if path is None:
         return
     ours = {os.geteuid(), 0}
-    with suppress(OSError):  # no state: nobody's, then
+    with suppress(OSError):  # no state, so no owner
         ours.add(config.agent.state.lstat().st_uid)
-    with suppress(FileNotFoundError):  # it has just ended
+    with suppress(FileNotFoundError):  # the agent has just ended
         if (owner := path.stat().st_uid) not in ours:
             raise ConfigError(
                 f"{path} is of the user {_name(owner)}, and not the agent's",
@@ -59,8 +59,11 @@ def not_a_strangers(config: Config) -> None:
 
 
 def _user(config: Config) -> int:
-    """Who runs the agent: whose its database is. Before there is one, a machine's settings are for
-    an agent of whose folder it will lie in; elsewhere, as in a container, that is root's to say."""
+    """Return the id of the user that runs the agent: the owner of its database.
+
+    Without a database, it is the owner of the nearest existing folder above, if the settings are
+    the machine's. Otherwise it is 0, so that root may decide, as in a container.
+    """
     state = config.agent.state
     places = [state, *state.parents] if config.source == MACHINE else []
     for place in (state / DATABASE, *places):

@@ -58,7 +58,7 @@ def command(
     options = agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy)
     config = load_config(ctx)
     asked = _WHERE[where]
-    if config.predict.where == "device":  # whatever a running agent was configured with
+    if config.predict.where == "device":  # in spite of the running agent's configuration
         asked = who_answers(asked, config.predict.where)
     with backend(config) as predictor:
         for number, line in enumerate(read_texts(text, source), 1):

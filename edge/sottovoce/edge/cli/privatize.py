@@ -89,7 +89,7 @@ def _released(
 
 
 def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:
-    """What became of each word that is no punctuation; nothing where no words were asked for."""
+    """Yield the treatment of each word except punctuation; nothing without --words."""
     for word in response.words:
         if word.tag != PUNCTUATION:
             typed = text[word.start : word.end]

@@ -1,4 +1,4 @@
-"""How far a customisation is, in a line: for ``sotto customize`` and ``sotto logs``."""
+"""One-line progress, for ``sotto customize`` and ``sotto logs``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["brief", "figures", "left", "sentence"]
 
 
 def left(name: str) -> tuple[str, str]:
-    """What Ctrl-C says while a customisation is followed."""
+    """Return the message of Ctrl-C while a customisation is followed."""
     return (
         f"no longer following {name}, which goes on in the agent and in the cloud",
         f"`sotto logs {name}` follows it again, `sotto cancel {name}` ends it",
@@ -17,7 +17,7 @@ def left(name: str) -> tuple[str, str]:
 
 
 def figures(record: agent.Customization) -> str:
-    """Training figures, as far as the cloud has sent any."""
+    """Return the training figures that the cloud has sent so far."""
     seen = record.progress
     told = []
     if seen.loss:
@@ -33,7 +33,7 @@ def figures(record: agent.Customization) -> str:
 
 
 def brief(record: agent.Customization) -> str:
-    """The figures that fit beside a bar in a line of 80 columns."""
+    """Return the figures that fit beside a bar in a line of 80 columns."""
     seen = record.progress
     if record.message or not seen.epochs:
         return record.message
@@ -43,7 +43,7 @@ def brief(record: agent.Customization) -> str:
 
 
 def sentence(record: agent.Customization) -> str:
-    """The adapter's name, and where its customisation stands."""
+    """Return a sentence with the adapter's name and its customisation's state."""
     name, seen = f"{record.adapter} ({record.id[:8]})", record.progress
     waiting = f": {record.message}" if record.message else ""
     match record.state:
@@ -52,7 +52,7 @@ def sentence(record: agent.Customization) -> str:
         case agent.CUSTOMIZATION_STATE_TRAINING if seen.epochs:
             return f"{name}: epoch {seen.epoch} of {seen.epochs}  {figures(record)}"
         case agent.CUSTOMIZATION_STATE_SUCCEEDED:
-            if not seen.held_out_accuracy:  # private training holds nothing out
+            if not seen.held_out_accuracy:  # private training has no held-out part
                 return f"{name}: trained"
             return f"{name}: trained, held-out accuracy {seen.held_out_accuracy:.1%}"
         case _:

@@ -55,7 +55,7 @@ def command(
     }
     for name in ("NO_PROXY", "no_proxy"):
         own = os.environ.get(name)
-        # "*" means all of them only where it stands alone.
+        # "*" means all hosts only if it stands alone.
         told[name] = own if own == "*" else ",".join(filter(None, (own, _HERE)))
     if as_json or program is None:
         print_json(told)

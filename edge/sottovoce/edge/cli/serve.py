@@ -48,8 +48,8 @@ def command(ctx: click.Context, listen: str | None, doorway: str | None, as_json
     interrupted = server.serve(config, ready=ready)
     if interrupted:
         click.echo("interrupted: what is queued goes on with the next `sotto serve`", err=True)
-    # All is closed and nothing more is given out. A thread that is still at a long text, whose
-    # caller has gone, would keep the process for as long as that takes.
+    # All is closed, and no more text is released. A thread that still processes a long text for a
+    # departed caller would otherwise keep the process alive.
     sys.stdout.flush()
     logging.shutdown()
     os._exit(INTERRUPTED if interrupted else 0)

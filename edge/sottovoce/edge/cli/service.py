@@ -60,7 +60,7 @@ def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_js
         else:
             click.echo(unit, nl=False)
         return
-    _program(manager)  # before anything is written
+    _program(manager)  # check before anything is written
     _not_packaged(manager)
     _write(manager.file, unit, 0o644)
     if system and not MACHINE.exists():
@@ -127,8 +127,10 @@ def _manager(*, system: bool) -> systemd.Manager:
 
 
 def _not_packaged(manager: systemd.Manager) -> None:
-    """NotReady where the unit is a package's: neither it nor what its owner has put in its place
-    is ours to replace or to take away."""
+    """Raise `NotReady` if a package owns the unit.
+
+    Its unit, or the owner's override, must not be replaced or removed.
+    """
     with disk(manager.file):
         packaged = manager.is_packages
     if packaged:

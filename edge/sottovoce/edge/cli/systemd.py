@@ -1,8 +1,8 @@
-"""The agent as a service of systemd: what its unit says, for a user and for the whole machine.
+"""systemd units of the agent, for one user and for the whole machine.
 
-Why it is here: paths, user and hardening differ by who starts it, and a unit copied by hand has
-those of another machine. A user's manager may not restrict what needs privileges of its own, so
-that unit has less to say; what guards a service that starts at boot is in the other.
+Paths, user and hardening depend on the installation, so a unit copied by hand would be wrong. A
+user's manager may not set restrictions that need privileges, so the user unit has fewer. The system
+unit has all the hardening of a service that starts at boot.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 NAME: Final = "sottovoce.service"
 ACCOUNT: Final = "sottovoce"
-"""The user of a machine's agent where a package of the system makes one."""
+"""The user that a system package creates for the machine's agent."""
 _WRITTEN = "# Written by `sotto service install`, which writes it anew; a drop-in survives.\n"
 _PACKAGED = "# A package's; a drop-in (`systemctl edit sottovoce`) survives its upgrades.\n"
 _ALWAYS = """\
@@ -91,9 +91,9 @@ _KEPT = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """A systemd: where our unit goes, and how it is spoken to.
+    """A systemd manager: the path of our unit, and the command to control it.
 
-    ``packaged`` is where a package of the system has put one, if any did.
+    ``packaged`` is the path of a system package's unit, if this manager can have one.
     """
 
     file: Path
@@ -102,16 +102,17 @@ class Manager:
 
     @property
     def unit(self) -> Path | None:
-        """The unit that it runs the agent by; None where there is none."""
+        """The path of the unit in use, or None if there is no unit."""
         return next((f for f in (self.file, self.packaged) if f is not None and f.exists()), None)
 
     @property
     def is_packages(self) -> bool:
-        """Whether a package has put one there, and `file` is none of ours: then it is its owner's
-        (`systemctl edit --full`, `systemctl mask`) or there is none.
+        """Whether a package's unit exists and we did not write `file`.
+
+        Then `file` is missing, or the owner made it (`systemctl edit --full`, `systemctl mask`).
 
         Raises:
-            OSError: it cannot be read.
+            OSError: `file` cannot be read.
         """
         if self.packaged is None or not self.packaged.exists():
             return False
@@ -121,19 +122,19 @@ class Manager:
 SYSTEM: Final = Manager(
     Path("/etc/systemd/system") / NAME, ("systemctl",), Path("/usr/lib/systemd/system") / NAME
 )
-"""That of the machine."""
+"""The machine's manager."""
 
 
 def user_manager(environ: Mapping[str, str]) -> Manager:
-    """That of the user whose environment it is."""
+    """Return the manager of the user with this environment."""
     return Manager(_config_home(environ) / "systemd" / "user" / NAME, ("systemctl", "--user"))
 
 
 def program() -> Path:
-    """The ``sotto`` that runs now, by the path that a service can start it by.
+    """Return the path of the running ``sotto`` program, for a service to start.
 
     Raises:
-        ConfigError: it is no file of its own.
+        ConfigError: ``sotto`` is not an executable file.
     """
     beside = Path(sys.executable).with_name("sotto")
     for found in (beside, Path(sys.argv[0]).absolute()):
@@ -146,12 +147,14 @@ def program() -> Path:
 
 
 def user_unit(command: Path, config: Path | None, environ: Mapping[str, str]) -> str:
-    """The unit of a user's own service: it runs while they are logged in, or linger.
+    """Return the unit of a user's service.
+
+    The service runs while the user is logged in or lingers.
 
     Args:
-        command: what is started.
-        config: settings to name; None for the usual.
-        environ: of whoever installs it, whose settings and folders are taken along.
+        command: the program to start.
+        config: the settings file; None for the default.
+        environ: the installing user's environment, from which settings and folders are copied.
     """
     kept = {
         name: value
@@ -165,7 +168,9 @@ def user_unit(command: Path, config: Path | None, environ: Mapping[str, str]) ->
 
 
 def system_unit(command: Path, user: str) -> str:
-    """The unit of a service that starts at boot and runs as `user`, whose apps alone reach it.
+    """Return the unit of a service that starts at boot and runs as `user`.
+
+    Only that user's apps reach it.
 
     Raises:
         InvalidInput: there is no such user, or it is root.
@@ -175,15 +180,15 @@ def system_unit(command: Path, user: str) -> str:
 
 
 def packaged_unit(command: Path) -> str:
-    """That unit as a package brings it, for the user that the package makes."""
+    """Return the system unit for a package, which runs as the package's user."""
     return _PACKAGED + _machines(command, ACCOUNT)
 
 
 def settings_of_the_machine(example: str = "edge/packaging/agent.toml") -> str:
-    """What `config.MACHINE` begins with: the service's own folders.
+    """Return the initial text of `config.MACHINE`, with the service's folders.
 
     Args:
-        example: where every key is explained.
+        example: the file that explains every key.
     """
     return (
         f"# Settings of this machine's agent; every key: {example}.\n"
@@ -199,10 +204,10 @@ def _machines(command: Path, user: str) -> str:
 
 
 def group_of(user: str) -> int:
-    """The group of a user that an agent may run as.
+    """Return the group id of a user that may run the agent.
 
     Raises:
-        InvalidInput: there is none of that name, or it is root.
+        InvalidInput: there is no user of that name, or it is root.
     """
     try:
         found = pwd.getpwnam(user)
@@ -233,7 +238,7 @@ def _unit(command: Path, service: str, target: str, more: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """As systemd reads it back: neither its specifiers nor its escapes are in it."""
+    """Quote a value for systemd, with its specifiers and escapes disabled."""
     for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("%", "%%")):
         value = value.replace(sign, written)
     return f'"{value}"'

@@ -1,4 +1,4 @@
-"""Tables of examples: a header that names the columns, then one example a line, tab-separated."""
+"""Tab-separated tables: a header with column names, then an example a line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 __all__ = ["FOR_EITHER", "read_table"]
 
 FOR_EITHER: Final = (("text", "label"), ("input", "output"))
-"""Columns of tables for classification and for generation."""
+"""The column pairs of tables for classification and for generation."""
 
 
 def read_table(source: Path | None, *columns: tuple[str, str]) -> list[agent.LabelledText]:
-    """The examples of a tab-separated file whose header names two columns.
+    """Read the examples of a tab-separated file whose header names two columns.
 
     Args:
         source: the file; None is standard input.
-        columns: which they may be, of `FOR_EITHER`; texts and labels if not said.
+        columns: the allowed pairs, from `FOR_EITHER`; by default texts and labels.
 
     Raises:
-        InvalidInput: the header or a row is wrong; the message gives the line's number.
+        InvalidInput: the header or a row is wrong; the message gives the line number.
     """
     columns = columns or FOR_EITHER[:1]
     name = source or "standard input"

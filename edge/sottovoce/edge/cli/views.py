@@ -1,7 +1,7 @@
 """Messages as the plain dictionaries that --json prints.
 
-Why it is here: scripts depend on these shapes, so they are written out rather than derived; names
-are those of the protos, and numbers are numbers.
+Scripts depend on these shapes, so the code spells them out. Names are the same as in the protos.
+Numbers stay numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
-    """A released text."""
+    """Return a released text."""
     return {
         "text": response.text,
         "words": [
@@ -61,7 +61,7 @@ def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
 
 
 def prediction(response: agent.PredictResponse) -> dict[str, Any]:
-    """Label and scores of a text."""
+    """Return the label and scores of a text."""
     return {
         "label": response.label,
         "scores": [{"label": s.label, "score": round(s.score, 6)} for s in response.scores],
@@ -71,12 +71,12 @@ def prediction(response: agent.PredictResponse) -> dict[str, Any]:
 
 
 def where_name(where: agent.Where) -> str:
-    """ "device" or "cloud"."""
+    """Return "device" or "cloud"."""
     return agent.Where.Name(where).removeprefix("WHERE_").lower()
 
 
 def answer(departed: chats.Departed, text: str, ended: chats.Answered) -> dict[str, Any]:
-    """An answer: as it is shown and as it came, and what left for it."""
+    """Return an answer as shown and as received, with its release."""
     return {
         "text": text,
         "came": ended.came,
@@ -106,7 +106,7 @@ def _named(value: str) -> str:
 
 
 def embedding(response: agent.EmbedResponse) -> dict[str, Any]:
-    """A sentence embedding."""
+    """Return a sentence embedding."""
     return {
         "embedding": [round(value, 7) for value in response.embedding],
         "level": response.level,
@@ -118,24 +118,24 @@ def embedding(response: agent.EmbedResponse) -> dict[str, Any]:
 
 
 def treatment_name(word: agent.ReleasedWord) -> str:
-    """What became of it, without the enum's prefix: "NOISE"."""
+    """Return a word's treatment without the enum's prefix, such as "NOISE"."""
     return agent.Treatment.Name(word.treatment).removeprefix("TREATMENT_")
 
 
 def state_name(record: agent.Customization) -> str:
-    """The state without the enum's prefix: "TRAINING"."""
+    """Return the state without the enum's prefix, such as "TRAINING"."""
     name = agent.CustomizationState.Name(record.state)
     return name.removeprefix("CUSTOMIZATION_STATE_")
 
 
 def accuracy(record: agent.Customization) -> str:
-    """Accuracy on the held-out part, or a dash where there is none."""
+    """Return the accuracy on the held-out part, or a dash if there is none."""
     found = record.progress.held_out_accuracy
     return f"{found:.1%}" if found else "-"
 
 
 def customization(record: agent.Customization) -> dict[str, Any]:
-    """A customisation and how far it is."""
+    """Return a customisation and its progress."""
     return {
         "id": record.id,
         "adapter": record.adapter,
@@ -167,7 +167,7 @@ def customization(record: agent.Customization) -> dict[str, Any]:
 
 
 def corrections(response: agent.GetStatusResponse, adapter: str) -> dict[str, int]:
-    """How many the device keeps of an adapter: those that wait, and those in training."""
+    """Return an adapter's counts of corrections: waiting, and in training."""
     kept = [each for each in response.corrections if each.adapter == adapter]
     return {
         "waiting": sum(each.waiting for each in kept),
@@ -176,24 +176,24 @@ def corrections(response: agent.GetStatusResponse, adapter: str) -> dict[str, in
 
 
 def by_standing(records: Iterable[agent.Customization]) -> list[agent.Customization]:
-    """Those that a name may stand for before the others; the order among either stays."""
+    """Sort usable records first, and keep the order within both groups."""
     return sorted(records, key=lambda record: not is_usable(record))
 
 
 def standing(record: agent.Customization) -> str:
-    """What a customisation is good for, in a word or two."""
+    """Return the standing of a customisation, in a word or two."""
     if is_usable(record):
         return "ready"
     return "rolled back" if record.set_aside else state_name(record).lower()
 
 
 def day(moment: timestamp_pb2.Timestamp) -> str:
-    """As a calendar has it, here: "2026-05-04"."""
+    """Return the local date, as in "2026-05-04"."""
     return datetime.fromtimestamp(moment.ToSeconds()).astimezone().date().isoformat()
 
 
 def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any]:
-    """What the agent holds and can do."""
+    """Return the status of the agent."""
     return {
         "running": running,
         "version": response.version,

@@ -1,4 +1,4 @@
-"""EdgeAdaptersService: cancelled, rolled back, deleted, corrected, for apps on the device."""
+"""EdgeAdaptersService: cancel, roll back, delete and correct adapters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ __all__ = ["AdaptersService"]
 
 
 class AdaptersService(edge_adapters_pb2_grpc.EdgeAdaptersServiceServicer):
-    """Answers apps; errors become status with details in `ErrorInterceptor`."""
+    """Serve calls about adapters.
+
+    `ErrorInterceptor` turns errors into statuses with details.
+    """
 
     def __init__(self, device: Agent) -> None:
         self._agent = device

@@ -1,9 +1,10 @@
-"""Who may call the daemon, and what: everything the owner, and apps what they need.
+"""Access control for the daemon.
 
-Why it is here: grpc-python does not tell which user of the machine has opened a unix socket. So
-where the owner wants apps told apart, each call carries a token, and one that carries none is
-nobody's, whoever made it. What apps may call is listed; what is new is the owner's until it is
-listed, too.
+The owner may call every method, apps only the listed ones.
+
+grpc-python does not tell which user of the machine opened a unix socket. So with agent.apps, each
+call carries a token, and a call without a token is refused, even if the owner made it. A new
+method is for the owner only, until it is listed.
 """
 
 from __future__ import annotations
@@ -45,11 +46,13 @@ _END: Final = object()
 
 
 class Admission(Interceptor):
-    """Asks each call for a token, but health's Check, which holds no thread for long; goes inside
-    the error interceptor, and outside of all that waits for callers.
+    """Interceptor that asks each call for a token.
+
+    Health's Check needs no token, because it holds no thread for long. Place this inside the error
+    interceptor, and outside all interceptors that wait for callers.
 
     Args:
-        callers: knows apps.
+        callers: finds and admits apps.
         owner: the owner's token.
     """
 
@@ -101,7 +104,7 @@ class Admission(Interceptor):
         raise stranger()
 
     def _each(self, requests: Iterable[Any], app: App | None) -> Iterator[Any]:
-        """Each message counts as a call, and none is taken of an app that was removed."""
+        """Count each message as a call; refuse messages of removed apps."""
         for request in requests:
             self._callers.admit(app)
             yield request
@@ -113,8 +116,10 @@ class Admission(Interceptor):
         context: grpc.ServicerContext,
         app: App | None,
     ) -> Generator[Any, None, None]:
-        """Piece by piece in the caller's context, to its end, however it ends: a generator has no
-        context of its own, and its thread has other callers after this one."""
+        """Run each step of a stream in the caller's context, its close included.
+
+        A generator carries no context, and its thread serves other callers after this one.
+        """
         within = inside(app)
         answers: Any = within.run(answer, request, context)
         try:

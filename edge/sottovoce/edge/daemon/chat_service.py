@@ -1,7 +1,7 @@
 """EdgeChatService: conversations, for apps on the device.
 
-Why it is here: like `Service` it holds no logic of its own. It sees to it that an app which goes
-away takes its answer along: whatever thread waits for the cloud is told at once.
+Like `Service` it holds no logic. When an app ends its call, the answer ends too: the thread that
+waits for the cloud is stopped at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ __all__ = ["ChatService"]
 
 
 class ChatService(edge_chat_pb2_grpc.EdgeChatServiceServicer):
-    """Answers apps; errors become status with details in `ErrorInterceptor`."""
+    """Serve conversations.
+
+    `ErrorInterceptor` turns errors into statuses with details.
+    """
 
     def __init__(self, device: Agent) -> None:
         self._agent = device
@@ -35,7 +38,7 @@ class ChatService(edge_chat_pb2_grpc.EdgeChatServiceServicer):
 
 
 def _with(context: grpc.ServicerContext) -> Callable[[Callable[[], None]], None]:
-    """Ends an answer when the call ends, or at once if it has."""
+    """Return a function that stops an answer at the end of the call."""
 
     def stoppable(stop: Callable[[], None]) -> None:
         if not context.add_callback(stop):

@@ -1,10 +1,11 @@
 """A socket that a group of the machine's users may open.
 
-Why it is here: apps that run as other users must reach the socket and nothing else of the agent's.
-It is opened for its owner alone, and to the group once it is the group's, so that no other group
-has it meanwhile. Whoever can write a folder on the way can put a socket of his own in its place,
-and would be told texts and the owner's token; such a folder, and one that would keep the group out,
-is named and not changed.
+Apps that run as other users must reach the socket, and no other file of the agent's. The socket is
+created for its owner alone, and opened to the group only once it belongs to the group. So no other
+group can open it in between.
+
+A user who can write a folder on the path can replace the socket, and would receive texts and the
+owner's token. An error names that folder, or a folder that keeps the group out. Neither is changed.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _MADE_FOR_IT = (
 
 
 def number_of(group: str) -> int:
-    """The number of a group.
+    """Return the number of a group.
 
     Raises:
-        ConfigError: there is none of the name.
+        ConfigError: there is no group of this name.
     """
     try:
         return grp.getgrnam(group).gr_gid
@@ -43,11 +44,13 @@ def number_of(group: str) -> int:
 
 
 def folder_for(path: Path, number: int, state: Path) -> None:
-    """Makes the socket's folder, passable to the group; one that is there stays as it is.
+    """Create the socket's folder so that the group can pass it.
+
+    An existing folder stays unchanged.
 
     Raises:
-        ConfigError: it is the state's, others could replace the socket, or the group cannot pass a
-            folder on the way.
+        ConfigError: the folder is the state folder, the path leads over a link, others could
+            replace the socket, or the group cannot pass a folder on the path.
     """
     folder = path.parent
     if folder.resolve() == state.resolve():
@@ -68,7 +71,7 @@ def folder_for(path: Path, number: int, state: Path) -> None:
         )
     for each in (folder, *real.parents):
         found = each.stat()
-        # In a sticky folder others can make what is not there, and touch nothing that is.
+        # In a sticky folder, other users can create files but not replace existing ones.
         sticky = each != folder and found.st_mode & stat.S_ISVTX
         shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky
         if shared or found.st_uid not in (os.geteuid(), 0):
@@ -89,10 +92,10 @@ def folder_for(path: Path, number: int, state: Path) -> None:
 
 
 def give_to(path: Path, number: int) -> None:
-    """Opens a socket to the group.
+    """Open a socket to the group.
 
     Raises:
-        ConfigError: the agent may not give it away.
+        ConfigError: the agent's user may not give the socket to this group.
     """
     _hand(path, number, 0o660)
 

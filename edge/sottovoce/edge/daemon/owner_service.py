@@ -1,4 +1,4 @@
-"""EdgeOwnerService: what the owner asks of the device, and no app needs."""
+"""EdgeOwnerService: calls for the owner of the device alone."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ __all__ = ["OwnerService"]
 
 
 class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
-    """Answers the owner's commands, and opens the page; errors become status with details in
-    `ErrorInterceptor`."""
+    """Serve the owner's commands, and open the page.
+
+    `ErrorInterceptor` turns errors into statuses with details.
+    """
 
     def __init__(self, device: Agent) -> None:
         self._agent = device
@@ -37,7 +39,7 @@ class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
             self._page.close()
 
     def stop(self, grace: float, closing: float) -> None:
-        """Stop the page, see `Doorway.stop`; none can be opened from now on."""
+        """Stop the page (see `Doorway.stop`), and let no page be opened from now on."""
         with self._lock:
             self._stopped = True
             if self._page is not None:
@@ -50,7 +52,7 @@ class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
             if self._stopped:
                 raise Unavailable("the agent is stopping", fix="ask again when it runs")
             if self._page is None:
-                from sottovoce.edge.daemon.page.page import Page  # h11: for those who want it
+                from sottovoce.edge.daemon.page.page import Page  # imports h11: only on demand
 
                 self._page = Page(self._agent)
             return owner.OpenPageResponse(url=self._page.open())

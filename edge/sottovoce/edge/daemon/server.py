@@ -1,8 +1,8 @@
-"""The daemon: a gRPC server on a unix socket, from the lock on its state to a clean end.
+"""The daemon: a gRPC server on a unix socket or a TCP address.
 
-Why it is here: whoever can open the socket speaks as the owner, unless the owner wants apps told
-apart, so its mode is the access control (grpc-python does not tell which user has opened it); and
-two daemons over one state, or a half-dead socket, must not leave apps talking to nobody.
+Without agent.apps, every process that can open the socket acts as the owner. So the socket's mode
+is the access control, because grpc-python does not tell which user opened it. A lock prevents two
+daemons over one state. A stale socket is replaced, so that apps do not wait on a dead one.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-STREAMS, WAITING = 24, 8  # open at once, and calls whose request has not arrived
-CALLS_AT_ONCE = 16  # beyond those; more of them wait for a thread
+STREAMS, WAITING = 24, 8  # open streams; calls that wait for their request
+CALLS_AT_ONCE = 16  # besides those; further calls wait for a thread
 THREADS = STREAMS + WAITING + CALLS_AT_ONCE
 QUEUED_CALLS = 64
-PATIENCE = 60.0  # seconds with a call whose request does not arrive
-GRACE_SECONDS = 5.0  # from the signal to the end of all that the daemon waits for
-CLOSING_SECONDS = 1.0  # the last of them, for what was cut off to end
+PATIENCE = 60.0  # seconds that a call may wait for its request
+GRACE_SECONDS = 5.0  # from the signal until the daemon stops waiting for work
+CLOSING_SECONDS = 1.0  # the last of those, for cut-off work to end
 LARGEST_REQUEST = 4 << 20
 _log = logging.getLogger(__name__)
 
@@ -88,17 +88,17 @@ def serve(
     ready: Callable[[str], None] = lambda address: None,
     stop: threading.Event | None = None,
 ) -> bool:
-    """Run the daemon until SIGTERM, SIGINT or `stop`; whether it was SIGINT that ended it.
+    """Run the daemon until SIGTERM, SIGINT or `stop`; return whether SIGINT ended it.
 
     Args:
         config: the owner's settings.
-        engine: in place of the configured one.
+        engine: used in place of the configured one.
         ready: called with the address once requests are answered.
-        stop: ends the daemon when set; signals are handled only without it.
+        stop: ends the daemon when set. Signals are handled only without it.
 
     Raises:
-        NotReady: another daemon runs over this state or on this address, or there is no room for
-            the files and threads it needs.
+        NotReady: another daemon uses this state or this address, or the limits on files or threads
+            are too low.
         ConfigError: the address cannot be used, or not without TLS.
         DataLoss: the files of its database were replaced while it ran.
     """
@@ -131,8 +131,8 @@ def serve(
             if doorway:
                 _log.info("the doorway is http://%s/v1", doorway.address)
             ready(address)
-            # Waited for at the end: the interpreter cannot end well under a thread inside a C++
-            # library. The command ends without it.
+            # Joined at the end, because the interpreter cannot end cleanly while a thread is inside
+            # a C++ library. The command ends without it.
             warming = threading.Thread(target=device.engine.warm, name="warm")
             warming.start()
             ended_by = ending.wait()
@@ -154,7 +154,7 @@ def serve(
 
 
 def _left(until: float) -> float:
-    """Seconds until then."""
+    """Return the seconds left until a monotonic time, at least 0."""
     return max(0.0, until - time.monotonic())
 
 
@@ -176,7 +176,7 @@ def _server(
         ],
         maximum_concurrent_rpcs=THREADS + QUEUED_CALLS,
         options=[
-            ("grpc.max_concurrent_streams", THREADS),  # of one connection; what is more waits there
+            ("grpc.max_concurrent_streams", THREADS),  # per connection; further calls wait there
             ("grpc.max_receive_message_length", LARGEST_REQUEST),
             ("grpc.max_send_message_length", LARGEST_ANSWER),
             ("grpc.so_reuseport", 0),
@@ -209,13 +209,13 @@ def _server(
 
 
 def _whose(context: grpc.ServicerContext) -> tuple[App | None, str]:
-    """One caller: an app, wherever it calls from; else who calls from a host."""
+    """Return the key of a caller: its app from any host, else its host."""
     app = calling()
     return app, "" if app else host(context.peer())
 
 
 def _admission(device: Agent) -> Iterator[Admission]:
-    """Who asks for tokens, where the owner wants that."""
+    """Yield the interceptor that asks for tokens, if agent.apps is set."""
     config = device.config.agent
     if config.apps:
         yield Admission(device.callers, OWNER.renew(config.state))
@@ -232,11 +232,11 @@ def _agent(config: Config, engine: Engine | None, lost: Callable[[], None]) -> I
 
 @contextmanager
 def _doorway(device: Agent, config: DoorwayConfig) -> Iterator[Doorway | None]:
-    """The doorway, where the owner wants one."""
+    """Run the doorway if an address is configured, else give None."""
     if not config.address:
         yield None
         return
-    from sottovoce.edge.daemon.doorway.server import Doorway  # h11: for those who do
+    from sottovoce.edge.daemon.doorway.server import Doorway  # imports h11: only on demand
 
     with Doorway(device, config.address) as doorway:
         yield doorway
@@ -244,7 +244,7 @@ def _doorway(device: Agent, config: DoorwayConfig) -> Iterator[Doorway | None]:
 
 @contextmanager
 def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
-    """Binds the configured address; gives it with the port that was chosen for port 0."""
+    """Bind the configured address and give it; port 0 becomes the chosen port."""
     path = socket_path(config.listen)
     if path is None:
         yield _bind_port(server, config)
@@ -262,7 +262,7 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
         )
     with disk(path), suppress(FileNotFoundError):
         path.unlink()  # left by a daemon that was killed
-    before = os.umask(0o177)  # so that the socket is never open to others, not for an instant
+    before = os.umask(0o177)  # so that the socket is never open to other users
     try:
         _bind(lambda: server.add_insecure_port(f"unix:{path}"), config.listen)
     finally:
@@ -327,7 +327,7 @@ def _bind(bind: Callable[[], int], listen: str) -> int:
 
 
 def _notify(state: str) -> None:
-    """Tells systemd, where it asks to be told (sd_notify(3))."""
+    """Send a state to systemd if NOTIFY_SOCKET is set (sd_notify(3))."""
     name = os.environ.get("NOTIFY_SOCKET", "")
     if name:
         address = "\0" + name[1:] if name.startswith("@") else name

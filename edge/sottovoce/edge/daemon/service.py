@@ -1,7 +1,7 @@
-"""EdgeAgentService: what apps on the device call.
+"""EdgeAgentService: the calls for apps on the device.
 
-Why it is here: this is the one place where clear text crosses a process boundary, so it holds no
-logic of its own that could go astray; it bounds what comes in and hands it to the tasks.
+Clear text crosses a process boundary here. So the service holds no logic: it bounds each request
+and hands it to the tasks.
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ _FOR_APPS: Final = frozenset(
         "doorway",
     }
 )
-"""Of the status, what an app needs to ask; what the owner has spent and trained is not its
-business."""
+"""Fields of the status that apps may see; spending and trainings are for the owner alone."""
 
 
 class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
-    """Answers apps; errors become status with details in `ErrorInterceptor`."""
+    """Serve apps; `ErrorInterceptor` turns errors into statuses with details."""
 
     def __init__(self, device: Agent) -> None:
         self._agent = device
@@ -62,10 +61,10 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         self._renewal = Renewal(device.cloud)
 
     def begin(self, doorway: str = "") -> None:
-        """Takes up unfinished work; call once, when no other daemon uses the state.
+        """Resume unfinished work; call once, when no other daemon uses the state.
 
         Args:
-            doorway: where HTTP is answered, which apps may ask for.
+            doorway: the HTTP address, which the status shows to apps.
         """
         self._doorway = doorway
         self._customizer.clear_staging()
@@ -74,13 +73,15 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         self._renewal.start()
 
     def end_watches(self) -> None:
-        """Ends the calls that would else last as long as a training."""
+        """End the calls that would otherwise last as long as a training."""
         self._stopping.set()
         self._agent.outbox.wake()
 
     def finish(self, seconds: float) -> None:
-        """Stop uploading, fetching and renewing, within ``seconds``. What was not sent stays
-        queued."""
+        """Stop uploading, fetching and renewing within ``seconds``.
+
+        Unsent texts stay queued.
+        """
         until = time.monotonic() + seconds
         for each in (self._uploader, self._follower, self._renewal):
             each.stop(max(0.0, until - time.monotonic()))
@@ -131,7 +132,7 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
                 fix="send the settings, then the examples",
                 subject="settings",
             )
-        self._agent.cloud.check()  # refused before any privacy is spent
+        self._agent.cloud.check()  # refuse before any privacy is spent
         record = self._customizer.accept(first.settings, _examples(requests))
         if record.state not in ENDED:
             self._uploader.carry(record.id)

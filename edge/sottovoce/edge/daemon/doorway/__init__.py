@@ -1,1 +1,1 @@
-"""HTTP as any OpenAI client speaks it, on loopback, beside the daemon's own socket."""
+"""OpenAI-compatible HTTP on loopback, beside the daemon's gRPC socket."""

@@ -1,4 +1,4 @@
-"""What requests to the language model have in common, whichever of OpenAI's forms they take."""
+"""Helpers that all OpenAI request formats for the language model share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 DEFAULT_MODEL: Final = "default"
-"""What is called so is the configured model, or the cloud's as it is."""
+"""The name for the configured model, or for the cloud's base model."""
 
 KEPT_HERE: Final = (
     "metadata",
@@ -48,7 +48,7 @@ KEPT_HERE: Final = (
     "safety_identifier",
     "user",
 )
-"""Fields that say something of the client's users, and are not passed on."""
+"""Fields about the client's users, which are not passed on."""
 
 FINISHES: Final = {
     generation.FINISH_REASON_STOP: "stop",
@@ -64,12 +64,13 @@ _SEEDS: Final = 1 << 63
 
 
 def model(device: Agent, fields: Fields) -> str:
-    """The model asked for, as the agent calls it; empty for the default.
+    """Return the requested model as the agent names it; empty for the default.
 
-    A name is text as well: one leaves only if whoever answers gave it to us, or the owner did.
+    A name is text as well. It leaves the device only if the owner or the answering server defined
+    it.
 
     Raises:
-        NotFound: nobody has a model of that name.
+        NotFound: no model has that name.
     """
     name = fields.text("model", DEFAULT_MODEL)
     if name == DEFAULT_MODEL:
@@ -80,34 +81,34 @@ def model(device: Agent, fields: Fields) -> str:
 
 
 def privacy(headers: Mapping[str, str]) -> agent.PrivacyOptions:
-    """As the request's headers ask for it, else as configured."""
+    """Return the privacy options from headers; empty ones mean as configured."""
     names = ("level", "mechanism", "policy")
     return agent.PrivacyOptions(**{name: headers.get(_PREFIX + name, "") for name in names})
 
 
 def conversation(headers: Mapping[str, str]) -> str:
-    """The name that a client gives its conversation, if it does."""
+    """Return the client's name for its conversation, or an empty string."""
     return headers.get(f"{_PREFIX}conversation", "")
 
 
 def sampling(fields: Fields, *, most: str = "max_tokens") -> chats.Sampling:
-    """How tokens are to be chosen.
+    """Return the sampling settings of a request.
 
     Args:
-        fields: of the request.
-        most: what this form calls the number of tokens at most.
+        fields: the request's fields.
+        most: the name of the field for the most tokens, which differs by format.
     """
     seed = fields.whole("seed", None, -_SEEDS, _SEEDS)
     return chats.Sampling(
         max_tokens=fields.whole(most, 0, 1, MOST_NEW_TOKENS),
         temperature=fields.number("temperature", None, 0, HIGHEST_TEMPERATURE),
         top_p=fields.number("top_p", 0, 0, 1),
-        seed=None if seed is None else seed % _SEEDS,  # others take no more than 63 bits
+        seed=None if seed is None else seed % _SEEDS,  # other servers take at most 63 bits
     )
 
 
 def stops(fields: Fields) -> list[str]:
-    """The strings that end an answer: none, one or several."""
+    """Return the strings that end an answer; the list may be empty."""
     found = fields.take("stop")
     listed = [] if found is None else found if isinstance(found, list) else [found]
     if len(listed) > MOST_STOPS or not all(isinstance(stop, str) for stop in listed):
@@ -118,8 +119,10 @@ def stops(fields: Fields) -> list[str]:
 def begun(
     events: Generator[_Event, None, None],
 ) -> tuple[chats.Departed, Generator[_Event, None, None]]:
-    """What has left, once something has come back, so that what goes wrong until then has a status
-    of its own; and all that comes."""
+    """Wait for the first piece of an answer; return the release, and all pieces.
+
+    An error before the first piece can thus still set the HTTP status.
+    """
     first = next(events)
     second = next(events)
 
@@ -137,7 +140,7 @@ def whole(
     events: Generator[chats.ChatResponse, None, None]
     | Generator[chats.CompleteResponse, None, None],
 ) -> tuple[str, list[chats.ToolCall], chats.Answered]:
-    """Collect an answer: its text, its calls, and how it ended."""
+    """Collect an answer: its text, its tool calls, and how it ended."""
     text = Pieces()
     calls: list[chats.ToolCall] = []
     answered = chats.Answered()
@@ -153,7 +156,7 @@ def whole(
 
 
 def counted(fields: Fields) -> bool:
-    """Whether a stream is to end with how many tokens it took."""
+    """Return whether a stream should end with the number of tokens used."""
     options = fields.nested("stream_options")
     if options is None:
         return False
@@ -164,7 +167,7 @@ def counted(fields: Fields) -> bool:
 
 
 def released(departed: chats.Departed) -> list[tuple[str, str]]:
-    """Headers that say what was released: numbers and names of settings, no text."""
+    """Return headers about the release: numbers and names of settings, no text."""
     told = {
         "level": departed.level,
         "mechanism": departed.mechanism,
@@ -178,7 +181,7 @@ def released(departed: chats.Departed) -> list[tuple[str, str]]:
 
 
 def restored(answered: chats.Answered) -> list[tuple[str, str]]:
-    """Headers that say how much was turned back."""
+    """Return headers with the counts of restored words."""
     counts = {
         "restored": sum(word.times for word in answered.restored),
         "doubtful": sum(word.times for word in answered.doubtful),
@@ -188,7 +191,7 @@ def restored(answered: chats.Answered) -> list[tuple[str, str]]:
 
 
 def usage(answered: chats.Answered) -> dict[str, Any]:
-    """Tokens, as the model counts them, as a field of an answer."""
+    """Return the usage field of an answer: tokens as the model counts them."""
     counts = {
         "prompt_tokens": answered.prompt_tokens,
         "completion_tokens": answered.completion_tokens,
@@ -198,16 +201,16 @@ def usage(answered: chats.Answered) -> dict[str, Any]:
 
 
 def identity(prefix: str) -> str:
-    """A new name for an answer."""
+    """Return a new id for an answer."""
     return f"{prefix}-{secrets.token_hex(12)}"
 
 
 def now() -> int:
-    """Seconds since 1970."""
+    """Return the seconds since 1970."""
     return int(time.time())
 
 
 def event(data: Any, name: str = "") -> bytes:
-    """A server-sent event."""
+    """Encode a server-sent event."""
     line = b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
     return f"event: {name}\n".encode() + line if name else line

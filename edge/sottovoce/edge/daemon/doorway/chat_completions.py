@@ -28,7 +28,7 @@ _NULL: Final = (
 
 
 def answer(call: Call) -> Reply:
-    """The conversation's next turn, whole or in pieces."""
+    """Answer with the conversation's next turn, whole or streamed."""
     fields = parsed(call.body)
     asked = _asked(call, fields)
     stream = fields.flag("stream")

@@ -1,4 +1,4 @@
-"""``POST /v1/completions``: a text is continued."""
+"""``POST /v1/completions``: continue a text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["answer"]
 
 
 def answer(call: Call) -> Reply:
-    """The text's continuation, whole or in pieces."""
+    """Answer with the text's continuation, whole or streamed."""
     fields = parsed(call.body)
     asked = chats.CompleteRequest(
         model=asking.model(call.device, fields),
@@ -50,7 +50,7 @@ def answer(call: Call) -> Reply:
 
 
 def _prompt(fields: Fields) -> str:
-    """A string, or a list of one."""
+    """Return the prompt: a string, or the only string in a list."""
     found = fields.take("prompt")
     if isinstance(found, list) and len(found) == 1:
         (found,) = found

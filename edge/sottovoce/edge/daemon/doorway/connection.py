@@ -1,8 +1,8 @@
-"""A connection: requests in, answers out, one after the other (HTTP/1.1 by h11).
+"""A connection: requests and responses in sequence (HTTP/1.1 with h11).
 
-Why it is here: the bounds. Nothing of a body is read before the sender has proved who it is; heads,
-bodies and the time for both are limited, and so is the time that a piece of an answer waits to be
-taken. The end of the connection ends the work.
+It enforces the limits. No body is read before the sender is authenticated. The size of heads and
+bodies is limited, and so is the time to send them. The client must read each piece of a response
+within a limit too. When the connection ends, the work ends.
 """
 
 from __future__ import annotations
@@ -34,38 +34,40 @@ __all__ = [
 ]
 
 LARGEST_BODY: Final = 4 << 20
-"""Bytes: as of a message on the daemon's own socket."""
+"""Bytes; the same limit as for a message on the gRPC socket."""
 
 EVENTS: Final = "text/event-stream; charset=utf-8"
 
 _MOST_REQUESTS: Final = 1_000
-"""On one connection; clients open another."""
+"""The most requests on one connection; clients then open another."""
 
 Endpoint = Callable[[Call], Reply]
 Headers = Sequence[tuple[str, str]]
 
 
 class Guard(Protocol):
-    """Who may come in."""
+    """Check that decides which requests are admitted."""
 
     async def check(self, method: str, path: str, headers: Mapping[str, str]) -> App | bool:
-        """Which app asks for this, or True for the owner; False for what is left open, which needs
-        no proof. On the loop, so whatever may take its time goes to a thread.
+        """Return the caller's app, True for the owner, or False for a public path.
+
+        It runs on the event loop, so slow work must go to a thread.
 
         Raises:
-            Failure: it may not come in. SottovoceError: that cannot be told.
+            Failure: the request is refused.
+            SottovoceError: the check itself failed.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is answered at an address.
+    """The endpoints at an address.
 
     Attributes:
-        gate: who may come in.
-        endpoints: by path, with the method each wants.
-        headers: further ones of every answer.
-        setting: that says where, for errors.
+        gate: the check of each request.
+        endpoints: method and endpoint by path.
+        headers: further headers of every response.
+        setting: the name of the address's setting, for errors.
     """
 
     gate: Guard
@@ -74,10 +76,10 @@ class Site:
     setting: str = "doorway.address"
 
     def find(self, method: str, path: str) -> Endpoint:
-        """The endpoint for a request.
+        """Return the endpoint for a request.
 
         Raises:
-            Failure: there is none (404), or it wants another method (405).
+            Failure: the path is unknown (404), or needs another method (405).
         """
         if path not in self.endpoints:
             raise Failure(
@@ -91,29 +93,29 @@ class Site:
 
 
 class Limits:
-    """Seconds that a client may take; attributes, so that a test need not wait for them."""
+    """Timeouts in seconds; class attributes, so that tests can shorten them."""
 
     head = 10.0
-    """For the head of a first request, and so to prove who it is."""
+    """For a request's head, until the client is authenticated."""
     idle = 60.0
-    """Between two requests of one that has."""
+    """Between two requests of an authenticated client."""
     body = 60.0
     taking = 60.0
-    """To take a piece of an answer."""
+    """For the client to read a piece of a response."""
     whole = 3_600.0
-    """For all of an answer."""
+    """For a whole response."""
     linger = 2.0
-    """To take an error that came before the request was read."""
+    """For the client to read an error that was sent before its request was read."""
 
 
 class Connection:
-    """Serves one client.
+    """Server for one client.
 
     Args:
         reader, writer: the connection.
-        site: what is answered, and to whom.
-        device: what endpoints ask.
-        pool: where endpoints work; None where all of it is taken.
+        site: the endpoints and their guard.
+        device: the agent that endpoints use.
+        pool: gives the executor for endpoints, or raises `Failure` if it is full.
     """
 
     def __init__(
@@ -130,36 +132,36 @@ class Connection:
         self._exchange: Exchange | None = None
         self._bodiless = False
         self.proven = False
-        """Whether a request with the key has come."""
+        """Whether an authenticated request has arrived."""
         writer.transport.set_write_buffer_limits(high=PIECE)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being answered."""
+        """Whether no request is being answered."""
         return self._exchange is None
 
     def abort(self) -> None:
-        """Ends it now, and what is being worked on."""
+        """End the connection and its work now."""
         if self._exchange is not None:
             self._exchange.cancel()
         self._writer.transport.abort()
 
     async def serve(self) -> None:
-        """Answers requests until either side ends it."""
+        """Answer requests until either side ends the connection."""
         try:
             for _ in range(_MOST_REQUESTS):
                 if not await self._one():
                     break
                 self._http.start_next_cycle()
         except (OSError, TimeoutError, h11.ProtocolError):
-            pass  # it has gone, takes nothing, or speaks something else
+            pass  # the client left, does not read, or does not speak HTTP
         finally:
             self.abort()
             with suppress(OSError):
                 await self._writer.wait_closed()
 
     async def _one(self) -> bool:
-        """Answers one request; whether another may come."""
+        """Answer one request; return whether another may follow."""
         self._bodiless = False
         try:
             async with asyncio.timeout(Limits.idle if self.proven else Limits.head):
@@ -187,10 +189,10 @@ class Connection:
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     async def _proof(self, method: str, path: str, headers: dict[str, str]) -> App | bool:
-        """What the gate says.
+        """Return the result of the gate's check.
 
         Raises:
-            Failure: it may not come in, or that cannot be told.
+            Failure: the request is refused, or the check itself failed.
         """
         try:
             return await self._site.gate.check(method, path, headers)
@@ -205,14 +207,14 @@ class Connection:
         return event
 
     async def _body(self, announced: int, most: int) -> bytes:
-        body = bytearray()  # not a list: of a byte each, chunks would take fifty times their size
+        body = bytearray()  # not a list: one-byte chunks would take fifty times their size
         while (len(body) or announced) <= most:
             event = await self._event()
             if isinstance(event, h11.EndOfMessage):
                 check_trailers(event)
                 return bytes(body)
             if not isinstance(event, h11.Data):
-                raise ConnectionError  # broken off
+                raise ConnectionError  # the client broke off
             body += event.data
         raise Failure(413, f"the body is longer than {most} bytes", code="too_large")
 
@@ -227,7 +229,7 @@ class Connection:
         try:
             work = partial(inside(app).run, self._work, endpoint, call, exchange)
             await loop.run_in_executor(self._pool(), work)
-        except Failure as refused:  # there is no room in the pool
+        except Failure as refused:  # the pool is full
             await self._refuse(refused, close=False)
         finally:
             too_long.cancel()
@@ -237,8 +239,10 @@ class Connection:
             self._exchange = None
 
     async def _watch(self, exchange: Exchange) -> None:
-        """Ends the work when the client goes away, or sends more than one piece before its turn:
-        only who reads on sees the end."""
+        """End the work when the client disconnects, or sends over one `PIECE` too early.
+
+        The end of a connection shows only to a reader, hence this one.
+        """
         with suppress(OSError):
             while data := await self._reader.read(PIECE):
                 self._http.receive_data(data)
@@ -247,8 +251,10 @@ class Connection:
         exchange.cancel()
 
     def _work(self, endpoint: Endpoint, call: Call, exchange: Exchange) -> None:
-        """On a thread of the pool, in the caller's context: finds the answer, and has the loop send
-        it piece by piece."""
+        """Compute the response, and have the loop send it piece by piece.
+
+        It runs on a thread of the pool, in the caller's context.
+        """
         app, callers = calling(), self._device.callers
         with suppress(Gone):
             try:
@@ -275,11 +281,11 @@ class Connection:
                 exchange.wait(self._send(h11.EndOfMessage()))
 
     async def _refuse(self, refused: Failure, *, close: bool = True) -> None:
-        """Answers with an error; ``close`` where the request has not been read."""
+        """Answer with an error; set ``close`` if the request has not been read."""
         headers = [*refused.headers, *([("Connection", "close")] if close else [])]
         await self._whole(refused.status, headers, refused.payload)
         if close and self.proven:
-            self._writer.write_eof()  # or what is still coming would have the answer thrown away
+            self._writer.write_eof()  # else data still arriving would discard the response
             with suppress(TimeoutError):
                 async with asyncio.timeout(Limits.linger):
                     while await self._reader.read(PIECE):

@@ -19,11 +19,11 @@ __all__ = ["LOCAL_MODEL", "MOST_TEXTS", "answer"]
 
 MOST_TEXTS: Final = 256
 LOCAL_MODEL: Final = "local"
-"""The device's own: nothing leaves."""
+"""The device's own model, with which no text leaves."""
 
 
 def answer(call: Call) -> Reply:
-    """An embedding a text, in their order."""
+    """Answer with one embedding per text, in order."""
     fields = parsed(call.body)
     name = fields.text("model", asking.DEFAULT_MODEL)
     if name not in (asking.DEFAULT_MODEL, LOCAL_MODEL):
@@ -59,7 +59,7 @@ def answer(call: Call) -> Reply:
 
 
 def _shown(embedding: Iterable[float], encoding: str) -> str | list[float]:
-    """As JSON numbers, or as their float32 in base64, which clients ask for to save time."""
+    """Encode an embedding as JSON numbers, or as base64 of float32, which is faster."""
     numbers = np.fromiter(embedding, "<f4")
     if encoding == "float":
         return [float(number) for number in numbers]
@@ -67,7 +67,7 @@ def _shown(embedding: Iterable[float], encoding: str) -> str | list[float]:
 
 
 def _texts(fields: Fields) -> list[str]:
-    """One string or several; tokens of somebody's tokenizer say nothing here."""
+    """Return the input: one string or several; refuse token ids."""
     found: Any = fields.take("input")
     listed = found if isinstance(found, list) else [found]
     if not 1 <= len(listed) <= MOST_TEXTS or not all(isinstance(text, str) for text in listed):

@@ -1,8 +1,8 @@
-"""One request and its answer, between the thread that works on it and the loop that sends it.
+"""One request and its response, between a worker thread and the event loop.
 
-Why it is here: tasks block (on the disk, the search, the cloud) and connections must not. A thread
-works; each piece it has is sent before it makes the next, so who reads slowly is not read ahead of;
-and who goes away takes the work along.
+Tasks block (on the disk, the search, the cloud), and connections must not. So a thread does the
+work. It sends each piece before it makes the next, so nothing piles up for a slow client. The work
+ends when the client disconnects.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What an endpoint is asked.
+    """A request to an endpoint.
 
     Attributes:
         device: the agent.
-        headers: of the request, names in small letters.
-        body: of the request.
-        stoppable: is given what ends the work from another thread.
+        headers: the request's headers, with names in lower case.
+        body: the request's body.
+        stoppable: takes a function that ends the work from another thread.
     """
 
     device: Agent
@@ -39,7 +39,7 @@ class Call:
 
 
 class Reply(NamedTuple):
-    """An answer: all of it, of a media type; or a stream of server-sent events, each whole."""
+    """A response: a body of a media type, or a stream of whole server-sent events."""
 
     body: bytes | Generator[bytes, None, None]
     headers: Sequence[tuple[str, str]] = ()
@@ -47,11 +47,11 @@ class Reply(NamedTuple):
 
 
 class Gone(Exception):
-    """The client is not there any more."""
+    """The client has disconnected."""
 
 
 class Exchange:
-    """Lets a thread send over the connection of ``loop``, until it is cancelled."""
+    """Let a thread send over a connection of ``loop``, until it is cancelled."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -60,7 +60,7 @@ class Exchange:
         self._stops: list[Callable[[], None]] = []
 
     def stoppable(self, stop: Callable[[], None]) -> None:
-        """Has ``stop`` called when the client goes, at once if it has."""
+        """Call ``stop`` when the client disconnects, or at once if it already has."""
         with self._lock:
             gone = self._gone
             self._stops.append(stop)
@@ -68,7 +68,7 @@ class Exchange:
             stop()
 
     def cancel(self) -> None:
-        """Ends the work; once more does no harm."""
+        """End the work; calling this again does nothing."""
         with self._lock:
             if self._gone:
                 return
@@ -78,13 +78,13 @@ class Exchange:
             stop()
 
     def wait(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Has the loop do ``sending``; returns when it is done.
+        """Run ``sending`` on the loop, and wait until it is done.
 
         Raises:
-            Gone: the client has gone.
+            Gone: the client has disconnected.
         """
         try:
-            with self._lock:  # once it is cancelled, and so before the loop ends, nothing is begun
+            with self._lock:  # begin nothing after `cancel`, which comes before the loop ends
                 if self._gone:
                     raise Gone
                 sent = asyncio.run_coroutine_threadsafe(sending, self._loop)
@@ -92,4 +92,4 @@ class Exchange:
         except (OSError, CancelledError, RuntimeError) as error:
             raise Gone from error
         finally:
-            sending.close()  # which does nothing to one that has come to its end
+            sending.close()  # does nothing if it has ended

@@ -1,4 +1,4 @@
-"""What goes wrong, as clients of OpenAI's API expect to be told."""
+"""Errors in the form that clients of OpenAI's API expect."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 
 _REQUEST, _SERVER = "invalid_request_error", "server_error"
 
-# The first that fits. What our cloud or another server makes of *our* credentials is no word on the
-# client's, hence 502.
+# The first match counts. When the cloud or another server refuses *our* credentials, the client's
+# may be right, hence 502.
 _STATUS: Final[tuple[tuple[type[errors.SottovoceError], int, str], ...]] = (
     (errors.InvalidInput, 400, _REQUEST),
     (errors.OutOfRange, 400, _REQUEST),
@@ -30,7 +30,7 @@ _STATUS: Final[tuple[tuple[type[errors.SottovoceError], int, str], ...]] = (
 
 
 def failure(error: BaseException) -> Failure:
-    """What a client is told of any error; one that nobody expected is logged without its text."""
+    """Turn an error into a response; unexpected errors are logged without their text."""
     if isinstance(error, Failure):
         return error
     if not isinstance(error, errors.SottovoceError):

@@ -1,8 +1,7 @@
-"""Reads a request's JSON so that no field of it goes unnoticed.
+"""Reader for a request's JSON that overlooks no field.
 
-Why it is here: an unknown field may hold text, and to drop one in silence would be to answer
-another question than was asked. So each field is taken by name, and what is left over at the end is
-an error that names it.
+An unknown field may hold text, and to drop a field silently would change the request. So each field
+is taken by name, and `Fields.end` raises an error that names any field left over.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ _ABSENT: Final = object()
 
 
 def refuse(where: str, problem: str, fix: str = "") -> NoReturn:
-    """Raises `InvalidInput` for a field."""
+    """Raise `InvalidInput` for a field."""
     raise InvalidInput(f"{where} {problem}", fix=fix, subject=where)
 
 
 def parsed(body: bytes) -> Fields:
-    """The object that ``body`` is.
+    """Parse ``body`` as a JSON object.
 
     Raises:
-        InvalidInput: it is no JSON object in UTF-8.
+        InvalidInput: the body is not a JSON object in UTF-8.
     """
     try:
         found = json.loads(body.decode("utf-8"), parse_constant=_no_number)
-        # JSON can name halves of characters, which nothing could pass on.
+        # JSON escapes can name half a surrogate pair, which UTF-8 cannot encode.
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         refuse("the body", "is no JSON", "send a JSON object in UTF-8")
@@ -44,11 +43,11 @@ def _no_number(name: str) -> NoReturn:
 
 
 class Fields:
-    """The fields of one JSON object. null stands for a field that is not there.
+    """The fields of one JSON object. A null field counts as missing.
 
     Args:
-        found: what was parsed.
-        at: where it stands in the request, for errors.
+        found: the parsed value.
+        at: its place in the request, for errors.
     """
 
     def __init__(self, found: Any, at: str) -> None:
@@ -58,23 +57,23 @@ class Fields:
         self._left: dict[str, Any] = found
 
     def where(self, name: str) -> str:
-        """How errors call a field: no longer than a name is."""
+        """Return a field's name for errors, cut to the length of a name."""
         short = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
         return f"{self.at}.{short}" if self.at else short
 
     def take(self, name: str) -> Any:
-        """A field of any kind, None where there is none."""
+        """Take a field of any type, or None if it is missing."""
         return self._left.pop(name, None)
 
     def has(self, name: str) -> bool:
-        """Whether a field is there and not null."""
+        """Return whether a field is present and not null."""
         return self._left.get(name) is not None
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string.
+        """Take a string.
 
         Raises:
-            InvalidInput: it is something else, or is not there and has no default.
+            InvalidInput: the field has another type, or is missing and has no default.
         """
         found = self._default(name, default)
         if not isinstance(found, str):
@@ -82,19 +81,19 @@ class Fields:
         return found
 
     def number(self, name: str, default: float | None, least: float, most: float) -> float | None:
-        """A number within bounds, both included."""
+        """Take a number within bounds, both included."""
         found = self._bounded(name, least, most)
         return default if found is None else float(found)
 
     def whole(self, name: str, default: int | None, least: int, most: int) -> int | None:
-        """A whole number within bounds, both included."""
+        """Take a whole number within bounds, both included."""
         found = self._bounded(name, least, most)
         if isinstance(found, float) and not found.is_integer():
             refuse(self.where(name), "is no whole number")
         return default if found is None else int(found)
 
     def flag(self, name: str, default: bool | None = False) -> bool | None:
-        """true or false."""
+        """Take a boolean."""
         found = self._default(name, _ABSENT if default is None else default)
         if found is _ABSENT:
             return None
@@ -103,7 +102,7 @@ class Fields:
         return found
 
     def items(self, name: str, most: int) -> list[Any]:
-        """A list of at most so many, empty where there is none."""
+        """Take a list of at most ``most`` items; a missing one is empty."""
         found = self.take(name)
         if found is None:
             return []
@@ -114,28 +113,28 @@ class Fields:
         return found
 
     def nested(self, name: str) -> Fields | None:
-        """An object, None where there is none."""
+        """Take an object, or None if it is missing."""
         found = self.take(name)
         return None if found is None else Fields(found, self.where(name))
 
     def only(self, name: str, *allowed: Any) -> None:
-        """Takes a field that may have these values alone, as others could not be honoured."""
+        """Take a field that may have only these values; no other value is supported."""
         found = self.take(name)
-        # 0 and False are one and the same to Python, not to JSON.
+        # Types are compared too: 0 == False in Python, but not in JSON.
         if found is not None and not any(type(a) is type(found) and a == found for a in allowed):
             shown = " or ".join(json.dumps(value) for value in (*allowed, None))
             refuse(self.where(name), "cannot be honoured", f"leave it out, or send {shown}")
 
     def kept_here(self, *names: str) -> None:
-        """Takes fields that are nobody's business but the client's: they are not passed on."""
+        """Take fields that concern only the client, and are not passed on."""
         for name in names:
             self.take(name)
 
     def end(self, unsupported: Sequence[str] = ()) -> None:
-        """Refuses what is left.
+        """Refuse all fields that were not taken.
 
         Args:
-            unsupported: known ones, which may be null.
+            unsupported: known fields, which may be null.
         """
         for name, value in self._left.items():
             if value is None and name in unsupported:
@@ -143,7 +142,7 @@ class Fields:
             refuse(self.where(name), "is not supported", "leave it out")
 
     def _bounded(self, name: str, least: float, most: float) -> int | float | None:
-        """As it was sent: a float holds no whole number beyond 53 bits."""
+        """Take a number as sent, because a float cannot hold integers beyond 53 bits."""
         found = self.take(name)
         if found is None:
             return None

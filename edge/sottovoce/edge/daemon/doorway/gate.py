@@ -1,9 +1,9 @@
-"""Who may come in: programs of the owner's that have the key, and no web page.
+"""Access control for the doorway: programs with the key, and no web page.
 
-Why it is here: a loopback port can be reached by every user of the machine, and by every page that
-the owner's browser shows. The key keeps the first out. Pages are told by what browsers say of
-themselves: a page cannot send a request without an Origin to another place, nor, where its own name
-was made to point to this machine, with another Host than that name.
+Every user of the machine can reach a loopback port, and so can every page in the owner's browser.
+The key keeps other users out. Headers of browsers give pages away: a page cannot send a request to
+another site without an Origin. If its own name points to this machine (DNS rebinding), it cannot
+send a Host other than that name.
 """
 
 from __future__ import annotations
@@ -29,42 +29,46 @@ _KEY: Final = OwnSecret(
     "doorway",
 )
 KEY_FILE: Final = _KEY.file
-"""In the state folder."""
+"""The key's file name in the state folder."""
 
 _OF_BROWSERS: Final = ("origin", "sec-fetch-site")
-"""Of these a page cannot rid itself. Sec-Fetch-Mode would be one, but Node's own fetch sends it."""
+"""Headers that a page cannot omit. Sec-Fetch-Mode is not listed: Node's own fetch sends it."""
 
 
 def read_key(state: Path, *, make: bool = False) -> str:
-    """The key that the owner's programs prove themselves with.
+    """Return the key that the owner's programs send.
 
     Args:
         state: the daemon's state folder.
-        make: make one where there is none.
+        make: create a key if the folder has none.
 
     Raises:
-        ConfigError: there is none, others can read it, or it cannot be read or written.
+        ConfigError: there is no key, others can read it, or it cannot be read or written.
     """
     return _KEY.read(state, make=make)
 
 
 class Gate:
-    """Lets requests in that no web page has made: with ``key`` as the owner's, with a token that
-    ``find`` knows as its app's, which may take its time, but not the loop's."""
+    """Guard that admits requests with the key or a token, but no web page.
+
+    ``key`` identifies the owner. ``find`` looks up an app's token; it may take long, but must not
+    block the event loop.
+    """
 
     def __init__(self, key: str, find: Callable[[str], Awaitable[App | None]]) -> None:
         self._key, self._find = key.encode(), find
 
     async def check(self, method: str, path: str, headers: Mapping[str, str]) -> App | bool:
-        """Refuses who may not come in; who may has proved it.
+        """Return the caller's app, or True for the owner; refuse all others.
 
         Args:
-            method, path: of the request; the key opens them all, and so does a token.
-            headers: of the request, names in small letters.
+            method, path: the request's; the key and every token are good for all.
+            headers: the request's headers, with names in lower case.
 
         Raises:
-            Failure: 403 for what a browser sends or sends it to another name, 401 without the key.
-            SottovoceError: of ``find``.
+            Failure: 403 if a browser sent the request or it names another host; 401 without a valid
+                key or token.
+            SottovoceError: raised by ``find``.
         """
         if any(name in headers for name in _OF_BROWSERS):
             raise Failure(403, "web pages may not use this", code="forbidden_origin")

@@ -1,7 +1,7 @@
-"""The messages of a chat as turns: which texts of them are whose.
+"""Chat messages as turns: each text with its role.
 
-Why it is here: it decides what counts as text. All that is not text, or that nobody here could
-privatise (images, audio, files), is refused.
+This module decides which parts of a message are text. Parts that this device cannot privatise
+(images, audio, files) are refused.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ROLES: Final = {
     "tool": generation.ROLE_TOOL,
 }
 _NULL: Final = ("audio", "function_call", "refusal")
-"""As clients send back what they were answered, null and all."""
+"""Null fields that clients copy from an earlier answer."""
 
 
 def turns(fields: Fields) -> list[chats.ChatTurn]:
-    """The turns of ``messages``."""
+    """Return the turns in ``messages``."""
     found = fields.items("messages", MOST_TURNS)
     if not found:
         refuse(fields.where("messages"), "is missing or empty", "send at least one message")
@@ -40,7 +40,7 @@ def _turn(fields: Fields) -> chats.ChatTurn:
     role = fields.text("role")
     if role not in ROLES:
         refuse(fields.where("role"), "is no role", f"use one of {', '.join(ROLES)}")
-    fields.kept_here("name")  # of a person, as often as not
+    fields.kept_here("name")  # often the name of a person
     fields.only("annotations", [])
     turn = chats.ChatTurn(
         role=ROLES[role],
@@ -68,7 +68,7 @@ def _calls(fields: Fields) -> list[chats.ToolCall]:
 
 
 def content(fields: Fields, name: str, kinds: tuple[str, ...]) -> str:
-    """A message's text: a string, or parts of these kinds, one after the other."""
+    """Return a message's text: a string, or parts of these kinds, joined."""
     found: Any = fields.take(name)
     if found is None or isinstance(found, str):
         return found or ""

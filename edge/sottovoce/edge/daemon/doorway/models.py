@@ -12,8 +12,7 @@ __all__ = ["answer"]
 
 
 def answer(call: Call) -> Reply:
-    """What can be asked for: the default, what embeds on the device, and what whoever answers
-    calls its models."""
+    """List the default, the device's embedder, and the answering server's models."""
     names = dict.fromkeys([asking.DEFAULT_MODEL, LOCAL_MODEL, *call.device.writer.models()])
     listed = [
         {"id": name, "object": "model", "created": 0, "owned_by": "sottovoce"} for name in names

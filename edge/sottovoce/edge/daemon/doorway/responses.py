@@ -1,4 +1,4 @@
-"""``POST /v1/responses``: the same conversations in OpenAI's newer form. Nothing is stored."""
+"""``POST /v1/responses``: OpenAI's newer format; nothing is stored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Item = dict[str, Any]
 
 
 def answer(call: Call) -> Reply:
-    """The conversation's next turn, whole or in pieces."""
+    """Answer with the conversation's next turn, whole or streamed."""
     fields = parsed(call.body)
     asked = _asked(call, fields)
     stream = fields.flag("stream")
@@ -192,7 +192,7 @@ def _streamed(
     place = {"item_id": message, "output_index": 0, "content_index": 0}
 
     def closed() -> Generator[bytes, None, None]:
-        """The message's end, once there is something else or nothing more."""
+        """Yield the events that close the message, before another item or the end."""
         if said and not items:
             text = said.text()
             items.append(_message(text, message))

@@ -1,7 +1,7 @@
-"""The doorway: a server on loopback with a loop and a thread of its own.
+"""The doorway: an HTTP server on loopback with its own event loop and thread.
 
-Why it is here: the daemon's own calls and those that come in here share tasks and state and nothing
-else; who fills this up keeps nobody from the socket.
+It shares only tasks and state with the daemon's gRPC calls. So clients that fill up the doorway do
+not block the gRPC socket.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from sottovoce.edge.tasks.agent import Agent
 __all__ = ["CALLS_AT_ONCE", "MOST_CONNECTIONS", "Doorway"]
 
 CALLS_AT_ONCE: Final = 16
-"""Each holds a thread; who comes when all are held is asked to come again."""
+"""Each call holds a thread. Further calls get status 429 with Retry-After."""
 MOST_CONNECTIONS: Final = 64
-"""Beyond, the oldest that has not proved who it is gives way, else the oldest that asks nothing."""
+"""Beyond this, the oldest unauthenticated connection is closed, else the oldest idle one."""
 
 _log = logging.getLogger(__name__)
 
 
 class Doorway:
-    """Answers HTTP at ``address`` from when it is entered until it is left.
+    """Context manager that serves HTTP at ``address``.
 
     Args:
-        device: what is asked.
-        address: "HOST:PORT", on loopback; port 0 takes a free one.
-        site: what is answered; by default what OpenAI's servers do, to who has the key.
+        device: the agent that answers.
+        address: "HOST:PORT", on loopback; port 0 takes a free port.
+        site: the endpoints and their guard; by default OpenAI's endpoints, behind the key.
 
     Raises:
-        ConfigError: not on loopback, not free, or the key cannot be had.
+        ConfigError: the address is not on loopback or not free, or the key cannot be read or
+            created.
     """
 
     def __init__(self, device: Agent, address: str, site: Site | None = None) -> None:
@@ -63,10 +64,10 @@ class Doorway:
         self._socket = _bound(host, port, address, setting)
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        """Where it answers: a number, as a name has others, which another user could take."""
+        """The numeric address. A name may have more addresses, which another user could bind."""
         self._connections: dict[Connection, None] = {}
         self._calls = Threads(CALLS_AT_ONCE, "doorway")
-        self._finding = Threads(1, "doorway-gate")  # for strangers, who wait for each other alone
+        self._finding = Threads(1, "doorway-gate")  # so token lookups do not delay calls
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         self._stopping, self._grace, self._closing = False, 0.0, 0.0
@@ -81,10 +82,10 @@ class Doorway:
         self._thread.join()
 
     def stop(self, grace: float, closing: float) -> None:
-        """Take no more requests, and give those that are being answered ``grace`` seconds.
+        """Take no more requests, and give open ones ``grace`` seconds to finish.
 
-        After that each is cut off, and ``closing`` seconds are waited for all of them to end. What
-        a thread is still at then ends with the process.
+        After that, all are cut off, and may take ``closing`` seconds to end. Work that a thread has
+        not finished by then ends with the process.
         """
         if not self._stopping:
             self._stopping, self._grace, self._closing = True, grace, closing
@@ -101,7 +102,7 @@ class Doorway:
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._accepted, sock=self._socket, limit=PIECE)
         await self._ending.wait()
-        # In this order: Python 3.11 loses a connection that it accepts while its server closes.
+        # In this order, as Python 3.11 loses a connection that it accepts while the server closes.
         self._loop.remove_reader(self._socket)
         await asyncio.sleep(0)
         server.close()
@@ -129,11 +130,14 @@ class Doorway:
             self._connections.pop(connection, None)
 
     async def _find(self, token: str) -> App | None:
-        """Whose a token is: looked up in the state, which may be taken."""
+        """Return the app of a token.
+
+        The lookup runs on a thread, because the state may be locked.
+        """
         return await self._loop.run_in_executor(self._finding, self._device.callers.find, token)
 
     def _room(self) -> bool:
-        """Whether there is room for another connection, made if need be."""
+        """Return whether another connection fits; close an older one if needed."""
         if len(self._connections) < MOST_CONNECTIONS:
             return True
         unproven = (each for each in self._connections if not each.proven)
@@ -146,10 +150,10 @@ class Doorway:
         return True
 
     def _pool(self) -> Executor:
-        """Where a call is to be worked on.
+        """Return the pool for a call.
 
         Raises:
-            Failure: too many are.
+            Failure: too many calls are being answered.
         """
         if sum(not each.idle for each in self._connections) > CALLS_AT_ONCE:
             raise Failure(
@@ -163,8 +167,7 @@ class Doorway:
 
 
 async def _others_end(seconds: float) -> None:
-    """Waits so long until nothing else is under way, connections that are just being made
-    included."""
+    """Wait at most ``seconds`` for all other tasks to end, new connections included."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             while others := asyncio.all_tasks() - {asyncio.current_task()}:

@@ -1,6 +1,6 @@
-"""Functions as OpenAI's API writes them, in both of its forms.
+"""Functions in both formats of OpenAI's API.
 
-Why it is here: a chat's tool has its function in a field of its own, a response's tool is it.
+In a chat, a tool holds its function in a field. In a response, the tool is the function.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _USES: Final = {
 
 
 def add(asked: chats.ChatRequest, fields: Fields, *, nested: bool) -> None:
-    """Adds a request's functions, and which of them may or must be called.
+    """Add a request's functions, and which functions may or must be called.
 
     Args:
         asked: the request to add to.
-        fields: the request as it came.
-        nested: whether a tool has its function in a field of its own.
+        fields: the received request.
+        nested: whether a tool holds its function in a field.
     """
     for number, each in enumerate(fields.items("tools", MOST_TOOLS)):
         tool = Fields(each, f"tools[{number}]")
@@ -64,7 +64,7 @@ def _inner(tool: Fields, nested: bool) -> Fields:
 def _definition(function: Fields) -> chats.ChatTool:
     name, description = function.text("name"), function.text("description", "")
     parameters: Any = function.take("parameters")
-    function.flag("strict")  # who gets the arguments checks them; the schema leaves without bounds
+    function.flag("strict")  # the client checks the arguments; the schema leaves without bounds
     found = chats.ChatTool(
         name=name,
         description=description,

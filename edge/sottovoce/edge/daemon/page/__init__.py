@@ -1,1 +1,1 @@
-"""A page for the owner's browser, on loopback: what the device holds, does and has given away."""
+"""A page for the owner's browser: the device's state, activity and releases."""

@@ -1,4 +1,4 @@
-"""What the page is answered: its own files, and the device's state as JSON."""
+"""The page's endpoints: its static files, and the device's state as JSON."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 __all__ = ["LONGEST_TEXT", "MOST_TRIED", "endpoints", "is_file"]
 
 LONGEST_TEXT: Final = 10_000
-"""Characters of a text that is tried."""
+"""The most characters of one tried text."""
 MOST_TRIED: Final = 100_000
-"""Characters of all its draws: as single letters 32 MB of pieces, one try at a time."""
+"""The most characters over all draws of a try: at worst, as single letters, 32 MB of pieces."""
 
 _FILES: Final = files("sottovoce.edge.daemon.page")
 
 
 def is_file(path: str) -> bool:
-    """Whether it is one of the page's own files, the same on every device."""
+    """Return whether a path is a static file of the page, the same on every device."""
     return path in _FILES
 
 
 def endpoints(gate: PageGate) -> dict[str, tuple[str, Endpoint]]:
-    """What `Site` answers; ``gate`` gives out sessions."""
+    """Return the endpoints for `Site`; ``gate`` issues sessions."""
     trying = threading.Lock()
 
     def session(call: Call) -> Reply:
@@ -89,7 +89,7 @@ def _overview(call: Call) -> Reply:
 
 
 def _levels(calibration: Any) -> dict[str, list[dict[str, Any]]]:
-    """By mechanism, the strongest first."""
+    """Return the levels by mechanism, the strongest first."""
     return {
         mechanism: [
             {
@@ -176,6 +176,9 @@ def _doctor(call: Call) -> Reply:
 
 
 def _answers(config: Config) -> bool:
-    """Whether apps can reach this agent, which a TCP address has no file to tell by."""
+    """Return whether apps can reach this agent.
+
+    A TCP address counts as reachable, because only a unix socket has a file to check.
+    """
     path = socket_path(config.agent.listen)
     return path is None or answers(path)

@@ -1,4 +1,4 @@
-"""The page's place: a doorway of its own, opened when it is first asked for."""
+"""The page's server: a separate doorway, opened on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Page"]
 
 
 class Page:
-    """Answers the owner's browser from when it is first opened until it is closed."""
+    """Server for the owner's browser, from the first `open` until `close`."""
 
     def __init__(self, device: Agent) -> None:
         self._device = device
@@ -26,10 +26,10 @@ class Page:
         self._doorway: Doorway | None = None
 
     def open(self) -> str:
-        """A link to the page, good once.
+        """Return a link to the page that works once.
 
         Raises:
-            ConfigError: its address is not on loopback, or not free.
+            ConfigError: the page's address is not on loopback, or not free.
         """
         with self._lock:
             if self._doorway is None:
@@ -37,16 +37,16 @@ class Page:
                 doorway = Doorway(self._device, self._device.config.ui.address, site)
                 self._gate.port = int(doorway.address.rpartition(":")[2])
                 self._doorway = self._stack.enter_context(doorway)
-            # Behind "#": what stands there is sent to nobody, and not in a Referer either.
+            # The secret follows "#", because browsers send no fragment, not even in a Referer.
             return f"http://{self._doorway.address}/#{self._gate.link()}"
 
     def stop(self, grace: float, closing: float) -> None:
-        """See `Doorway.stop`."""
+        """Stop the page's server, see `Doorway.stop`."""
         with self._lock:
             if self._doorway is not None:
                 self._doorway.stop(grace, closing)
 
     def close(self) -> None:
-        """Ends it."""
+        """Close the page's server."""
         with self._lock:
             self._stack.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +88,9 @@ def counted_words() -> list[tuple[str, bool, str, int]]:
     with gzip.open(table, "rt", encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         return [(r["word"], r["clitic"] == "1", r["tag"], int(r["count"])) for r in rows]
+
+
+@pytest.fixture(autouse=True)
+def _no_terminal() -> None:
+    """Tables are printed whole, whatever the terminal that runs the tests."""
+    os.environ.pop("COLUMNS", None)

@@ -204,7 +204,7 @@ def test_the_signature_may_be_made_later(database: Database, folder: Path) -> No
 
 @pytest.mark.parametrize("damaged", ["rows.npy", "encoder/encoder.onnx", SIGNATURE])
 def test_what_is_damaged_is_not_published(database: Database, folder: Path, damaged: str) -> None:
-    (folder / damaged).write_bytes(bytes(96))
+    (folder / damaged).write_bytes(bytes(range(96)))
     with pytest.raises(DataLoss) as caught:
         bundles.publish(database, folder)
     assert caught.value.subject == damaged

@@ -62,7 +62,7 @@ def one(examples: Labelled, at: int) -> Labelled:
     """A single example, without the padding of its batch."""
     batch = examples.batch
     length = int(batch.attention[at].sum())
-    fields = ("ids", "attention", "text", "plain", "words")
+    fields = ("ids", "attention", "text", "plain")
     cut = {name: getattr(batch, name)[at : at + 1, :length] for name in fields}
     return Labelled(replace(batch, **cut), examples.targets[at : at + 1])
 
@@ -115,7 +115,7 @@ def test_a_step_without_noise_follows_the_clipped_sum_over_the_number_expected(
 
 def both_at(examples: Labelled, rows: slice) -> Labelled:
     batch = examples.batch
-    fields = ("ids", "attention", "text", "plain", "words")
+    fields = ("ids", "attention", "text", "plain")
     return Labelled(
         replace(batch, **{name: getattr(batch, name)[rows] for name in fields}),
         examples.targets[rows],

@@ -40,7 +40,11 @@ def asked(bundle: Bundle, home: Path, mechanism: str, target: float) -> float:
     """The eta that the command gives for a target."""
     home.mkdir(exist_ok=True)
     (home / "current").symlink_to(bundle.folder)
-    environ = {"HOME": str(home), "SOTTO_BUNDLE_PATH": str(home)}
+    environ = {
+        "HOME": str(home),
+        "SOTTO_BUNDLE_PATH": str(home),
+        "SOTTO_AGENT_LISTEN": "127.0.0.1:0",  # a socket's path would be too long
+    }
     arguments = ["calibrate", "--mechanism", mechanism, "--target-attack", str(target), "--json"]
     result = CliRunner().invoke(main, arguments, env=environ, catch_exceptions=False)
     assert result.exit_code == 0, result.output

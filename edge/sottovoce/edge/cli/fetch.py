@@ -89,7 +89,7 @@ def command(
                 bar.update(task, completed=done >> 10, total=total >> 10, note="KiB")
 
             fetched = device.home.fetch(adapter, progress=progress)
-            _complete(device, adapter, progress)
+            missing = _complete(device, progress)
         if follow:
             device.home.follow(adapter, True)
     if as_json:
@@ -98,6 +98,7 @@ def command(
                 "version": fetched.version,
                 "bytes": fetched.bytes,
                 "up_to_date": fetched.up_to_date,
+                "encoder": missing is None,
             }
         )
     elif fetched.up_to_date:
@@ -105,14 +106,16 @@ def command(
     else:
         size = f"{fetched.bytes / 1e6:.1f} MB"
         click.echo(f"{adapter} is at home (version {fetched.version[:16]}, {size})")
+    if missing is not None:
+        click.echo(
+            f"this device cannot answer with {adapter} yet: {missing.problem}\n"
+            f"  fix: {missing.fix}; until then: `sotto predict {adapter} --where cloud`",
+            err=True,
+        )
 
 
-def _complete(device: Agent, adapter: str, progress: Callable[[int, int], None]) -> None:
-    """Fetch the encoder of the bundle in use, if the device does not have it.
-
-    Raises:
-        NotReady: it cannot be fetched, so that the device cannot answer with the adapter.
-    """
+def _complete(device: Agent, progress: Callable[[int, int], None]) -> SottovoceError | None:
+    """Fetch the encoder of the bundle in use, if this device has none; return why it cannot."""
     try:
         device.home.encoder()
     except NotReady:
@@ -127,8 +130,5 @@ def _complete(device: Agent, adapter: str, progress: Callable[[int, int], None])
                 progress=lambda _, done, total: progress(done, total),
             )
         except SottovoceError as error:
-            raise NotReady(
-                f"{adapter} was fetched, and this device cannot answer with it: {error.problem}",
-                fix=f"{error.fix}; until then: `sotto predict {adapter} --where cloud`",
-                subject="encoder",
-            ) from error
+            return error
+    return None

@@ -43,11 +43,13 @@ def test_what_was_fetched_answers_with_the_cloud_gone(trained: Device, cloud: Fa
 
 def test_an_adapter_without_an_encoder_is_told_at_once(linked: Device) -> None:
     train(linked, "wet", "dry")
+    before = linked.config.bundle.current.resolve()
     told = linked.sotto("fetch", "desk").stderr
     assert "cannot answer with desk yet" in told
     assert "build-bundle --encoder" in told
     assert "--where cloud" in told
     assert linked.json("predict", "desk", "--where", "cloud", "the river")[0]["label"] == "wet"
+    assert linked.config.bundle.current.resolve() == before, "the owner's link stays"
 
 
 def test_versions_are_listed_and_taken_back(trained: Device) -> None:

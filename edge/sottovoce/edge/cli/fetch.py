@@ -118,9 +118,12 @@ def _complete(device: Agent, progress: Callable[[int, int], None]) -> SottovoceE
     """Fetch the encoder of the bundle in use, if this device has none; return why it cannot."""
     try:
         device.home.encoder()
-    except NotReady:
+    except NotReady as error:
         from sottovoce.edge.client.pull import pull
 
+        pulled = device.config.bundle.pulled.resolve()
+        if pulled not in device.engine.current().bundle.folder.resolve().parents:
+            return error  # linked by hand: a pull would move the owner's link
         try:
             pull(
                 device.cloud,
@@ -129,6 +132,6 @@ def _complete(device: Agent, progress: Callable[[int, int], None]) -> SottovoceE
                 encoder=True,
                 progress=lambda _, done, total: progress(done, total),
             )
-        except SottovoceError as error:
-            return error
+        except SottovoceError as refused:
+            return refused
     return None

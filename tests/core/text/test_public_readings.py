@@ -53,7 +53,9 @@ def test_what_is_packed_is_unpacked() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"x", gzip.compress(b""), gzip.compress(b'{"format": "device-readings.v9"}')]
+    "data",
+    [b"", b"x", gzip.compress(b""), gzip.compress(b'{"format": "device-readings.v9"}')],
+    ids=["empty", "no archive", "nothing packed", "an unknown format"],
 )
 def test_damage_is_told(data: bytes) -> None:
     with pytest.raises((OSError, EOFError, ValueError, KeyError, TypeError)):

@@ -23,7 +23,7 @@ from bench.attacks.text import Ints, Text
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.privatize import Releases as Agent
 
@@ -82,7 +82,7 @@ def under_one_key(channel: Words, text: Text, times: int) -> list[Releases]:
         store = Store.open(Path(folder) / "state")
         try:
             engine = Engine.configured(bundle, PrivacyConfig(), TaggerConfig())
-            agent = Agent(engine, Keyring(store), Ledger(store, 0.0))
+            agent = Agent(engine, NoiseKeys(store), Ledger(store, 0.0))
             number = channel.public.lexicon.number
             # Which words are hidden is the same in every release, and no matter of chance.
             first = channel.release(text, np.random.default_rng(0))

@@ -31,8 +31,8 @@ from sottovoce.cloud.models.classifier import encoder_of, pool
 from sottovoce.cloud.models.rows import Row, run
 from sottovoce.cloud.private.head import fit_head
 from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.private_trainer import PrivateRecipe, train_private
-from sottovoce.cloud.training.trainer import Recipe, train
+from sottovoce.cloud.training.private_trainer import DpHyperparameters, train_private
+from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
@@ -136,10 +136,10 @@ class Pool:
         states, targets = self._frozen(target.release)[inside], self.targets[inside]
         labels = int(self.targets.max()) + 1
         if target.epsilon:
-            stage = PrivateRecipe().plan(target.options, len(inside)).head
+            stage = DpHyperparameters().plan(target.options, len(inside)).head
             weight, bias = fit_head(states, targets, labels, stage)
         else:
-            weight, bias = probe(states, targets, Recipe().probe_penalty, labels)
+            weight, bias = probe(states, targets, Hyperparameters().probe_penalty, labels)
         return {
             name: torch.log_softmax(self._frozen(release) @ weight.T + bias, 1)
             for name, release in asked.items()
@@ -184,7 +184,7 @@ def seen_by(pool: Pool, target: Target, members: Bools, place: Path) -> dict[str
         members: Bools2d (models, N), whom each model learns from.
         place: a folder; models that were trained before are read from it.
     """
-    recipe = PrivateRecipe() if target.epsilon else Recipe()
+    recipe = DpHyperparameters() if target.epsilon else Hyperparameters()
     facts = (pool.texts(target.release), pool.labels, target, recipe, len(members))
     folder = place / cache.name_of(_REVISION, *facts)
     learn, found = pool.learner(target), []

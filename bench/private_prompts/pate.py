@@ -35,7 +35,7 @@ from sottovoce.cloud.private.plan import PrivatePlan
 from sottovoce.cloud.private.teachers import fit_teacher, standardised
 from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.private_trainer import begin, features
-from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 
@@ -73,7 +73,7 @@ def measure(
 
     for _ in range(seeds):
         note("lower", torch.full_like(wanted, int(private.bincount().argmax())))
-        head = probe(seen["private"], private, Recipe().probe_penalty, labels)
+        head = probe(seen["private"], private, Hyperparameters().probe_penalty, labels)
         note("upper", _answers(seen["dev"], *head))
         votes = _Votes(seen, private, labels)
         ensemble = votes.of(seen["dev"], seen["same"]).argmax(1)
@@ -92,7 +92,7 @@ def measure(
                     prices[f"{public} {epsilon:g}"] = price(counts, [*answers], plan)
                 places = torch.tensor([*answers])
                 learnt = torch.tensor([*answers.values()])
-                student = probe(asked[places], learnt, Recipe().probe_penalty, labels)
+                student = probe(asked[places], learnt, Hyperparameters().probe_penalty, labels)
                 note(f"{public} {epsilon:g}", _answers(seen["dev"], *student))
     return {name: torch.stack(each).numpy() for name, each in found.items()}, prices
 

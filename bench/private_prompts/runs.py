@@ -29,12 +29,12 @@ from sottovoce.cloud.private.head import fit_head
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.private_trainer import (
-    PrivateRecipe,
+    DpHyperparameters,
     begin,
     features,
     train_private,
 )
-from sottovoce.cloud.training.trainer import Recipe, train
+from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 
@@ -100,7 +100,7 @@ class Place:
             cell.options,
             self.examples,
             Bundle.open(self.bundle).id,
-            PrivateRecipe() if cell.epsilon else (Recipe(), _LIGHT),
+            DpHyperparameters() if cell.epsilon else (Hyperparameters(), _LIGHT),
         )
         return self.cache / "private" / f"{cache.name_of(*facts)}.json"
 
@@ -169,10 +169,10 @@ class _Worker:
         learnt, targets = seen["train"], seen["train.targets"]
         labels = int(targets.max()) + 1
         if cell.epsilon:
-            stage = PrivateRecipe().plan(cell.options, len(learnt)).head
+            stage = DpHyperparameters().plan(cell.options, len(learnt)).head
             heads = [fit_head(learnt, targets, labels, stage)]
         else:
-            penalties = (Recipe().probe_penalty, _LIGHT)
+            penalties = (Hyperparameters().probe_penalty, _LIGHT)
             heads = [probe(learnt, targets, penalty, labels) for penalty in penalties]
         answers = [(seen["dev"] @ weight.T + bias).argmax(1) for weight, bias in heads]
         right: list[list[bool]] = [(each == seen["dev.targets"]).tolist() for each in answers]
@@ -188,7 +188,7 @@ class _Worker:
 def _states(texts: Sequence[str], labels: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Float (N, h) over their typical length, Int (N,)."""
     backbone = backbones.load()
-    model, _ = begin(backbone, Head(), torch.device("cpu"), PrivateRecipe().bfloat16)
+    model, _ = begin(backbone, Head(), torch.device("cpu"), DpHyperparameters().bfloat16)
     examples = [Example(*each) for each in zip(texts, labels, strict=True)]
     data = Dataset.of(examples, TrainingOptions(method=_HEAD), backbone.tokenizer)
     return features(model, data.alone, data.pad), data.targets

@@ -14,7 +14,7 @@ from functools import partial
 
 from bench.console import Figures
 from bench.scale.trainers import STEPS, Place, Trainers, lines
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Release, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -74,7 +74,7 @@ def run(place: Place, load: Load, told: Callable[[int], None] = lambda done: Non
 
 
 def _queue(database: Database, number: int) -> None:
-    jobs = Jobs(database, Limits(unfinished_jobs=number))
+    jobs = Jobs(database, ServerLimits(unfinished_jobs=number))
     for n in range(_TENANTS):
         Tenants(database).enroll(f"tenant-{n}")
     for n in range(number):

@@ -21,7 +21,7 @@ from bench.live import postgres_server, s3_server
 from bench.live.testbed import Agent, Cloud, Role
 from bench.scale.callers import Callers
 from bench.scale.roles import Roles, roles
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import FINAL, Example, Job, Release, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -156,7 +156,7 @@ class _Jobs:
 
     def __init__(self, parts: Roles, database: Database, bundle: Bundle) -> None:
         self._parts, self._database, self._bundle = parts, database, bundle
-        self._jobs = Jobs(database, Limits())
+        self._jobs = Jobs(database, ServerLimits())
         self._made: dict[str, Job] = {}
         self._refused = 0
 

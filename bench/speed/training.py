@@ -49,7 +49,7 @@ from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Clipped
 from sottovoce.cloud.training.objective import Labelled, Objective
 from sottovoce.cloud.training.schedule import batches
-from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import plain_tokens
 from sottovoce.core.privacy.setting import Setting
@@ -93,7 +93,7 @@ def peft(light: bool, vocabulary: int, device: torch.device) -> Step:
         target_modules=targets(model, False),
     )
     model = get_peft_model(model, config).to(device).train()
-    width = Recipe().reconstruction_width
+    width = Hyperparameters().reconstruction_width
     head = nn.Sequential(
         nn.Linear(model.config.hidden_size, width, bias=False),
         nn.Linear(width, vocabulary, bias=False),
@@ -239,7 +239,7 @@ def main() -> None:
     parser = console.parser("training", __doc__, quick="8 batches, 4 turns: 2 minutes", data="sst2")
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--turns", type=int, default=9, help="of each side on every batch")
-    parser.add_argument("--batch-size", type=int, default=Recipe().batch_size)
+    parser.add_argument("--batch-size", type=int, default=Hyperparameters().batch_size)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     data.require(parser, arguments.data, *tasks.files(["sst2"]))
@@ -248,7 +248,7 @@ def main() -> None:
     count, repeats = (8, 4) if arguments.quick else (arguments.batches, arguments.turns)
     bundle = Bundle.open(arguments.bundle)
     tokenizer = backbones.load().tokenizer
-    recipe = Recipe()
+    recipe = Hyperparameters()
     sets = {}
     for plain in PLAIN:
         options = TrainingOptions(reconstruction=True, plain_tokens=plain)

@@ -23,7 +23,7 @@ from bench.utility.runs import answer
 from bench.utility.tasks import REPLACED, Device, Task, load
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
@@ -224,7 +224,7 @@ def _file(place: Place, cell: Cell) -> Path:
         cell,
         place.budget,
         _bundle_id(place.bundle),
-        Recipe(),
+        Hyperparameters(),
         place.options(cell),
         [version(name) for name in ("torch", "transformers", "peft")],
         torch.cuda.is_available(),

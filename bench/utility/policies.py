@@ -38,7 +38,7 @@ from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.setting import LEVELS
@@ -99,7 +99,9 @@ class Place:
         """Where the releases of a cell are kept, or which answers a method got right."""
         manifest = (self.version(cell.side).bundle / "manifest.json").read_bytes()
         versions = [version(name) for name in ("torch", "transformers", "peft")]
-        name = cache.name_of(_REVISION, what, cell, TRAIN[cell.task], Recipe(), versions, manifest)
+        name = cache.name_of(
+            _REVISION, what, cell, TRAIN[cell.task], Hyperparameters(), versions, manifest
+        )
         return self.cache / "policies" / f"{name}.json"
 
 
@@ -157,7 +159,7 @@ class _Worker:
         targets = torch.tensor([names.index(label) for label in labels])
         features = self.encoder.encode_clean([*learnt, *asked])
         known, new = features[: len(learnt)], features[len(learnt) :]
-        weight, bias = probe(known, targets, Recipe().probe_penalty, len(names))
+        weight, bias = probe(known, targets, Hyperparameters().probe_penalty, len(names))
         return [names[at] for at in (new @ weight.T + bias).argmax(1).tolist()]
 
     def _adapter(

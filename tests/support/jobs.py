@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, State, TrainingOptions
 from sottovoce.cloud.jobs import examples as sealed
 from sottovoce.cloud.jobs.jobs import Jobs
@@ -30,7 +30,7 @@ def opened(
     database = store.open(state, clock, objects)
     for name in TENANTS:
         Tenants(database).enroll(name)
-    yield Jobs(database, Limits(unfinished_jobs=3))
+    yield Jobs(database, ServerLimits(unfinished_jobs=3))
     database.close()
 
 

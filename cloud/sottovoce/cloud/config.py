@@ -18,7 +18,7 @@ __all__ = [
     "DEFAULT_LISTEN",
     "EVERY_TENANT",
     "STORE_VARIABLE",
-    "Limits",
+    "ServerLimits",
     "Settings",
     "UpstreamSettings",
     "check_name",
@@ -47,7 +47,7 @@ def check_name(name: str, what: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Limits for one tenant. Sizes in bytes of UTF-8 unless noted.
 
     ``examples``, ``upload_bytes`` and ``training_seconds`` count for each job. ``training_seconds``
@@ -190,7 +190,7 @@ class Settings:
     upstream: UpstreamSettings | None = None
     hand_out_adapters: tuple[str, ...] = ()
     grace_seconds: float = 10.0
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     store: str = field(default="", repr=False)
     objects: str = ""
     key_file: Path | None = None

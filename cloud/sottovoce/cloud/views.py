@@ -15,7 +15,7 @@ from typing import Any, Final
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.overview import overview
 from sottovoce.cloud.peers import answers_calls, figures
-from sottovoce.cloud.state.audit_log import Act
+from sottovoce.cloud.state.audit_log import AuditEvent
 from sottovoce.cloud.state.credentials import Credential
 from sottovoce.cloud.state.database import Database, when
 from sottovoce.cloud.state.tenants import Tenant
@@ -93,7 +93,7 @@ def token(one: Credential, now: float) -> View:
     }
 
 
-def act(one: Act) -> View:
+def act(one: AuditEvent) -> View:
     """Return an entry of the audit log."""
     return {**asdict(one), "done": when(one.done)}
 

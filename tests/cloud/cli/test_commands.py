@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from sottovoce.cloud.cli import COMMANDS, main
-from sottovoce.cloud.config import Limits, Settings
+from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
@@ -237,7 +237,7 @@ def test_a_tenants_limits_are_shown_changed_and_taken_back(tmp_path: Path) -> No
     code, out, _ = run(*limit, "examples=500", "training_seconds=60", "--json")
     assert code == 0
     told = {"tenant": "acme", "limits": {"examples": 500, "training_seconds": 60}}
-    in_force = asdict(Limits(**told["limits"]))
+    in_force = asdict(ServerLimits(**told["limits"]))
     told["in_force"] = {name: in_force[name] for name in quotas.CHANGEABLE}
     assert json.loads(out) == told
     assert json.loads(run(*limit, "--json")[1]) == told
@@ -262,7 +262,7 @@ def test_serve_takes_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     options += ["--limit-unfinished-jobs", 8, "--limit-held-bytes", 9, "--limit-past-jobs", 10]
     run("serve", "--bundle", tmp_path, "--state", tmp_path, *options)
     run("serve", "--bundle", tmp_path, "--state", tmp_path)
-    assert started[0].limits == Limits(
+    assert started[0].limits == ServerLimits(
         examples=5,
         upload_bytes=6,
         training_seconds=7,
@@ -270,7 +270,7 @@ def test_serve_takes_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         held_bytes=9,
         past_jobs=10,
     )
-    assert started[1].limits == Limits()
+    assert started[1].limits == ServerLimits()
 
 
 def test_serve_takes_what_predictions_may_use(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
 from sottovoce.cloud.jobs.queue import Queue
@@ -51,7 +51,7 @@ def test_a_clock_that_jumps_gives_no_upload_up(jobs: Jobs, clock: Clock) -> None
 
 
 def test_past_jobs_are_bounded_and_adapters_in_use_stay(jobs: Jobs) -> None:
-    tight = Jobs(jobs.database, Limits(past_jobs=4))
+    tight = Jobs(jobs.database, ServerLimits(past_jobs=4))
     kept = queued(jobs, "kept")
     adapter = AdapterFiles(jobs.database.state / "kept", "ab")
     Queue(jobs.database).finish(claim(jobs)[1], State.SUCCEEDED, adapter=adapter)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import PAGE_BYTES, Jobs
 from sottovoce.core.errors import InvalidInput
@@ -64,7 +64,7 @@ def test_a_page_ends_where_a_message_would_be_too_large(jobs: Jobs) -> None:
 
 
 def test_a_page_holds_fifty_unless_more_are_asked_for_and_never_above_200(jobs: Jobs) -> None:
-    roomy = Jobs(jobs.database, Limits(unfinished_jobs=1_000))
+    roomy = Jobs(jobs.database, ServerLimits(unfinished_jobs=1_000))
     made = [create(roomy, str(i)).id for i in range(202)][::-1]
     for asked, given in ((0, 50), (1, 1), (200, 200), (201, 200)):
         page, token = jobs.page("acme", page_size=asked)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import FINAL, TRANSITIONS, Progress, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
@@ -224,8 +224,8 @@ def test_the_providers_own_limit_on_labels_counts(jobs: Jobs) -> None:
     job = create(jobs)
     total = fill(jobs, job, examples(12))  # of three topics
     with pytest.raises(NotReady):
-        Jobs(jobs.database, Limits(labels=2)).start(job.id, "acme", total)
-    assert Jobs(jobs.database, Limits(labels=3)).start(job.id, "acme", total).labels == ()
+        Jobs(jobs.database, ServerLimits(labels=2)).start(job.id, "acme", total)
+    assert Jobs(jobs.database, ServerLimits(labels=3)).start(job.id, "acme", total).labels == ()
 
 
 def test_cancelling_ends_a_waiting_job_and_asks_a_running_one(jobs: Jobs) -> None:

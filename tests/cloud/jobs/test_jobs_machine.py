@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import FINAL, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
@@ -52,7 +52,7 @@ class JobStore(RuleBasedStateMachine):
         self.stale: list[Lease] = []
 
     def open(self) -> None:
-        self.jobs = Jobs(self.store.open(Path(self.folder.name)), Limits(unfinished_jobs=3))
+        self.jobs = Jobs(self.store.open(Path(self.folder.name)), ServerLimits(unfinished_jobs=3))
         self.queue = Queue(self.jobs.database)
 
     def teardown(self) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LeaseLost, Queue
@@ -127,7 +127,7 @@ def test_a_deleted_job_leaves_no_adapter_whenever_it_ends(processes: list[Jobs])
 
 def test_a_job_is_given_to_one_and_none_waits_for_another(processes: list[Jobs]) -> None:
     jobs = processes[0]
-    wide = Jobs(jobs.database, Limits(unfinished_jobs=100))
+    wide = Jobs(jobs.database, ServerLimits(unfinished_jobs=100))
     for number in range(ROUNDS):
         made = [
             queued(wide, f"{number}-{i}", TENANTS[number % 2]).id for i in range(CALLERS)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
@@ -30,7 +30,7 @@ def jobs(tmp_path: Path, store: Store) -> Iterator[Jobs]:
     """Jobs of at most 40 examples."""
     database = store.open(tmp_path)
     Tenants(database).enroll("acme")
-    yield Jobs(database, Limits(examples=40, unfinished_jobs=10_000))
+    yield Jobs(database, ServerLimits(examples=40, unfinished_jobs=10_000))
     database.close()
 
 
@@ -139,7 +139,7 @@ def test_unfinished_jobs_hold_so_many_bytes_together(jobs: Jobs) -> None:
     first, second = create(jobs, "1"), create(jobs, "2")
     send(jobs, first, 0, ROWS[:12])
     taken = jobs.get(first.id).bytes
-    tight = Jobs(jobs.database, Limits(held_bytes=taken + 10))
+    tight = Jobs(jobs.database, ServerLimits(held_bytes=taken + 10))
     with pytest.raises(QuotaExceeded, match="cancel or delete") as caught:
         send(tight, second, 0, ROWS[:2])
     assert caught.value.subject == "held_bytes"
@@ -150,7 +150,7 @@ def test_unfinished_jobs_hold_so_many_bytes_together(jobs: Jobs) -> None:
     jobs.cancel(first.id)
     assert send(tight, second, 0, ROWS[:2]) == 2
     with pytest.raises(QuotaExceeded) as caught:  # nor will waiting ever make room for this one
-        send(Jobs(jobs.database, Limits(held_bytes=10)), second, 2, ROWS[2:12])
+        send(Jobs(jobs.database, ServerLimits(held_bytes=10)), second, 2, ROWS[2:12])
     assert caught.value.subject == "upload_bytes"
 
 
@@ -160,7 +160,7 @@ def test_a_job_takes_so_many_bytes_and_no_more(jobs: Jobs) -> None:
     example = ROWS[3].example
     one = len("".join((example.text, example.label, *example.plain_tokens)).encode())
     room = jobs.get(job.id).bytes + one
-    tight = Jobs(jobs.database, Limits(upload_bytes=room))
+    tight = Jobs(jobs.database, ServerLimits(upload_bytes=room))
     with pytest.raises(QuotaExceeded) as caught:
         send(tight, job, 3, ROWS[3:5])
     assert caught.value.subject == "upload_bytes"

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sottovoce.cloud.config import Limits
 from sottovoce.cloud.job import Progress
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue

@@ -12,7 +12,7 @@ import pytest
 
 from bench.live.testbed import free_address
 from sottovoce.cloud import views
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
@@ -82,7 +82,7 @@ def test_jobs_are_told_as_by_the_command_and_chosen(page: Door, jobs: Jobs) -> N
 
 
 def test_many_jobs_come_by_pages(page: Door, jobs: Jobs) -> None:
-    roomy = Jobs(jobs.database, Limits(unfinished_jobs=1_000))
+    roomy = Jobs(jobs.database, ServerLimits(unfinished_jobs=1_000))
     made = [create(roomy, f"more {i}").id for i in range(A_PAGE)]
     first = page.ask("/api/jobs").json
     assert [each["id"] for each in first["jobs"]] == made[::-1]

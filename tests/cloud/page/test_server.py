@@ -16,7 +16,7 @@ import pytest
 from sottovoce.cloud.page.server import (
     AT_ONCE,
     MOST_CONNECTIONS,
-    Limits,
+    PageLimits,
     PageServer,
 )
 from sottovoce.core.errors import ConfigError, InvalidInput, NotFound, Unavailable
@@ -174,7 +174,7 @@ def test_what_is_no_request_is_refused(door: Door, garbage: bytes) -> None:
 def test_who_does_not_end_its_head_is_not_waited_for(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Limits, "head", 0.05)
+    monkeypatch.setattr(PageLimits, "head", 0.05)
     with connected(door) as line:
         line.sendall(b"GET / HTTP/1.1\r\n")
         assert everything(line) == b""
@@ -183,7 +183,7 @@ def test_who_does_not_end_its_head_is_not_waited_for(
 def test_who_does_not_take_its_answer_is_not_waited_for(
     server: PageServer, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Limits, "taking", 0.05)
+    monkeypatch.setattr(PageLimits, "taking", 0.05)
     with connected(door) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         head = f"GET /api/large HTTP/1.1\r\nHost: {door.address}\r\n"
@@ -191,7 +191,7 @@ def test_who_does_not_take_its_answer_is_not_waited_for(
         assert line.recv(9) == b"HTTP/1.1 "
         until(lambda: not server.connections)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Limits, "taking", SECONDS)
+            patched.setattr(PageLimits, "taking", SECONDS)
             assert len(door.ask("/api/large").body) > LARGE
 
 

@@ -7,19 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sottovoce.cloud.server import failed_attempts as module
-from sottovoce.cloud.server.failed_attempts import MOST, SECONDS, Guesses
+from sottovoce.cloud.server.failed_attempts import MOST, SECONDS, FailedAttemptLimiter
 from sottovoce.core.errors import Overloaded, Unauthenticated, Unavailable
 from tests.support.clock import Clock
 
 
-def wrong(guesses: Guesses, peer: str) -> None:
+def wrong(guesses: FailedAttemptLimiter, peer: str) -> None:
     with pytest.raises(Unauthenticated), guesses.one(peer):
         raise Unauthenticated("wrong")
 
 
 def test_who_is_often_wrong_waits_and_others_do_not() -> None:
     clock = Clock()
-    guesses = Guesses(clock)
+    guesses = FailedAttemptLimiter(clock)
     for port in range(MOST):
         wrong(guesses, f"ipv4:192.0.2.1:{port}")
     with pytest.raises(Overloaded), guesses.one("ipv4:192.0.2.1:99"):
@@ -31,7 +31,7 @@ def test_who_is_often_wrong_waits_and_others_do_not() -> None:
 
 
 def test_right_answers_and_outages_count_for_nothing() -> None:
-    guesses = Guesses()
+    guesses = FailedAttemptLimiter()
     for _ in range(3 * MOST):
         with guesses.one("unix:"):
             pass
@@ -41,7 +41,7 @@ def test_right_answers_and_outages_count_for_nothing() -> None:
 
 
 def test_guesses_in_progress_are_counted() -> None:
-    guesses = Guesses()
+    guesses = FailedAttemptLimiter()
 
     def nested(depth: int) -> None:
         with guesses.one("unix:"):
@@ -59,7 +59,7 @@ def test_guesses_in_progress_are_counted() -> None:
 
 def test_so_many_hosts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_HOSTS", 10)
-    guesses = Guesses()
+    guesses = FailedAttemptLimiter()
     for n in range(50):
         wrong(guesses, f"ipv4:192.0.2.{n}:1")
     assert len(guesses._counted) <= 11

@@ -16,7 +16,7 @@ import pytest
 
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.server import listener
-from sottovoce.cloud.server.idle_streams import Attendant
+from sottovoce.cloud.server.idle_streams import IdleStreamReaper
 from sottovoce.cloud.server.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.cloud.state.opening import open_database
@@ -98,7 +98,7 @@ def _follow(_: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
 
 
 @contextmanager
-def served(idle: float, again: float) -> Iterator[tuple[grpc.Channel, _Door, Attendant]]:
+def served(idle: float, again: float) -> Iterator[tuple[grpc.Channel, _Door, IdleStreamReaper]]:
     handlers = {
         "Echo": grpc.stream_stream_rpc_method_handler(lambda requests, _: requests),
         "Count": grpc.stream_unary_rpc_method_handler(lambda r, _: bytes([sum(1 for _ in r)])),
@@ -107,7 +107,7 @@ def served(idle: float, again: float) -> Iterator[tuple[grpc.Channel, _Door, Att
         "One": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
     }
     door = _Door()
-    attendant = Attendant(
+    attendant = IdleStreamReaper(
         {"test.Tenants"}, door.authenticate, idle=idle, again=again, news=door.tell
     )
     calls = ThreadPoolExecutor(16)

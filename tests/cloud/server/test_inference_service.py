@@ -12,7 +12,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from sottovoce.cloud.config import Limits, Settings
+from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.server.inference_service import CALLS_PER_TENANT, WINDOW, InferenceService
 from sottovoce.cloud.state import adapters
@@ -139,7 +139,7 @@ def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller)
         server.bundles,
         server.predictor,
         server.embedder,
-        Limits(),
+        ServerLimits(),
     )
     call = Call(acme.metadata)
     stream = service.PredictStream(ask(), cast(grpc.ServicerContext, call))

@@ -15,7 +15,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from sottovoce.cloud.config import Limits, Settings
+from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Example
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.server.training_service import UPLOADS_PER_TENANT
@@ -46,7 +46,7 @@ def running(folders: tuple[Path, Path], tmp_path: Path) -> Iterator[Cloud]:
     """A server without a worker: jobs move only when a test says so."""
     listen = f"unix:{tmp_path}/s.sock"
     settings = Settings(
-        tmp_path, (folders[1],), listen, str(folders[0]), limits=Limits(unfinished_jobs=5)
+        tmp_path, (folders[1],), listen, str(folders[0]), limits=ServerLimits(unfinished_jobs=5)
     )
     with cloud(settings) as started:
         yield started

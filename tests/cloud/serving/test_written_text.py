@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sottovoce.cloud.serving.written_text import Characters, Stops
+from sottovoce.cloud.serving.written_text import Characters, StopSequences
 from tests.support.decoders import tokenizer
 
 BYTES = tokenizer()
@@ -82,7 +82,7 @@ def test_a_token_costs_the_same_however_long_the_text() -> None:
 
 def told(stops: list[str], chunks: list[str]) -> tuple[str, bool]:
     """All that is shown, and whether it was stopped."""
-    ending, text = Stops(stops), ""
+    ending, text = StopSequences(stops), ""
     for chunk in chunks:
         more, stopped = ending.add(chunk)
         text += more
@@ -99,7 +99,7 @@ def test_a_text_ends_before_its_stop_wherever_that_is_cut() -> None:
 
 
 def test_no_more_is_held_back_than_may_become_a_stop() -> None:
-    ending = Stops(["\n\nUser:"])
+    ending = StopSequences(["\n\nUser:"])
     assert ending.add("Yes.\n") == ("Yes.", False)
     assert ending.add("\n") == ("", False)
     assert ending.add("No.") == ("\n\nNo.", False)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
 from tests.support.stores import Store
 
-COMMON = Limits(examples=100, unfinished_jobs=7)
+COMMON = ServerLimits(examples=100, unfinished_jobs=7)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def database(tmp_path: Path, store: Store) -> Iterator[Database]:
 def test_what_was_changed_differs_and_nothing_else(database: Database) -> None:
     quotas.change(database, "acme", "examples", 5)
     quotas.change(database, "acme", "examples", 9)
-    assert quotas.of(database, "acme", COMMON) == Limits(examples=9, unfinished_jobs=7)
+    assert quotas.of(database, "acme", COMMON) == ServerLimits(examples=9, unfinished_jobs=7)
     assert quotas.of(database, "other", COMMON) == COMMON
     assert quotas.own(database, "acme") == {"examples": 9}
     quotas.change(database, "acme", "examples", None)
@@ -40,16 +40,16 @@ def test_what_was_changed_differs_and_nothing_else(database: Database) -> None:
 def test_the_limits_in_force_are_the_tenants_those_noted_or_the_default(
     database: Database,
 ) -> None:
-    quotas.note(database, Limits(examples=1), quotas.OF_SERVERS)
+    quotas.note(database, ServerLimits(examples=1), quotas.OF_SERVERS)
     quotas.note(database, COMMON, quotas.OF_SERVERS)
     quotas.change(database, "acme", "examples", 5)
     found = quotas.in_force(database, "acme")
     assert tuple(found) == quotas.CHANGEABLE
     assert found["examples"] == quotas.InForce(5, "tenant")
     assert found["unfinished_jobs"] == quotas.InForce(7, "all")
-    assert found["training_seconds"] == quotas.InForce(Limits().training_seconds, "default")
+    assert found["training_seconds"] == quotas.InForce(ServerLimits().training_seconds, "default")
     assert quotas.in_force(database, "other")["examples"] == quotas.InForce(100, "all")
-    quotas.note(database, Limits(training_seconds=9), quotas.OF_TRAINERS)
+    quotas.note(database, ServerLimits(training_seconds=9), quotas.OF_TRAINERS)
     assert quotas.in_force(database, "acme")["training_seconds"] == quotas.InForce(9, "all")
     assert quotas.in_force(database, "other")["examples"].value == 100
 

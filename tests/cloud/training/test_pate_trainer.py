@@ -24,13 +24,13 @@ from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.cloud.training import pate_trainer
 from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.run import Result, Stopped, Watch
-from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.votes import Ints, VotePlan, deal
 from tests.support.examples import RELEASE, examples
 
-RECIPE = Recipe(least_steps=10, checkpoint_seconds=0.0)
+RECIPE = Hyperparameters(least_steps=10, checkpoint_seconds=0.0)
 OPTIONS = TrainingOptions(method="head", dp_epsilon=40.0, pate=True)
 PUBLIC = [Example(row.text, "") for row in examples(80, seed=5)]
 ROWS = [*examples(720), *PUBLIC]

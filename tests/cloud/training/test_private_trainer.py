@@ -30,7 +30,7 @@ from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Labelled
 from sottovoce.cloud.training.private_trainer import (
-    PrivateRecipe,
+    DpHyperparameters,
     pieces,
     train_private,
 )
@@ -38,7 +38,7 @@ from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.worker import Worker
 from tests.support.examples import RELEASE, examples
 
-RECIPE = PrivateRecipe(epochs=2, checkpoint_seconds=0.0)
+RECIPE = DpHyperparameters(epochs=2, checkpoint_seconds=0.0)
 ROWS = examples(600)
 
 
@@ -187,7 +187,7 @@ def test_a_step_sees_a_tenth_a_thousand_or_what_the_tenant_says(
     records: int, batch_size: int, share: float
 ) -> None:
     options = TrainingOptions(dp_epsilon=4.0, batch_size=batch_size)
-    tuning = PrivateRecipe().plan(options, records).tuning
+    tuning = DpHyperparameters().plan(options, records).tuning
     assert tuning is not None
     assert (tuning.share, tuning.steps) == (share, math.ceil(4 / share))
 

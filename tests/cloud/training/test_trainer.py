@@ -33,7 +33,7 @@ from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.objective import Objective
 from sottovoce.cloud.training.run import Result, Stopped, Watch
-from sottovoce.cloud.training.trainer import Recipe, train
+from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.errors import NotReady, SottovoceError
 from tests.support.examples import examples
 from tests.support.paths import HELPDESK
@@ -79,7 +79,7 @@ def test_a_stopped_and_resumed_run_gives_the_same_weights(
     options = TrainingOptions(
         reconstruction=True, plain_tokens=4, epochs=4, batch_size=8, learning_rate=3e-3, seed=5
     )
-    recipe = Recipe(reconstruction_cost=0.15)  # plain tokens before every third batch
+    recipe = Hyperparameters(reconstruction_cost=0.15)  # plain tokens before every third batch
     whole = train(rows, options, backbone.load(bert), tmp_path / "whole", recipe=recipe)
 
     file = tmp_path / "checkpoints" / "last.safetensors"
@@ -118,17 +118,19 @@ def test_a_checkpoint_of_another_run_is_not_taken_up(
     file = tmp_path / "last.safetensors"
     first = TrainingOptions(epochs=1, batch_size=20, seed=1)
 
-    def steps(options: TrainingOptions, recipe: Recipe, n: int = 40, **changed: str) -> list[int]:
+    def steps(
+        options: TrainingOptions, recipe: Hyperparameters, n: int = 40, **changed: str
+    ) -> list[int]:
         seen: list[Progress] = []
         how = {"resume": file, "recipe": recipe, "watch": Watch(seen.append, kept.touch)}
         loaded = replace(backbone.load(bert), **changed)
         train(examples(n), options, loaded, tmp_path / "a", **how)
         return [progress.step for progress in seen]
 
-    kept, other = tmp_path / "kept", Recipe(weight_decay=0.2)
-    assert steps(first, Recipe()) == [1, 2]
+    kept, other = tmp_path / "kept", Hyperparameters(weight_decay=0.2)
+    assert steps(first, Hyperparameters()) == [1, 2]
     assert kept.exists(), "nobody was told of the checkpoint"
-    assert steps(first, Recipe()) == [], "nothing was left to do"
+    assert steps(first, Hyperparameters()) == [], "nothing was left to do"
     assert steps(first, other) == [1, 2]
     monkeypatch.setattr(Lora, "learning_rate", Lora.learning_rate / 2)
     assert steps(first, other) == [1, 2]
@@ -161,7 +163,7 @@ def test_the_reconstruction_head_learns_and_is_dropped(bert: str, tmp_path: Path
     options = TrainingOptions(
         reconstruction=True, plain_tokens=6, epochs=12, batch_size=8, learning_rate=5e-3
     )
-    how = {"recipe": Recipe(reconstruction_weight=1.0), "watch": Watch(seen.append)}
+    how = {"recipe": Hyperparameters(reconstruction_weight=1.0), "watch": Watch(seen.append)}
     result = train(rows, options, backbone.load(bert), tmp_path / "a", **how)
     # The plain tokens here are released unchanged, so naming them can be learnt.
     assert seen[-1].reconstruction_loss < 0.75 * seen[0].reconstruction_loss
@@ -180,7 +182,7 @@ def test_the_frozen_part_is_bfloat16_where_that_is_fast_and_wanted(
     made: list[object] = []
     monkeypatch.setattr(trainer, "fast_bfloat16", lambda: fast)
     monkeypatch.setattr(trainer, "to_bfloat16", made.append)
-    loaded, recipe = backbone.load(bert), Recipe(bfloat16=wanted)
+    loaded, recipe = backbone.load(bert), Hyperparameters(bfloat16=wanted)
     train(examples(24), TrainingOptions(epochs=1), loaded, tmp_path / "a", recipe=recipe)
     assert [isinstance(part, torch.nn.Module) for part in made] == [True] * (fast and wanted)
 
@@ -190,10 +192,10 @@ def test_plain_tokens_cost_no_more_than_they_may(bert: str, plain: int) -> None:
     options = TrainingOptions(reconstruction=True, plain_tokens=plain)
     data = Dataset.of(examples(30, plain=plain), options, backbone.load(bert).tokenizer)
     assert data.overhead == pytest.approx(plain / 10)  # 8 words and 2 special tokens
-    every = Recipe(reconstruction_cost=0.45).every(data)
+    every = Hyperparameters(reconstruction_cost=0.45).every(data)
     assert data.overhead / every <= 0.45
     assert every == 1 or data.overhead / (every - 1) > 0.45
-    assert Recipe(reconstruction_cost=100.0).every(data) == 1  # as published
+    assert Hyperparameters(reconstruction_cost=100.0).every(data) == 1  # as published
 
 
 @pytest.mark.parametrize("method", ["prompt", "prefix", "full"])
@@ -215,7 +217,7 @@ def test_eight_examples_of_two_labels_are_enough(bert: str, tmp_path: Path) -> N
     began = time.monotonic()
     result = train(rows, TrainingOptions(), backbone.load(bert), tmp_path / "a")
     assert 0 < result.seconds <= time.monotonic() - began
-    assert result.epochs > Recipe().epochs
+    assert result.epochs > Hyperparameters().epochs
     assert result.held_out == 2
 
 
@@ -226,7 +228,7 @@ def test_labels_too_rare_to_hold_out_still_train(bert: str, tmp_path: Path) -> N
 
 
 def test_a_diverging_run_names_the_learning_rate(bert: str, tmp_path: Path) -> None:
-    recipe = Recipe(clip=float("inf"))
+    recipe = Hyperparameters(clip=float("inf"))
     options = TrainingOptions(learning_rate=1e30, epochs=3)
     with pytest.raises(SottovoceError, match="smaller learning rate"):
         train(examples(60), options, backbone.load(bert), tmp_path / "a", recipe=recipe)
@@ -265,8 +267,11 @@ def test_what_the_tenant_chose_goes_before_the_recipe(
         some = replace(options, epochs=1, batch_size=16)
         train(examples(16, plain=2), some, backbone.load(bert), tmp_path / "a")
     heads = [model.model.reconstruction for model in seen]
-    assert [model.weight for model in seen] == [0.7, Recipe().reconstruction_weight]
-    assert [head.w2.out_features for head in heads if head] == [5, Recipe().reconstruction_width]
+    assert [model.weight for model in seen] == [0.7, Hyperparameters().reconstruction_weight]
+    assert [head.w2.out_features for head in heads if head] == [
+        5,
+        Hyperparameters().reconstruction_width,
+    ]
 
 
 @pytest.fixture
@@ -290,7 +295,7 @@ def test_every_step_is_made_at_its_rate_and_with_its_gradient_clipped(
     bert: str, tmp_path: Path, stepped: list[dict[str, float]]
 ) -> None:
     options = TrainingOptions(epochs=4, batch_size=8, learning_rate=3e-3)
-    recipe = Recipe(warmup=0.25, clip=1e-3, weight_decay=0.07)
+    recipe = Hyperparameters(warmup=0.25, clip=1e-3, weight_decay=0.07)
     file = tmp_path / "last.safetensors"
     go_on = repeat(False, 13)  # so it is stopped after some steps and goes on from there
 

@@ -32,7 +32,7 @@ from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer as train_module
 from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.fit import Losses, fit
-from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker, _kept_alive
 from sottovoce.core.errors import NotFound
 from tests.support.buckets import on_both_objects
@@ -265,7 +265,9 @@ def test_deaths_count_only_as_long_as_a_job_gets_no_further(
     for _ in range(ATTEMPTS - 1):
         claim(jobs, worker._owner)  # and the worker dies
     # A checkpoint within the epoch, as every 20 seconds of a long one, and death in the next step.
-    monkeypatch.setattr(train_module, "Recipe", partial(Recipe, checkpoint_seconds=0.0))
+    monkeypatch.setattr(
+        train_module, "Hyperparameters", partial(Hyperparameters, checkpoint_seconds=0.0)
+    )
 
     def one_step(*arguments: Any) -> Iterator[Losses]:
         yield next(fit(*arguments))

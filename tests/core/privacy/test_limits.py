@@ -10,7 +10,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import ClassLevel, Level
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy.limits import LARGEST_ETA, Floors
+from sottovoce.core.privacy.limits import LARGEST_ETA, PrivacyLimits
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
@@ -19,7 +19,7 @@ from sottovoce.core.text.tagger import Tagger
 
 @pytest.mark.parametrize("eta", [100.001, 1e6, math.inf, math.nan])
 def test_no_eta_beyond_the_largest_nor_none(eta: float) -> None:
-    floors = Floors(100.0)
+    floors = PrivacyLimits(100.0)
     floors.check_etas(5.0, 100.0)
     for etas in ((eta,), (5.0, eta), (eta, 5.0)):
         with pytest.raises(NotReady, match="allows 100 at most") as caught:
@@ -30,7 +30,7 @@ def test_no_eta_beyond_the_largest_nor_none(eta: float) -> None:
 def test_every_level_of_the_default_bundle_is_allowed(bundle: Bundle) -> None:
     for levels in bundle.manifest.calibration.values():
         for level in levels.values():
-            Floors(LARGEST_ETA).check_etas(level.eta, *level.etas.values())
+            PrivacyLimits(LARGEST_ETA).check_etas(level.eta, *level.etas.values())
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_every_level_of_the_default_bundle_is_allowed(bundle: Bundle) -> None:
 def test_no_policy_that_lets_more_pass_than_the_least(
     small_bundle: Bundle, least: str, allowed: set[str]
 ) -> None:
-    privatizer = Privatizer(small_bundle, floors=Floors(least_policy=least))
+    privatizer = Privatizer(small_bundle, floors=PrivacyLimits(least_policy=least))
     for name in POLICIES:
         setting = Setting("strong", "pct2t.v2", name)
         if name in allowed:
@@ -69,7 +69,7 @@ def test_nothing_is_released_beyond_the_largest(
     manifest = replace(small_bundle.manifest, calibration=calibration)
     told = Bundle(small_bundle.folder, manifest, small_bundle.id)
     for bundle, allowed in ((small_bundle, True), (told, False)):
-        privatizer = Privatizer(bundle, tagger=lambda: lexicon_tagger, floors=Floors(100.0))
+        privatizer = Privatizer(bundle, tagger=lambda: lexicon_tagger, floors=PrivacyLimits(100.0))
         if allowed:
             assert privatizer.release("the pond", setting).text
             assert privatizer.release_plain_tokens([1], setting)

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from sottovoce.core.errors import Unauthenticated
-from sottovoce.core.wire.pending_calls import Doorkeeper
+from sottovoce.core.wire.pending_calls import PendingCallLimiter
 from sottovoce.core.wire.status import ErrorInterceptor
 from tests.support.raw_http2 import RawConnection
 from tests.support.waiting import until
@@ -27,13 +27,13 @@ def _authenticate(context: grpc.ServicerContext) -> str:
 
 
 @contextmanager
-def served(seconds: tuple[float, float] = (60.0, 60.0)) -> Iterator[tuple[str, Doorkeeper]]:
+def served(seconds: tuple[float, float] = (60.0, 60.0)) -> Iterator[tuple[str, PendingCallLimiter]]:
     """A server of few threads with a doorkeeper; its methods give back what they get."""
     handlers = {
         "One": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
         "Many": grpc.unary_stream_rpc_method_handler(lambda request, _: iter([request] * 2)),
     }
-    keeper = Doorkeeper(
+    keeper = PendingCallLimiter(
         most=MOST, seconds=seconds, tenants_only={"test.Tenants"}, authenticate=_authenticate
     )
     server = grpc.server(ThreadPoolExecutor(THREADS), interceptors=[ErrorInterceptor(), keeper])
@@ -49,7 +49,7 @@ def served(seconds: tuple[float, float] = (60.0, 60.0)) -> Iterator[tuple[str, D
         server.stop(0).wait()
 
 
-def waiting(keeper: Doorkeeper) -> dict[str, int]:
+def waiting(keeper: PendingCallLimiter) -> dict[str, int]:
     return {name: len(crowd) for name, crowd in keeper._waiting.items()}
 
 

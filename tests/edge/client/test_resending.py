@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput, Unavailable
 from sottovoce.edge.client import resending
-from sottovoce.edge.client.resending import Resending
+from sottovoce.edge.client.resending import ReconnectingStream
 from sottovoce.v1 import inference_pb2 as inference
 
 
@@ -47,7 +47,7 @@ def _queries(count: int) -> list[inference.EncodeRequest]:
 
 def test_lost_queries_are_sent_again_byte_for_byte() -> None:
     cloud = Cloud(2, 0, 3)
-    link = Resending(cloud)
+    link = ReconnectingStream(cloud)
     queries = _queries(9)
     for query in queries:
         link.send(query)
@@ -62,7 +62,7 @@ def test_lost_queries_are_sent_again_byte_for_byte() -> None:
 
 def test_queries_sent_between_answers_keep_their_place() -> None:
     cloud = Cloud(1, 1, 1)
-    link = Resending(cloud)
+    link = ReconnectingStream(cloud)
     for query in _queries(6):
         link.send(query)
         assert link.receive().request_id == query.request_id
@@ -71,7 +71,7 @@ def test_queries_sent_between_answers_keep_their_place() -> None:
 
 def test_a_cloud_that_stays_away_is_given_up() -> None:
     cloud = Cloud(*[0] * 20)
-    link = Resending(cloud)
+    link = ReconnectingStream(cloud)
     link.send(_queries(1)[0])
     with pytest.raises(Unavailable, match="lost"):
         link.receive()
@@ -81,7 +81,7 @@ def test_a_cloud_that_stays_away_is_given_up() -> None:
 
 def test_a_refusal_is_not_repeated() -> None:
     cloud = Cloud(1, error=InvalidInput("bad vectors"))
-    link = Resending(cloud)
+    link = ReconnectingStream(cloud)
     for query in _queries(3):
         link.send(query)
     link.receive()
@@ -97,7 +97,7 @@ def test_an_answer_to_something_else_again_and_again_is_an_error() -> None:
         for _ in requests:
             yield inference.EncodeResponse(request_id="other")
 
-    link = Resending(confused)
+    link = ReconnectingStream(confused)
     link.send(_queries(1)[0])
     with pytest.raises(Unavailable, match="out of order"):
         link.receive()
@@ -114,7 +114,7 @@ def test_an_answer_that_comes_twice_is_given_once() -> None:
             if len(cloud.streams) == 1:
                 yield answer
 
-    link = Resending(stuttering)
+    link = ReconnectingStream(stuttering)
     for query in _queries(4):
         link.send(query)
     assert [link.receive().request_id for _ in range(4)] == [f"q{n}" for n in range(4)]

@@ -11,7 +11,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level, name_of
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.limits import Floors
+from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.edge.measure import utility
@@ -73,7 +73,7 @@ def test_more_noise_teaches_less(curved: Bundle, examples: tuple[list[str], list
 def test_no_level_is_tried_that_the_owner_does_not_allow(
     curved: Bundle, examples: tuple[list[str], list[str]]
 ) -> None:
-    floors = Floors(largest_eta=100.0)
+    floors = PrivacyLimits(largest_eta=100.0)
     found = utility.estimate(
         curved, Privatizer(curved, floors=floors), *examples, "t2t.v1", "content"
     )

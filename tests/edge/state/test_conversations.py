@@ -13,7 +13,7 @@ from sottovoce.core.privacy.surrogate_table import Place
 from sottovoce.edge.state import conversations
 from sottovoce.edge.state.conversations import Conversation, Conversations, Said
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 
 SYSTEM, USER, ASSISTANT, TOOL = 1, 2, 3, 4
 FIRST: list[Said] = [(SYSTEM, "be kind"), (USER, "hello")]
@@ -165,7 +165,7 @@ def test_what_is_too_old_or_not_to_be_kept_any_more_is_gone_before_anything_is_n
 def test_what_was_found_before_the_key_was_rotated_does_not_come_back(store: Store) -> None:
     kept = Conversations(store, 30)
     held = noted(kept, kept.find("c", FIRST, []))
-    Keyring(store).rotate()
+    NoiseKeys(store).rotate()
     kept.keep(held)
     assert store.rows("SELECT 1 FROM conversations") == []
     noted(kept, kept.find("c", FIRST, []))

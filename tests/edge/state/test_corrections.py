@@ -12,7 +12,7 @@ import pytest
 from sottovoce.core.errors import DataLoss, NotReady, QuotaExceeded, Unavailable
 from sottovoce.edge.state.corrections import Corrections, settle
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
@@ -220,7 +220,7 @@ def test_they_go_with_the_last_of_an_adapter(store: Store) -> None:
 
 def test_another_key_of_the_noise_leaves_them(store: Store) -> None:
     Corrections(store).keep("desk", [RIVER], MOST)
-    Keyring(store).rotate()
+    NoiseKeys(store).rotate()
     assert pairs(Corrections(store)) == [RIVER]
 
 

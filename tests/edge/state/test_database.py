@@ -17,7 +17,7 @@ import pytest
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded
 from sottovoce.edge.state.database import DATABASE, KEY, Store
 from sottovoce.edge.state.ledger import Ledger, Spending
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from tests.support.full_disk import in_memory, no_mounts
 
 INSERT = "INSERT INTO outbox VALUES (?, 0, ?)"
@@ -287,11 +287,11 @@ def test_an_older_state_is_held_to_its_key_keeps_its_ledger_and_is_brought_up(
     assert store.rows("SELECT * FROM outbox") == [("c", 0, b"v")]
     kept = [("k", None)] if table == "customizations" else []
     assert store.rows("SELECT id, labels FROM customizations") == kept
-    key = Keyring(store).current()
+    key = NoiseKeys(store).current()
     store.close()
     assert _tables(tmp_path) == fresh
     store = Store.open(tmp_path)
-    assert Keyring(store).current().name("x") == key.name("x")
+    assert NoiseKeys(store).current().name("x") == key.name("x")
     store.close()
     _flip(tmp_path / KEY)
     with pytest.raises(DataLoss, match="is not the one"):
@@ -313,7 +313,7 @@ database.Store.open(pathlib.Path({str(tmp_path)!r}))
     assert _tables(tmp_path) == before
     store = Store.open(tmp_path)
     assert store.rows("SELECT spent FROM ledger") == [(7.0,)]
-    assert Keyring(store).epoch == 1
+    assert NoiseKeys(store).epoch == 1
     store.close()
 
 

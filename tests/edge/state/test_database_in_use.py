@@ -12,7 +12,7 @@ import pytest
 from sottovoce.core.errors import DataLoss
 from sottovoce.edge.state.database import DATABASE, Store
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from tests.support.locks import locked
 
 ELSEWHERE = """
@@ -43,7 +43,7 @@ def test_to_open_it_twice_takes_no_locks_away(tmp_path: Path) -> None:
 def test_nothing_is_charged_or_read_once_its_files_are_others(tmp_path: Path, suffix: str) -> None:
     lost: list[bool] = []
     store = Store.open(tmp_path, lost=lambda: lost.append(True))
-    ledger, keyring = Ledger(store, 0), Keyring(store)
+    ledger, keyring = Ledger(store, 0), NoiseKeys(store)
     ledger.charge_once(b"before", 7)
     (tmp_path / f"{DATABASE}{suffix}").rename(tmp_path / "aside")
     assert lost == []

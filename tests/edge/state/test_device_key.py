@@ -15,7 +15,7 @@ from sottovoce.core.errors import ConfigError, DataLoss, NotReady, SottovoceErro
 from sottovoce.edge.state import device_key
 from sottovoce.edge.state.database import DATABASE, Store
 from sottovoce.edge.state.device_key import ELSEWHERE, KEY, PLACES, key_in
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from tests.support.key_places import give_credential, keyring_of
 
 SECRET, OTHER = bytes(range(32)), bytes(range(32, 64))
@@ -41,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def _mark(state: Path, place: str) -> bytes:
     with closing(Store.open(state, key_in(place))) as store:
-        Keyring(store).current()  # opens
+        NoiseKeys(store).current()  # opens
         return store.seal.mark
 
 
@@ -57,7 +57,7 @@ def test_a_state_begins_and_goes_on_with_its_key_in_any_place(tmp_path: Path, pl
     elsewhere = place != "file"
     assert (secret in b"".join(_files(state).values())) != elsewhere
     with closing(Store.open(state, key_in(place))) as store:
-        assert Keyring(store).rotate() == 2
+        assert NoiseKeys(store).rotate() == 2
 
 
 @pytest.mark.parametrize("how", ["gone", "empty"])
@@ -226,7 +226,7 @@ def test_a_keyring_that_cannot_be_used_is_said(
         module = pytest.importorskip(f"keyring.backends.{backend}")
         before = keyring.get_keyring()
         monkeypatch.setattr(keyring.core, "_keyring_backend", before)  # put back afterwards
-        keyring.set_keyring(module.Keyring())
+        keyring.set_keyring(module.NoiseKeys())
     with pytest.raises(raised) as caught:
         _mark(tmp_path / "state", "keyring")
     assert caught.value.fix

@@ -12,28 +12,28 @@ from sottovoce.core.errors import DataLoss, Unavailable
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger, Spending
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 
 
-def _shown(keyring: Keyring) -> bytes:
+def _shown(keyring: NoiseKeys) -> bytes:
     """What tells one key from another."""
     return keyring.current().name("test")
 
 
 def test_a_state_has_one_key_for_all_who_open_it(tmp_path: Path) -> None:
     stores = [Store.open(tmp_path / "state") for _ in range(2)]
-    one, other = (Keyring(store) for store in stores)
+    one, other = (NoiseKeys(store) for store in stores)
     assert one.epoch == other.epoch == 1
     assert _shown(one) == _shown(other)
     elsewhere = Store.open(tmp_path / "elsewhere")
-    assert _shown(Keyring(elsewhere)) != _shown(one)
+    assert _shown(NoiseKeys(elsewhere)) != _shown(one)
     for store in (*stores, elsewhere):
         store.close()
 
 
 def test_a_new_key_is_everyones_at_once_and_the_old_one_is_gone(tmp_path: Path) -> None:
     stores = [Store.open(tmp_path) for _ in range(2)]
-    one, other = (Keyring(store) for store in stores)
+    one, other = (NoiseKeys(store) for store in stores)
     before = _shown(one)
     ((sealed,),) = stores[0].rows("SELECT sealed FROM noise_key")
     assert other.rotate() == 2
@@ -52,7 +52,7 @@ def test_what_surrogates_stand_for_goes_with_the_key(tmp_path: Path) -> None:
     held.answers[kept.digest("shown")] = ("what", "came")
     kept.keep(held)
     assert kept.find("c", [(2, "a")], []) == held
-    Keyring(store).rotate()
+    NoiseKeys(store).rotate()
     assert kept.find("c", [(2, "a")], []).answers == {}
     for table in ("conversations", "answers"):
         assert store.rows(f"SELECT * FROM {table}") == []
@@ -66,17 +66,17 @@ def test_an_old_key_that_somebody_still_reads_is_said(tmp_path: Path) -> None:
     reading.execute("BEGIN")
     reading.execute("SELECT * FROM noise_key").fetchall()
     with pytest.raises(Unavailable, match="still on disk"):
-        Keyring(stores[0]).rotate()
+        NoiseKeys(stores[0]).rotate()
     reading.execute("COMMIT")
-    assert Keyring(stores[0]).epoch == 2
-    assert Keyring(stores[0]).rotate() == 3
+    assert NoiseKeys(stores[0]).epoch == 2
+    assert NoiseKeys(stores[0]).rotate() == 3
     for store in stores:
         store.close()
 
 
 def test_a_new_key_keeps_the_ledger_and_forgets_what_was_charged(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
-    ledger, keyring = Ledger(store, 0), Keyring(store)
+    ledger, keyring = Ledger(store, 0), NoiseKeys(store)
     ledger.charge_once(keyring.current().name("text"), 5)
     keyring.rotate()
     assert ledger.spending() == Spending(5, 1)
@@ -91,31 +91,31 @@ def test_an_altered_key_is_said(tmp_path: Path) -> None:
         with store.transaction() as transaction:
             transaction.execute(f"UPDATE noise_key SET {change}")
         with pytest.raises(DataLoss, match="altered"):
-            Keyring(store).current()
+            NoiseKeys(store).current()
     store.close()
 
 
 @pytest.mark.parametrize("where", ["UPDATE", "DELETE", "COMMIT"])
 def test_a_change_cut_short_never_happened(tmp_path: Path, where: str) -> None:
     store = Store.open(tmp_path)
-    before = _shown(Keyring(store))
+    before = _shown(NoiseKeys(store))
     Ledger(store, 0).charge_once(b"digest", 5)
     store.close()
     program = f"""
 import os, pathlib
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 
 store = Store.open(pathlib.Path({str(tmp_path)!r}))
 store._connection.set_trace_callback(
     lambda sql: os.kill(os.getpid(), 9) if sql.startswith({where!r}) else None
 )
-Keyring(store).rotate()
+NoiseKeys(store).rotate()
 """
     killed = subprocess.run([sys.executable, "-c", program], check=False)
     assert killed.returncode == -9
     store = Store.open(tmp_path)
-    assert _shown(Keyring(store)) == before
-    assert Keyring(store).epoch == 1
+    assert _shown(NoiseKeys(store)) == before
+    assert NoiseKeys(store).epoch == 1
     assert Ledger(store, 0).charged(b"digest")
     store.close()

@@ -6,7 +6,7 @@ import pytest
 
 from sottovoce.core.errors import NotFound, SottovoceError
 from sottovoce.core.wire.limits import NAME
-from sottovoce.edge.state.opaque_ids import Pseudonyms, adapter_id, label_ids
+from sottovoce.edge.state.opaque_ids import OpaqueIds, adapter_id, label_ids
 from sottovoce.edge.state.sealing import Seal
 
 SEAL = Seal(bytes(32))
@@ -37,7 +37,7 @@ def test_two_adapters_do_not_show_that_they_share_a_label() -> None:
 
 def test_what_the_cloud_says_is_read_with_the_owners_names() -> None:
     ids = label_ids(SEAL, "x", ["sick", "well"])
-    names = Pseudonyms("clinic", adapter_id(SEAL, "clinic"), {ids[n]: n for n in ids})
+    names = OpaqueIds("clinic", adapter_id(SEAL, "clinic"), {ids[n]: n for n in ids})
     said = f"label {ids['sick']!r} of {names.adapter_id} occurs once; see abcdefgh"
     assert names.reveal(said) == "label 'sick' of clinic occurs once; see abcdefgh"
     error = NotFound(said, fix=f"drop {ids['well']}", subject=names.adapter_id)
@@ -49,7 +49,7 @@ def test_what_the_cloud_says_is_read_with_the_owners_names() -> None:
 
 def test_labels_are_turned_back_and_a_strange_one_is_no_answer() -> None:
     ids = label_ids(SEAL, "x", ["sick", "well"])
-    names = Pseudonyms("clinic", "x", {ids[n]: n for n in ids})
+    names = OpaqueIds("clinic", "x", {ids[n]: n for n in ids})
     assert names.label(ids["sick"]) == "sick"
     for strange in ("sick", "", "x" * 16):
         with pytest.raises(SottovoceError, match="does not have"):
@@ -57,4 +57,4 @@ def test_labels_are_turned_back_and_a_strange_one_is_no_answer() -> None:
 
 
 def test_an_adapter_without_other_names_answers_with_its_own() -> None:
-    assert Pseudonyms("id:desk", "desk", {}).label("wet") == "wet"
+    assert OpaqueIds("id:desk", "desk", {}).label("wet") == "wet"

@@ -10,11 +10,11 @@ import torch
 from sottovoce.models.denoiser import training
 from sottovoce.models.denoiser.data import Answers, Passages
 from sottovoce.models.denoiser.network import Size
-from sottovoce.models.denoiser.training import Model, Recipe
+from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model
 
 TOKENS, WIDTH = 60, 16
 SIZE = Size(width=WIDTH, table=8, state=12, layers=1, heads=2, hidden=12, mixing=16)
-RECIPE = Recipe(epochs=6, helped_epochs=6, tokens=256, size=SIZE)
+RECIPE = DenoiserHyperparameters(epochs=6, helped_epochs=6, tokens=256, size=SIZE)
 
 
 @pytest.fixture(scope="module")

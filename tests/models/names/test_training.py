@@ -19,7 +19,7 @@ from sottovoce.models.names.network import Size
 from sottovoce.models.names.training import (
     Listed,
     Measured,
-    Recipe,
+    NamesHyperparameters,
     fit,
     measure,
     train_names,
@@ -27,7 +27,7 @@ from sottovoce.models.names.training import (
 )
 
 PERSON = 1 << KINDS.index("PERSON")
-RECIPE = Recipe(
+RECIPE = NamesHyperparameters(
     epochs=6,
     marked=1,
     made_up=20,

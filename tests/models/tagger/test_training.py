@@ -11,9 +11,15 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 from sottovoce.models.corpus.treebanks import TAG_ID, Sentence, read_conllu
 from sottovoce.models.tagger.network import Size
-from sottovoce.models.tagger.training import Recipe, fit, measure, train_tagger, write
+from sottovoce.models.tagger.training import (
+    TaggerHyperparameters,
+    fit,
+    measure,
+    train_tagger,
+    write,
+)
 
-RECIPE = Recipe(
+RECIPE = TaggerHyperparameters(
     epochs=8,
     last_epochs=8,
     batch=4,
@@ -81,7 +87,7 @@ def test_learns_from_files_what_only_context_tells(data: Path, tmp_path: Path) -
 
 
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
-    recipe = Recipe(batch=4, size=RECIPE.size)
+    recipe = TaggerHyperparameters(batch=4, size=RECIPE.size)
     for name in ("a", "b"):
         write(fit([sentences(40, 1)], recipe), sentences(10, 2), tmp_path / name, recipe)
     for file in ("tagger.onnx", "tagger.json"):

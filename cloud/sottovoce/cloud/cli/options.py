@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from sottovoce.cloud.config import STORE_VARIABLE, Limits
+from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
 from sottovoce.cloud.logs import FORMATS
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import open_database
@@ -173,7 +173,7 @@ def limit_option(name: str, text: str) -> Callable[[Any], Any]:
     return click.option(
         f"--limit-{name.replace('_', '-')}",
         type=click.IntRange(min=1),
-        default=getattr(Limits(), name),
+        default=getattr(ServerLimits(), name),
         show_default=True,
         help=text,
     )

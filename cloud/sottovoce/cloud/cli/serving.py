@@ -24,7 +24,7 @@ from sottovoce.cloud.cli.options import (
     store_option,
     trace_option,
 )
-from sottovoce.cloud.config import DEFAULT_LISTEN, Limits, Settings, UpstreamSettings
+from sottovoce.cloud.config import DEFAULT_LISTEN, ServerLimits, Settings, UpstreamSettings
 
 __all__ = ["address_options", "certificate_options", "job_limits", "model_options", "settings"]
 __all__ += ["STOPPED", "threads"]
@@ -214,11 +214,11 @@ def settings(given: dict[str, Any], **more: Any) -> Settings:
     for name in ("adapter_memory", "generation_memory"):
         if name in given:
             given[name] <<= 20
-    limits = {f.name: given.pop(f"limit_{f.name}", f.default) for f in fields(Limits)}
+    limits = {f.name: given.pop(f"limit_{f.name}", f.default) for f in fields(ServerLimits)}
     parts = {
         name: given.pop(f"upstream_{name}", None)
         for name in ("model", "key_file", "adapters", "plaintext")
     }
     url = given.pop("upstream", "")
     upstream = UpstreamSettings(url, **parts) if url else None
-    return Settings(**given, upstream=upstream, limits=Limits(**limits))
+    return Settings(**given, upstream=upstream, limits=ServerLimits(**limits))

@@ -21,7 +21,7 @@ from sottovoce.cloud.cli.options import (
     store_option,
     trace_option,
 )
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.wire.opentelemetry import traced
@@ -115,7 +115,7 @@ def command(
     from sottovoce.cloud.training.process import work
     from sottovoce.cloud.training.worker import Worker
 
-    limits = Limits(training_seconds=limit_training_seconds)
+    limits = ServerLimits(training_seconds=limit_training_seconds)
     worker = Worker(
         state,
         backbone,

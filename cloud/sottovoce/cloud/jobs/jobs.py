@@ -12,7 +12,7 @@ import secrets
 from collections import Counter
 from dataclasses import asdict, replace
 
-from sottovoce.cloud.config import Limits, check_name
+from sottovoce.cloud.config import ServerLimits, check_name
 from sottovoce.cloud.job import (
     FINAL,
     Job,
@@ -66,9 +66,9 @@ def _check(release: Release) -> None:
 class Jobs:
     """The jobs in a database. ``tenant`` None means the provider, with access to all jobs."""
 
-    def __init__(self, database: Database, limits: Limits | None = None) -> None:
+    def __init__(self, database: Database, limits: ServerLimits | None = None) -> None:
         self.database = database
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
 
     def create(
         self,
@@ -343,7 +343,7 @@ class Jobs:
         self.database.scrub()
 
 
-def _check_unfinished(transaction: Transaction, tenant: str, limits: Limits) -> None:
+def _check_unfinished(transaction: Transaction, tenant: str, limits: ServerLimits) -> None:
     (found,) = transaction.rows(
         "SELECT count(*) AS n FROM jobs WHERE tenant = :tenant AND deleted = 0 AND state IN "
         "('UPLOADING', 'QUEUED', 'RUNNING')",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, State, TrainingOptions
 from sottovoce.cloud.jobs import examples
 from sottovoce.cloud.jobs.jobs import Jobs
@@ -113,7 +113,7 @@ def _too_large(most: str, limit: str) -> QuotaExceeded:
     )
 
 
-def _check_held(transaction: Transaction, job: Job, size: int, limits: Limits) -> None:
+def _check_held(transaction: Transaction, job: Job, size: int, limits: ServerLimits) -> None:
     (others,) = transaction.rows(
         "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) AS bytes FROM jobs "
         "WHERE tenant = :tenant AND id <> :job AND state IN ('UPLOADING', 'QUEUED', 'RUNNING')",
@@ -160,7 +160,7 @@ def _insert(transaction: Transaction, job_id: str, sequence: int, upload: Upload
 
 
 def _check(
-    upload: Upload, limits: Limits, sequence: int, options: TrainingOptions, words: int
+    upload: Upload, limits: ServerLimits, sequence: int, options: TrainingOptions, words: int
 ) -> None:
     example, plain_tokens = upload.example, options.plain_tokens
     plain, ids = example.plain_tokens, example.plain_token_ids

@@ -29,7 +29,7 @@ from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
 
-__all__ = ["AT_ONCE", "MOST_CONNECTIONS", "Endpoint", "Limits", "PageServer"]
+__all__ = ["AT_ONCE", "MOST_CONNECTIONS", "Endpoint", "PageLimits", "PageServer"]
 
 MOST_CONNECTIONS: Final = 64
 """Beyond this number, the oldest unauthenticated connection is closed."""
@@ -52,7 +52,7 @@ Endpoint = Callable[[Mapping[str, str]], Any]
 Headers = Sequence[tuple[str, str]]
 
 
-class Limits:
+class PageLimits:
     """Time limits for a client in seconds; attributes, so that a test can shorten them."""
 
     head = 10.0
@@ -166,7 +166,7 @@ class PageServer:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
         bodiless = False
         try:
-            async with asyncio.timeout(Limits.head):
+            async with asyncio.timeout(PageLimits.head):
                 came = await read_head(http, reader)
             if came is None:
                 return
@@ -179,7 +179,7 @@ class PageServer:
         except Failure as refused:
             response, body = _refusal(refused)
         events = [response, *([] if bodiless else [h11.Data(data=body)]), h11.EndOfMessage()]
-        async with asyncio.timeout(Limits.taking):
+        async with asyncio.timeout(PageLimits.taking):
             writer.write(b"".join(http.send(event) or b"" for event in events))
             await writer.drain()
 

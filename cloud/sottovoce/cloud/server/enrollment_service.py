@@ -6,7 +6,7 @@ from typing import Final
 
 import grpc
 
-from sottovoce.cloud.server.failed_attempts import Guesses
+from sottovoce.cloud.server.failed_attempts import FailedAttemptLimiter
 from sottovoce.cloud.state.authority import Authority, asked, device
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.credentials import Scope
@@ -49,7 +49,7 @@ class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
         self._authority = authority
         self._days = days
         self._devices_port = devices_port
-        self._guesses = Guesses()
+        self._guesses = FailedAttemptLimiter()
 
     def RedeemCode(  # noqa: N802 - the wire's name
         self, request: wire.RedeemCodeRequest, context: grpc.ServicerContext

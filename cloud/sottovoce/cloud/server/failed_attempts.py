@@ -12,14 +12,14 @@ from typing import Final
 from sottovoce.core.errors import InvalidInput, Overloaded, Unauthenticated
 from sottovoce.core.wire.peer import host
 
-__all__ = ["MOST", "SECONDS", "Guesses"]
+__all__ = ["MOST", "SECONDS", "FailedAttemptLimiter"]
 
 MOST: Final = 10
 SECONDS: Final = 60.0
 _HOSTS: Final = 4096
 
 
-class Guesses:
+class FailedAttemptLimiter:
     """Counts failures by host: `MOST` in `SECONDS`, including attempts in progress.
 
     Args:

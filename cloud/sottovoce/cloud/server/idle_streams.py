@@ -22,7 +22,7 @@ from sottovoce.core.errors import SottovoceError, Unauthenticated
 from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
 from sottovoce.core.wire.status import kind_and_place
 
-__all__ = ["Attendant"]
+__all__ = ["IdleStreamReaper"]
 
 _log = logging.getLogger(__name__)
 _LAST_LOOK_SECONDS: Final = 5.0
@@ -47,7 +47,7 @@ class _Stream:
         return (self.listens or self.unread) and self.moved < then
 
 
-class Attendant(Interceptor):
+class IdleStreamReaper(Interceptor):
     """Ends idle and unauthorised streams; goes inside the error interceptor.
 
     Args:

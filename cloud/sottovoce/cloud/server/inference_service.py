@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.config import Limits, check_name
+from sottovoce.cloud.config import ServerLimits, check_name
 from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.predictor import Predictor, Scores
@@ -47,7 +47,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
         bundles: Mapping[str, Bundle],
         predictor: Predictor,
         embedder: Embedder,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> None:
         self._database = database
         self._tenants = tenants

@@ -16,13 +16,13 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
 from sottovoce.cloud.server.call_counter import CallCounter
 from sottovoce.cloud.server.certified import Certified, whose
-from sottovoce.cloud.server.idle_streams import Attendant
+from sottovoce.cloud.server.idle_streams import IdleStreamReaper
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.certificates import check_certificate
 from sottovoce.core.wire.open_streams import OpenStreams
-from sottovoce.core.wire.pending_calls import Doorkeeper
+from sottovoce.core.wire.pending_calls import PendingCallLimiter
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.core.wire.tenancy import TENANTS_ONLY
@@ -70,7 +70,7 @@ class Listener:
         metrics: counts calls.
         services: the names of its services, for health checks.
         calls: the most open calls of tenants; each holds a thread.
-        news: see `Attendant`.
+        news: see `IdleStreamReaper`.
         authority: PEM of the authority that signs devices' certificates.
 
     Attributes:
@@ -99,13 +99,13 @@ class Listener:
         threads = calls + STREAMS + WAITING + 64
         self._calls = Threads(threads, "rpc")
         certified = Certified(tenants)
-        self._doorkeeper = Doorkeeper(
+        self._doorkeeper = PendingCallLimiter(
             most=WAITING,
             seconds=PATIENCE,
             tenants_only=TENANTS_ONLY,
             authenticate=certified.tenant,
         )
-        self._attendant = Attendant(
+        self._attendant = IdleStreamReaper(
             TENANTS_ONLY, certified.tenant, idle=IDLE, again=TOKENS_AGAIN, news=news
         )
         self.server = grpc.server(

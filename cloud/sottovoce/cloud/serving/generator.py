@@ -29,7 +29,7 @@ from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.serving.reservations import Reservations
 from sottovoce.cloud.serving.sampling import Draw, choose
 from sottovoce.cloud.serving.stream import Step, Stream
-from sottovoce.cloud.serving.written_text import Characters, Stops
+from sottovoce.cloud.serving.written_text import Characters, StopSequences
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.core.errors import InvalidInput, SottovoceError
 
@@ -82,7 +82,7 @@ class _Text:
     cache: Cache
     draw: Draw
     characters: Characters
-    stops: Stops
+    stops: StopSequences
     prompt: int
     left: int
     written: int = 0
@@ -200,7 +200,7 @@ class Generator:
                 cache=Cache.begun(self._decoder.stack, served.row, room, self._dtype),
                 draw=Draw(asked.sampling),
                 characters=Characters(self._decoder.tokenizer),
-                stops=Stops(asked.stops),
+                stops=StopSequences(asked.stops),
                 prompt=prompt,
                 left=left,
             )

@@ -22,7 +22,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sottovoce.cloud.serving.generation import Asked, Done, Finish, Piece
-from sottovoce.cloud.serving.written_text import Stops
+from sottovoce.cloud.serving.written_text import StopSequences
 from sottovoce.core.errors import (
     InvalidInput,
     NotFound,
@@ -153,7 +153,7 @@ class _Answer:
 
     def __init__(self, line: HTTPConnection, call: _Call, patience: float, asked: Asked) -> None:
         self._line, self._call, self._patience = line, call, patience
-        self._stops = Stops(asked.stops)
+        self._stops = StopSequences(asked.stops)
         self._most = _LARGEST_TOKEN * asked.sampling.max_tokens
         self._cancelled = threading.Event()
         self._socket: socket.socket | None = None

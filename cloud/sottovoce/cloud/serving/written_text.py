@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["Characters", "Stops"]
+__all__ = ["Characters", "StopSequences"]
 
 _BROKEN: Final = "\ufffd"
 """What a tokenizer gives for bytes that are no character, or none yet."""
@@ -62,7 +62,7 @@ class Characters:
         return text
 
 
-class Stops:
+class StopSequences:
     """Ends a text before the first string of some.
 
     Args:

@@ -16,7 +16,7 @@ from typing import Final
 from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.core.errors import Unavailable
 
-__all__ = ["A_DEVICE", "KEPT", "Act", "note", "operator", "record", "recorded"]
+__all__ = ["A_DEVICE", "KEPT", "AuditEvent", "note", "operator", "record", "recorded"]
 
 KEPT: Final = 10_000
 """The number of entries kept; beyond it, the oldest are deleted."""
@@ -27,7 +27,7 @@ _LONGEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class AuditEvent:
     """One entry; ``done`` in seconds since 1970 by the database's clock."""
 
     number: int
@@ -83,7 +83,7 @@ def note(database: Database, what: str, tenant: str, detail: str = "") -> None:
         _log.error("not noted in the audit log: %s", what)
 
 
-def recorded(database: Database, *, most: int, tenant: str = "") -> list[Act]:
+def recorded(database: Database, *, most: int, tenant: str = "") -> list[AuditEvent]:
     """Return the newest ``most`` entries, newest first, optionally of one tenant."""
     with database.read() as transaction:
         rows = transaction.rows(
@@ -92,4 +92,4 @@ def recorded(database: Database, *, most: int, tenant: str = "") -> list[Act]:
             tenant=tenant,
             most=most,
         )
-    return [Act(**row) for row in rows]
+    return [AuditEvent(**row) for row in rows]

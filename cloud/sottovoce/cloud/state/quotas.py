@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.state import audit_log
 from sottovoce.cloud.state.database import Database, Transaction
 from sottovoce.core.errors import InvalidInput, PermissionDenied
@@ -40,7 +40,7 @@ UNITS: Final = {
     "held_bytes": "bytes",
     "past_jobs": "jobs",
 }
-"""The fields of `Limits` that may differ, each with its unit."""
+"""The fields of `ServerLimits` that may differ, each with its unit."""
 CHANGEABLE: Final = tuple(UNITS)
 OF_TRAINERS: Final = ("training_seconds",)
 """Limits that trainers enforce."""
@@ -56,7 +56,7 @@ class InForce:
     origin: str
 
 
-def note(database: Database, limits: Limits, names: Sequence[str]) -> None:
+def note(database: Database, limits: ServerLimits, names: Sequence[str]) -> None:
     """Store the limits that a process enforces for all tenants.
 
     Args:
@@ -84,7 +84,7 @@ def in_force(database: Database, tenant: str) -> dict[str, InForce]:
     with database.read() as transaction:
         rows = transaction.rows("SELECT name, value FROM common_limits")
     noted = {row["name"]: row["value"] for row in rows}
-    default = Limits()
+    default = ServerLimits()
 
     def found(name: str) -> InForce:
         if name in changed:
@@ -110,7 +110,7 @@ def own(database: Database, tenant: str) -> dict[str, int]:
     return {row["name"]: row["value"] for row in rows}
 
 
-def of(database: Database, tenant: str, common: Limits) -> Limits:
+def of(database: Database, tenant: str, common: ServerLimits) -> ServerLimits:
     """Return a tenant's limits: ``common`` with the tenant's own changes.
 
     Raises:

@@ -26,11 +26,11 @@ from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.generation_dataset import GenerationDataset, WrittenBatch
 from sottovoce.cloud.training.generation_objective import GenerationObjective
 from sottovoce.cloud.training.run import UNWATCHED, Result, Run, Watch
-from sottovoce.cloud.training.trainer import Recipe
+from sottovoce.cloud.training.trainer import Hyperparameters
 
 __all__ = ["RECIPE", "train_generation"]
 
-RECIPE: Final = replace(Recipe(), epochs=3, batch_size=8)
+RECIPE: Final = replace(Hyperparameters(), epochs=3, batch_size=8)
 
 _ROWS: Final = 16
 """Examples in a pass without gradients."""
@@ -45,7 +45,7 @@ def train_generation(
     resume: Path | None = None,
     watch: Watch = UNWATCHED,
     origin: Mapping[str, Any] | None = None,
-    recipe: Recipe = RECIPE,
+    recipe: Hyperparameters = RECIPE,
 ) -> Result:
     """Trains an adapter that writes the examples' outputs for their texts, into ``folder``.
 

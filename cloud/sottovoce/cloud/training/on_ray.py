@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sottovoce.cloud import logs
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.core.errors import (
     ConfigError,
     NotReady,
@@ -84,7 +84,7 @@ class Trainer:
             worker = self._worker = Worker(
                 given.state,
                 given.backbone,
-                limits=Limits(training_seconds=given.training_seconds),
+                limits=ServerLimits(training_seconds=given.training_seconds),
                 decoder=given.decoder,
                 store=given.store,
                 objects=given.objects,

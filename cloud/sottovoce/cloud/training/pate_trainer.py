@@ -33,7 +33,7 @@ from sottovoce.cloud.models.methods.head import Head
 from sottovoce.cloud.private.teachers import fit_teacher, standardised
 from sottovoce.cloud.training.private_trainer import begin, features
 from sottovoce.cloud.training.run import UNWATCHED, Result, Watch
-from sottovoce.cloud.training.trainer import Recipe, train
+from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
@@ -54,7 +54,7 @@ def train_pate(
     resume: Path | None = None,
     watch: Watch = UNWATCHED,
     origin: Mapping[str, Any] | None = None,
-    recipe: Recipe | None = None,
+    recipe: Hyperparameters | None = None,
 ) -> Result:
     """Trains an adapter within ``options.dp_epsilon`` and writes it to ``folder``.
 

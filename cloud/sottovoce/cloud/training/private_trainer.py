@@ -52,7 +52,7 @@ from sottovoce.cloud.training.private_steps import (
 from sottovoce.cloud.training.run import UNWATCHED, Result, Stopped, Watch
 from sottovoce.core.privacy.gaussian import Budget, Stage
 
-__all__ = ["PrivateRecipe", "begin", "features", "pieces", "train_private"]
+__all__ = ["DpHyperparameters", "begin", "features", "pieces", "train_private"]
 
 _ROWS: Final = 32
 """Texts in a pass."""
@@ -66,7 +66,7 @@ _PROBES, _PROBE_TOKENS = 64, 24
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateRecipe:
+class DpHyperparameters:
     """The defaults, set on phrases of SST-2 (docs/training.md).
 
     Attributes:
@@ -116,14 +116,14 @@ def train_private(
     resume: Path | None = None,
     watch: Watch = UNWATCHED,
     origin: Mapping[str, Any] | None = None,
-    recipe: PrivateRecipe | None = None,
+    recipe: DpHyperparameters | None = None,
 ) -> Result:
     """Trains an adapter within ``options.dp_epsilon`` and writes it to ``folder``.
 
     Args and errors are those of `sottovoce.cloud.training.trainer.train`. What holds of the adapter
     (epsilon, delta, unit, accountant, plan) is in ``adapter.json``, as ``origin.private``.
     """
-    recipe = recipe or PrivateRecipe()
+    recipe = recipe or DpHyperparameters()
     started = time.monotonic()
 
     plan = recipe.plan(options, len(examples))

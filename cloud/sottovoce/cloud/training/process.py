@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from sottovoce.cloud import logs
-from sottovoce.cloud.config import STORE_VARIABLE, Limits
+from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.metrics import expose
 from sottovoce.cloud.training.worker import Worker
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--decoder", default="")
     parser.add_argument("--parent", type=int)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--training-seconds", type=int, default=Limits().training_seconds)
+    parser.add_argument("--training-seconds", type=int, default=ServerLimits().training_seconds)
     parser.add_argument("--owner", default="")
     parser.add_argument("--objects", default="")
     parser.add_argument("--key-file", type=Path)
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def _work(options: argparse.Namespace) -> None:
-    limits = Limits(training_seconds=options.training_seconds)
+    limits = ServerLimits(training_seconds=options.training_seconds)
     worker = Worker(
         options.state,
         options.backbone,

@@ -50,7 +50,7 @@ from sottovoce.cloud.training.objective import Labelled, Objective
 from sottovoce.cloud.training.run import UNWATCHED, Result, Run, Watch
 from sottovoce.cloud.training.schedule import Plan
 
-__all__ = ["Recipe", "train"]
+__all__ = ["Hyperparameters", "train"]
 
 _ROWS: Final = 32
 """Texts in a forward pass without gradients."""
@@ -65,7 +65,7 @@ class Fronted(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class Hyperparameters:
     """The defaults, set on the helpdesk examples (498 messages, six labels).
 
     At level balanced two epochs gave .960 of the 126 test messages, .931 held out.
@@ -115,7 +115,7 @@ def train(
     resume: Path | None = None,
     watch: Watch = UNWATCHED,
     origin: Mapping[str, Any] | None = None,
-    recipe: Recipe | None = None,
+    recipe: Hyperparameters | None = None,
 ) -> Result:
     """Trains an adapter on ``examples`` and writes it to ``folder``.
 
@@ -138,7 +138,7 @@ def train(
         SottovoceError: the loss is no longer a number.
         Unavailable: the disk is full.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or Hyperparameters()
     started = time.monotonic()
     go_on = watch.go_on
 

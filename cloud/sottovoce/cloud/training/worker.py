@@ -24,7 +24,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from sottovoce.cloud.config import Limits
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.continuing import BaseMoved
 from sottovoce.cloud.jobs.disposal import adapter_name, clear, discard_left, sweep, tidy
@@ -88,7 +88,7 @@ class Worker:
         state: Path,
         backbone_name: str,
         parent: int | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         owner: str = "",
         lease_seconds: float = LEASE_SECONDS,
         decoder: str = "",

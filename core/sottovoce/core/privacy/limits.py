@@ -13,7 +13,7 @@ from typing import Final
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy.policies import Policy, find
 
-__all__ = ["LARGEST_ETA", "LEAST_POLICY", "Floors"]
+__all__ = ["LARGEST_ETA", "LEAST_POLICY", "PrivacyLimits"]
 
 LARGEST_ETA: Final = 100.0
 """Unless the owner says otherwise. The lightest named level of the default bundle has 76."""
@@ -23,7 +23,7 @@ LEAST_POLICY: Final = "names"
 
 
 @dataclass(frozen=True, slots=True)
-class Floors:
+class PrivacyLimits:
     """The owner's limits.
 
     Attributes:

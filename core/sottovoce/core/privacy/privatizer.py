@@ -24,7 +24,7 @@ from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Stage
 from sottovoce.core.privacy.graphs import Graphs
 from sottovoce.core.privacy.keyed import Draws, Fresh, Key
-from sottovoce.core.privacy.limits import Floors
+from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
@@ -32,7 +32,7 @@ from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.privacy.surrogates.document import Drawn, Owners, Surrogates
+from sottovoce.core.privacy.surrogates.document import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text import casing
 from sottovoce.core.text.checks import check_text
@@ -47,7 +47,7 @@ STAGES = ("words", "readings", "names", "noise", "search", "draws", "text")
 """What a text goes through, in this order, window after window."""
 
 UNSURE_BELOW = 0.7
-_NO_FLOORS = Floors()
+_NO_FLOORS = PrivacyLimits()
 
 
 def no_tagger() -> Tagger:
@@ -84,7 +84,7 @@ class Privatizer:
         *,
         tagger: Callable[[], Tagger] = no_tagger,
         unsure_below: float = UNSURE_BELOW,
-        floors: Floors = _NO_FLOORS,
+        floors: PrivacyLimits = _NO_FLOORS,
         graphs: Graphs | None = None,
         trusted: TrustedWords | None = None,
         stage: Stage = nullcontext,
@@ -105,7 +105,7 @@ class Privatizer:
         *,
         tagger: Callable[[], Tagger] | None = None,
         unsure_below: float = UNSURE_BELOW,
-        floors: Floors = _NO_FLOORS,
+        floors: PrivacyLimits = _NO_FLOORS,
         graphs: Graphs | None = None,
         accept_unchecked: bool = False,
         stage: Stage = nullcontext,
@@ -310,7 +310,7 @@ def _drawn(decision: Decision, surrogates: Surrogates, first: int) -> dict[int, 
         if kind == "NAME" and word.text.islower():
             kind = UNLISTED  # "washer" reads as a name, and a noun reads better in its place
         sides = bool(like[place]), bool(like[place + 2])
-        words.append(Drawn(first + place, kind, word.text, form, *sides))
+        words.append(DrawnSurrogate(first + place, kind, word.text, form, *sides))
     found = surrogates.replace(words)
     return {place - first: text for place, text in found.items()}
 

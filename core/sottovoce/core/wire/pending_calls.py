@@ -19,12 +19,12 @@ import grpc
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.wire.interception import Handler, Interceptor
 
-__all__ = ["Doorkeeper"]
+__all__ = ["PendingCallLimiter"]
 
 _NAMELESS = ""
 
 
-class Doorkeeper(Interceptor):
+class PendingCallLimiter(Interceptor):
     """Bounds how long, and how many, unary calls wait for their request.
 
     It goes inside the error interceptor. Streams are bounded by the methods that answer them.

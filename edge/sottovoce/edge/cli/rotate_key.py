@@ -11,7 +11,7 @@ from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 
 __all__ = ["command"]
 
@@ -31,7 +31,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     config = load_config(ctx)
     not_as_root(config)
     with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
-        epoch = Keyring(store).rotate()
+        epoch = NoiseKeys(store).rotate()
     if as_json:
         print_json({"epoch": epoch})
     else:

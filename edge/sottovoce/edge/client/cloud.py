@@ -28,7 +28,7 @@ from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
 from sottovoce.edge.client.handshake import diagnosis, in_plaintext
 from sottovoce.edge.client.repeats import repeated, streamed
 from sottovoce.edge.client.secret_file import SecretFile
-from sottovoce.edge.client.single_flight import Together
+from sottovoce.edge.client.single_flight import SingleFlight
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,
@@ -85,7 +85,7 @@ class Cloud:
         self._open: Connection | None = None
         self._certified: list[Connection] = []
         """The connections that show a certificate; the last shows the current one."""
-        self._together: Together[Held] = Together()
+        self._together: SingleFlight[Held] = SingleFlight()
         self._closed = False
         file = config.token_file
         self._token = SecretFile(file, "cloud.token_file", "token") if file else None

@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from sottovoce.core.errors import Unavailable
 
-__all__ = ["WINDOW", "Resending"]
+__all__ = ["WINDOW", "ReconnectingStream"]
 
 WINDOW: Final = 32
 """Largest number of queries without an answer in one stream."""
@@ -40,7 +40,7 @@ _Q = TypeVar("_Q", bound=_Numbered)
 _A = TypeVar("_A", bound=_Numbered)
 
 
-class Resending(Generic[_Q, _A]):
+class ReconnectingStream(Generic[_Q, _A]):
     """Sends queries and receives their answers in the same order.
 
     One thread may send while another receives. The caller limits the number of queries without an

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-__all__ = ["Together"]
+__all__ = ["SingleFlight"]
 
 T = TypeVar("T")
 
 
-class Together(Generic[T]):
+class SingleFlight(Generic[T]):
     """Makes one request on behalf of all waiting threads."""
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ from sottovoce.core.wire.interception import Interceptor
 from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.opentelemetry import traced
 from sottovoce.core.wire.peer import host
-from sottovoce.core.wire.pending_calls import Doorkeeper
+from sottovoce.core.wire.pending_calls import PendingCallLimiter
 from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
 from sottovoce.core.wire.tracing import Traced
@@ -113,7 +113,7 @@ def serve(
         _agent(config, engine, ending.set) as device,
     ):
         service, checks = Service(device), health.HealthServicer()
-        doorkeeper = Doorkeeper(most=WAITING, seconds=(PATIENCE, PATIENCE))
+        doorkeeper = PendingCallLimiter(most=WAITING, seconds=(PATIENCE, PATIENCE))
         adapters, owner = AdaptersService(device), OwnerService(device)
         doorkeepers = [*_admission(device), doorkeeper]
         server = _server(service, ChatService(device), adapters, owner, checks, doorkeepers)

@@ -23,7 +23,7 @@ from sottovoce.core.privacy.surrogate_table import Place
 from sottovoce.core.privacy.surrogates.document import Owners
 from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = ["MOST_CONVERSATIONS", "Conversation", "Conversations", "Said"]
@@ -101,7 +101,7 @@ class Conversations:
     def __init__(self, store: Store, days: int) -> None:
         self._store = store
         self._days = days
-        self._keyring = Keyring(store)
+        self._keyring = NoiseKeys(store)
         if store.rows("SELECT 1 FROM conversations WHERE day < ?", self._oldest):
             with store.transaction() as transaction:
                 self._forget(transaction)

@@ -14,10 +14,10 @@ from __future__ import annotations
 from sottovoce.core.privacy.keyed import Key
 from sottovoce.edge.state.database import Store, noise_place
 
-__all__ = ["Keyring"]
+__all__ = ["NoiseKeys"]
 
 
-class Keyring:
+class NoiseKeys:
     """Reads the key for each use, because another process may have rotated it."""
 
     def __init__(self, store: Store) -> None:

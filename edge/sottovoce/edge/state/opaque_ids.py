@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sottovoce.core.errors import SottovoceError
 from sottovoce.edge.state.sealing import Seal
 
-__all__ = ["BY_ID", "Pseudonyms", "adapter_id", "label_ids"]
+__all__ = ["BY_ID", "OpaqueIds", "adapter_id", "label_ids"]
 
 BY_ID = "id:"
 """Prefix of an adapter's id where the owner has no name for the adapter."""
@@ -46,7 +46,7 @@ def label_ids(seal: Seal, adapter: str, labels: Iterable[str]) -> dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pseudonyms:
+class OpaqueIds:
     """The names of an adapter and its labels, in the cloud and for the owner.
 
     Args:

@@ -16,7 +16,7 @@ from sottovoce.core.errors import NotFound, QuotaExceeded
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.state import corrections
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.opaque_ids import BY_ID, Pseudonyms
+from sottovoce.edge.state.opaque_ids import BY_ID, OpaqueIds
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -79,7 +79,7 @@ class Outbox:
             )
         return found
 
-    def adapter(self, name: str) -> tuple[Pseudonyms, str]:
+    def adapter(self, name: str) -> tuple[OpaqueIds, str]:
         """Return the cloud's names for an adapter, and the id of its customisation.
 
         Args:
@@ -93,7 +93,7 @@ class Outbox:
             NotFound: this device customised no adapter of this name; names mean nothing elsewhere.
         """
         if name.startswith(BY_ID):
-            return Pseudonyms(name, name.removeprefix(BY_ID), {}), ""
+            return OpaqueIds(name, name.removeprefix(BY_ID), {}), ""
         records = [record for record in self.all() if record.adapter == name]
         if not records:
             raise NotFound(
@@ -112,9 +112,9 @@ class Outbox:
         for record in records:
             if record.adapter_id == found.adapter_id:
                 labels |= self.pseudonyms(record).labels
-        return Pseudonyms(name, found.adapter_id, labels), found.id
+        return OpaqueIds(name, found.adapter_id, labels), found.id
 
-    def pseudonyms(self, record: agent.Customization) -> Pseudonyms:
+    def pseudonyms(self, record: agent.Customization) -> OpaqueIds:
         """Return the cloud's names for a customisation's adapter and its labels."""
         query = "SELECT labels FROM customizations WHERE id = ?"
         ((sealed,),) = self._store.rows(query, record.id)
@@ -122,7 +122,7 @@ class Outbox:
         if sealed is not None:
             place = b"labels" + record.id.encode()
             labels = json.loads(self._store.seal.unseal(sealed, place))
-        return Pseudonyms(record.adapter, record.adapter_id, labels)
+        return OpaqueIds(record.adapter, record.adapter_id, labels)
 
     def all(self) -> list[agent.Customization]:
         """Return all records, the newest first."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.edge.state.opaque_ids import Pseudonyms
+from sottovoce.edge.state.opaque_ids import OpaqueIds
 from sottovoce.edge.state.outbox import Outbox, setting_of
 from sottovoce.edge.tasks.naming import trained_by_cloud
 from sottovoce.v1 import training_pb2 as training
@@ -29,7 +29,7 @@ class Base:
         setting: the privacy setting of its examples.
     """
 
-    names: Pseudonyms
+    names: OpaqueIds
     training: training.TrainingSettings
     setting: Setting
 

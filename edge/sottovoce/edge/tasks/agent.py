@@ -16,7 +16,7 @@ from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.purpose import FOR_APPS
 from sottovoce.edge.state.record import Record
@@ -66,7 +66,7 @@ class Agent:
         graphs = Graphs(config.agent.state / GRAPHS, self.store.seal.name)
         self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger, graphs)
         tidy(config)
-        self.keyring = Keyring(self.store)
+        self.keyring = NoiseKeys(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)
         self.callers = Callers(self.ledger.apps)
         self.outbox = Outbox(self.store)

@@ -30,7 +30,7 @@ from sottovoce.edge.state.record import Record, released_texts
 from sottovoce.edge.tasks.asked import Asked, asks
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.functions import Functions, Returning, canonical
-from sottovoce.edge.tasks.privatize import Drawn, Releases, resolve
+from sottovoce.edge.tasks.privatize import DrawnText, Releases, resolve
 from sottovoce.edge.tasks.stops import Stops, wordless
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
@@ -142,7 +142,7 @@ class Chat:
                 if turn.role == _ASSISTANT
             ),
         )
-        drawn: dict[str, Drawn] = {}
+        drawn: dict[str, DrawnText] = {}
 
         def released(text: str) -> str:
             if not text or text.isspace():

@@ -30,7 +30,7 @@ from sottovoce.core.wire import training_settings
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.opaque_ids import Pseudonyms, adapter_id, label_ids
+from sottovoce.edge.state.opaque_ids import OpaqueIds, adapter_id, label_ids
 from sottovoce.edge.state.outbox import Outbox, outbox_place
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.tasks.adding import Base, base_of
@@ -180,14 +180,14 @@ class Customizer:
 
     def _named(
         self, adapter: str, seen: Iterable[str], wanted: training.TrainingSettings
-    ) -> Pseudonyms:
+    ) -> OpaqueIds:
         """Return the pseudonyms of an adapter and its labels for the cloud."""
         seal = self._store.seal
         opaque = adapter_id(seal, adapter)
         if wanted.label_words or wanted.task == training.TASK_GENERATION:
-            return Pseudonyms(adapter, opaque, {})  # a decoder needs the real words
+            return OpaqueIds(adapter, opaque, {})  # a decoder needs the real words
         sent = label_ids(seal, opaque, sorted(seen))
-        return Pseudonyms(adapter, opaque, {theirs: own for own, theirs in sent.items()})
+        return OpaqueIds(adapter, opaque, {theirs: own for own, theirs in sent.items()})
 
     def _check(
         self, settings: agent.CustomizationSettings, base: Base | None
@@ -330,7 +330,7 @@ class Customizer:
     def _records(
         self,
         identity: str,
-        names: Pseudonyms,
+        names: OpaqueIds,
         setting: Setting,
         opened: OpenBundle,
         wanted: training.TrainingSettings,

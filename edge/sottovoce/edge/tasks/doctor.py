@@ -14,7 +14,7 @@ from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError, Unauthenticated
 from sottovoce.core.privacy import inspection, policies
-from sottovoce.core.privacy.limits import Floors
+from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.trust import TrustedWords
 from sottovoce.core.system.files import open_to_others
@@ -23,7 +23,7 @@ from sottovoce.edge.config import Config, PrivacyConfig
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import InCredential, key_in
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.bundle import open_current, signer
 from sottovoce.edge.tasks.engine import open_tagger
 
@@ -115,7 +115,7 @@ def _state(config: Config, opened: Store | None) -> str:
     folder, place = config.agent.state, config.agent.key_place
     with nullcontext(opened) if opened else closing(Store.open(folder, key_in(place))) as store:
         spending = Ledger(store, config.privacy.ledger_limit).spending()
-        keyring = Keyring(store)
+        keyring = NoiseKeys(store)
         keyring.current()  # opens
         epoch = keyring.epoch
     told = f"{spending.releases} releases, {spending.spent:.6g} eta spent, noise key {epoch}"
@@ -169,7 +169,7 @@ def default_level(privacy: PrivacyConfig, manifest: Manifest) -> Level:
             the level or the policy.
     """
     level = manifest.level(privacy.mechanism, privacy.level)
-    floors = Floors(privacy.largest_eta, privacy.least_policy)
+    floors = PrivacyLimits(privacy.largest_eta, privacy.least_policy)
     floors.check_etas(level.eta, *level.etas.values())
     floors.check_policy(policies.find(privacy.policy))
     return level

@@ -28,9 +28,9 @@ from sottovoce.core.text.checks import check_text
 from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud, Stoppable
-from sottovoce.edge.client.resending import WINDOW, Resending
+from sottovoce.edge.client.resending import WINDOW, ReconnectingStream
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.engine import Engine
@@ -89,7 +89,7 @@ class Embedder:
     def __init__(
         self,
         engine: Engine,
-        keyring: Keyring,
+        keyring: NoiseKeys,
         ledger: Ledger,
         cloud: Cloud,
         level: str,
@@ -140,7 +140,7 @@ class Embedder:
         stopped = threading.Event()
         stoppable(stopped.set)
         start = partial(self._cloud.encode_stream, stoppable=stoppable)
-        with closing(Resending(start, lambda: not stopped.is_set())) as link:
+        with closing(ReconnectingStream(start, lambda: not stopped.is_set())) as link:
 
             def begin(streamed: agent.EmbedStreamRequest) -> Callable[[], agent.EmbedResponse]:
                 if streamed.request.local:

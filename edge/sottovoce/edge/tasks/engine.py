@@ -17,7 +17,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.graphs import Graphs
-from sottovoce.core.privacy.limits import Floors
+from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.system import memory
@@ -81,7 +81,7 @@ class Engine:
         self._config = bundle
         self._unsure_below = privacy.unsure_below
         self._mechanism = privacy.mechanism
-        self.floors = Floors(privacy.largest_eta, privacy.least_policy)
+        self.floors = PrivacyLimits(privacy.largest_eta, privacy.least_policy)
         """The owner's limits."""
         self._tagger = tagger
         self._graphs = graphs

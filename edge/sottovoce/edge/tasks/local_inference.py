@@ -32,7 +32,7 @@ from sottovoce.core.text.checks import check_text
 from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version
-from sottovoce.edge.state.opaque_ids import BY_ID, Pseudonyms
+from sottovoce.edge.state.opaque_ids import BY_ID, OpaqueIds
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.tasks.answer_location import who_answers
 from sottovoce.edge.tasks.engine import Engine
@@ -64,7 +64,7 @@ class Fetched:
 class _Found:
     """An adapter: its names, its folder, and whether only this device knows it."""
 
-    names: Pseudonyms
+    names: OpaqueIds
     folder: AdapterFolder
     local: bool
 
@@ -249,7 +249,7 @@ class Home:
             return folder.roll_back()
 
     def _fetch(
-        self, names: Pseudonyms, folder: AdapterFolder, progress: Callable[[int, int], None]
+        self, names: OpaqueIds, folder: AdapterFolder, progress: Callable[[int, int], None]
     ) -> Fetched:
         partial, begun = folder.partial()
         current = folder.current
@@ -283,9 +283,7 @@ class Home:
         self._accept(names, folder, arriving, file.sha256)
         return Fetched(file.sha256, file.bytes, up_to_date=False)
 
-    def _accept(
-        self, names: Pseudonyms, folder: AdapterFolder, arrived: Path, version: str
-    ) -> None:
+    def _accept(self, names: OpaqueIds, folder: AdapterFolder, arrived: Path, version: str) -> None:
         """Install a download, if it is as promised and this device can run it."""
         from sottovoce.core.local.adapter import LocalAdapter
 

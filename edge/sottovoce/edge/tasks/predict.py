@@ -16,8 +16,8 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.wire.ordered import ordered
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.resending import WINDOW, Resending
-from sottovoce.edge.state.opaque_ids import Pseudonyms
+from sottovoce.edge.client.resending import WINDOW, ReconnectingStream
+from sottovoce.edge.state.opaque_ids import OpaqueIds
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.state.record import Record
@@ -81,7 +81,7 @@ class Predictor:
         again unchanged, and is released and charged once. The first error ends the stream, after
         the answers to all texts before it.
         """
-        with closing(Resending(self._cloud.predict_stream)) as link:
+        with closing(ReconnectingStream(self._cloud.predict_stream)) as link:
 
             def begin(streamed: agent.PredictStreamRequest) -> Callable[[], agent.PredictResponse]:
                 at_home = self._home.answering(streamed.request)
@@ -104,7 +104,7 @@ class Predictor:
 
     def _privatized(
         self, request: agent.PredictRequest
-    ) -> tuple[inference.InferenceServicePredictRequest, Pseudonyms]:
+    ) -> tuple[inference.InferenceServicePredictRequest, OpaqueIds]:
         self._cloud.check()
         names, trained = self._outbox.adapter(request.adapter)
         setting = resolve(request.privacy, self._outbox.trained_with(trained) or self._default)
@@ -120,7 +120,7 @@ class Predictor:
 
 def _answer(
     asked: inference.InferenceServicePredictRequest,
-    names: Pseudonyms,
+    names: OpaqueIds,
     receive: Callable[[], inference.InferenceServicePredictResponse],
 ) -> agent.PredictResponse:
     try:

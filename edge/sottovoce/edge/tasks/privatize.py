@@ -19,12 +19,12 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.document import Owners
 from sottovoce.core.system import memory
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.noise_keys import Keyring
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.purpose import FOR_APPS, Purpose
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.v1 import edge_agent_pb2
 
-__all__ = ["LONG", "LONGEST_SESSION", "Drawn", "Releases", "resolve", "to_response"]
+__all__ = ["LONG", "LONGEST_SESSION", "DrawnText", "Releases", "resolve", "to_response"]
 
 LONGEST_SESSION = 128
 """Longest name of a conversation, in bytes of UTF-8."""
@@ -74,7 +74,7 @@ def to_response(release: Release, *, words: bool) -> edge_agent_pb2.PrivatizeRes
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnText:
     """A release that is not charged yet, with its key in the ledger."""
 
     release: Release
@@ -84,7 +84,7 @@ class Drawn:
 class Releases:
     """Privatises through `engine` with the key of `keyring`, and charges to `ledger`."""
 
-    def __init__(self, engine: Engine, keyring: Keyring, ledger: Ledger) -> None:
+    def __init__(self, engine: Engine, keyring: NoiseKeys, ledger: Ledger) -> None:
         self._engine = engine
         self._keyring = keyring
         self._ledger = ledger
@@ -125,7 +125,7 @@ class Releases:
         self._ledger.charge_once(drawn.digest, drawn.release.charge, purpose)
         return drawn.release
 
-    def charge(self, drawn: Iterable[Drawn], purpose: Purpose) -> tuple[float, int]:
+    def charge(self, drawn: Iterable[DrawnText], purpose: Purpose) -> tuple[float, int]:
         """Charge releases: all or none.
 
         Returns:
@@ -144,7 +144,7 @@ class Releases:
         setting: Setting,
         session: str = "",
         owners: Owners | None = None,
-    ) -> Drawn:
+    ) -> DrawnText:
         """Return a release from one bundle; the caller must charge it before using it."""
         key = self._keyring.current()
         with self._room_for(document):
@@ -156,7 +156,7 @@ class Releases:
         # nothing about its original.
         mechanism = repr(opened.privatizer.mechanism(setting))
         what = (mechanism, self._engine.fingerprint, opened.bundle.id, document)
-        return Drawn(release, key.name("release", *what))
+        return DrawnText(release, key.name("release", *what))
 
     @contextmanager
     def _room_for(self, document: str) -> Iterator[None]:

@@ -29,7 +29,7 @@ from sottovoce.core.system.threads import join
 from sottovoce.core.wire import tracing
 from sottovoce.core.wire.padding import pad
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.state.opaque_ids import Pseudonyms
+from sottovoce.edge.state.opaque_ids import OpaqueIds
 from sottovoce.edge.state.outbox import ENDED, Outbox
 from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.state.record import Record, released_texts
@@ -154,7 +154,7 @@ class Uploader:
         _log.warning("customisation %s failed: %s", record.id, type(error).__name__)
         return True
 
-    def _attempt(self, record: agent.Customization, names: Pseudonyms) -> None:
+    def _attempt(self, record: agent.Customization, names: OpaqueIds) -> None:
         """Carry the customisation as far as possible, and update `record`."""
         if record.job_id:
             job = self._cloud.get_job(record.job_id)
@@ -205,7 +205,7 @@ class Uploader:
             record.uploaded = following = taken
             self._outbox.show(record)
 
-    def _follow(self, record: agent.Customization, job: training.Job, names: Pseudonyms) -> None:
+    def _follow(self, record: agent.Customization, job: training.Job, names: OpaqueIds) -> None:
         record.message = names.reveal(job.message)
         if job.state == training.JOB_STATE_QUEUED:
             record.message = "queued in the cloud"

@@ -63,9 +63,9 @@ def command(
     """
     from sottovoce.core.bundle.folder import Bundle
     from sottovoce.models.denoiser.pipeline import train_denoiser
-    from sottovoce.models.denoiser.training import Recipe
+    from sottovoce.models.denoiser.training import DenoiserHyperparameters
 
-    recipe = Recipe()
+    recipe = DenoiserHyperparameters()
     if epochs:
         recipe = replace(recipe, epochs=epochs, helped_epochs=epochs)
     with watch_stages(enabled=not as_json) as show:

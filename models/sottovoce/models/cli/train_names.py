@@ -62,7 +62,7 @@ def command(
     from sottovoce.models.corpus import frequencies
     from sottovoce.models.names.mentions import fakers_lists
     from sottovoce.models.names.network import Size
-    from sottovoce.models.names.training import Listed, Recipe, train_names
+    from sottovoce.models.names.training import Listed, NamesHyperparameters, train_names
     from sottovoce.models.vocabulary import readings, vocabulary
 
     lists = fakers_lists()
@@ -80,7 +80,7 @@ def command(
         show("words", 1, 1)
         # Of a word that is there twice the first counts, as on the device.
         by_word = dict(zip(reversed(words.words), found[::-1].tolist(), strict=True))
-        recipe = Recipe(size=Size(neighbours=neighbours))
+        recipe = NamesHyperparameters(size=Size(neighbours=neighbours))
         listed = Listed(by_word, vocabulary.normal_form(tokenizer))
         measured = train_names(data, out, listed, lists, recipe=recipe, progress=show)
     if as_json:

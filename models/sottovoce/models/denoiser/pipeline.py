@@ -27,7 +27,7 @@ from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.models.calibration import token_calibration
 from sottovoce.models.denoiser import corpus, data, export, training
 from sottovoce.models.denoiser.data import Answers, Passages, Progress
-from sottovoce.models.denoiser.training import Model, Recipe
+from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model
 
 __all__ = ["BEYOND", "CERTIFIED", "Measured", "train_denoiser"]
 
@@ -104,7 +104,7 @@ def train_denoiser(
     *,
     work: Path,
     backbone: str = "default",
-    recipe: Recipe | None = None,
+    recipe: DenoiserHyperparameters | None = None,
     most: int | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
@@ -131,7 +131,7 @@ def train_denoiser(
         NotReady: the bundle lacks token frequencies, or the int8 network is not true to the float
             one.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or DenoiserHyperparameters()
     model = backbones.load(backbone)
     size = replace(recipe.size, width=model.hidden_size)
     recipe = replace(recipe, size=replace(size, table=min(size.table, size.width)))

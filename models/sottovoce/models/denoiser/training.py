@@ -27,14 +27,14 @@ from sottovoce.core.system.files import in_place_of
 from sottovoce.models.denoiser.data import Answers, Passages, Progress
 from sottovoce.models.denoiser.network import Network, Size
 
-__all__ = ["Model", "Recipe", "batches", "first_rows", "fit", "pace", "predict"]
+__all__ = ["DenoiserHyperparameters", "Model", "batches", "first_rows", "fit", "pace", "predict"]
 
 _KEPT_EVERY: Final = 30.0
 _MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class DenoiserHyperparameters:
     """How to train; the defaults ship."""
 
     epochs: int = 6
@@ -103,7 +103,7 @@ def fit(
     model: Model,
     passages: Passages,
     targets: NDArray[np.float16],
-    recipe: Recipe,
+    recipe: DenoiserHyperparameters,
     *,
     answers: Answers | None = None,
     kept: Path | None = None,

@@ -37,7 +37,16 @@ from sottovoce.models.names.mentions import Lists, Mentions
 from sottovoce.models.names.network import Network, Size, to_onnx
 from sottovoce.models.tagger.learning import NO_WORD, Progress, averaged, partial_loss
 
-__all__ = ["ALWAYS_DRAWN", "Listed", "Measured", "Recipe", "fit", "measure", "train_names", "write"]
+__all__ = [
+    "ALWAYS_DRAWN",
+    "Listed",
+    "Measured",
+    "NamesHyperparameters",
+    "fit",
+    "measure",
+    "train_names",
+    "write",
+]
 
 ALWAYS_DRAWN: Final = frozenset({"NAME", "NUMBER", "ORIGIN", "UNLISTED"})
 """Readings of words that are replaced by another whatever the finder says."""
@@ -51,7 +60,7 @@ _SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
 
 
 @dataclass(frozen=True)
-class Recipe:
+class NamesHyperparameters:
     """How to train; the defaults ship."""
 
     epochs: int = 6
@@ -118,7 +127,7 @@ def train_names(
     listed: Listed,
     lists: Lists,
     *,
-    recipe: Recipe | None = None,
+    recipe: NamesHyperparameters | None = None,
     progress: Progress | None = None,
 ) -> Measured:
     """Trains on `data` and sentences made up around `lists`, writes names.onnx and names.json.
@@ -129,7 +138,7 @@ def train_names(
     Raises:
         InvalidInput: one of the data sets is missing.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or NamesHyperparameters()
     treebanks = read_masc_and_web(data)
     uner = read_uner(data / "uner_ewt" / "dev.jsonl.gz", data / "ud_ewt" / "dev.conllu.gz")
     wnut = read_wnut(data / "wnut17" / "train.jsonl.gz")
@@ -164,7 +173,7 @@ def fit(
     marked: Sequence[Marked],
     mentions: Mentions,
     listed: Listed,
-    recipe: Recipe,
+    recipe: NamesHyperparameters,
     progress: Progress | None = None,
 ) -> Network:
     """A trained network: the average of its last weights."""
@@ -181,7 +190,7 @@ def _losses(
     marked: Sequence[Marked],
     mentions: Mentions,
     listed: Listed,
-    recipe: Recipe,
+    recipe: NamesHyperparameters,
 ) -> Iterator[tuple[float, Tensor]]:
     """The share of the training that has gone by, and the loss on the next blocks."""
     random = np.random.default_rng(recipe.seed)
@@ -251,7 +260,11 @@ def _passages(sentences: Sequence[Marked], random: Generator) -> Iterator[Sequen
 
 
 def write(
-    network: Network, kept: Sequence[Marked], listed: Listed, out: Path, recipe: Recipe
+    network: Network,
+    kept: Sequence[Marked],
+    listed: Listed,
+    out: Path,
+    recipe: NamesHyperparameters,
 ) -> NameFinder:
     """Writes both files to `out`, with thresholds for `recipe.overdrawn` of `kept`."""
     out.mkdir(parents=True, exist_ok=True)
@@ -279,7 +292,7 @@ def write(
 
 
 def _untranslated(
-    network: Network, kept: Sequence[Marked], listed: Listed, recipe: Recipe
+    network: Network, kept: Sequence[Marked], listed: Listed, recipe: NamesHyperparameters
 ) -> NameFinder:
     """A finder that runs the network as it was trained, for one that must not ship."""
     spec, reach = FeatureSpec(recipe.size.rows, recipe.seed), recipe.size.reach
@@ -307,7 +320,7 @@ def _with_thresholds(
     told: Callable[[Mapping[str, float]], NameFinder],
     kept: Sequence[Marked],
     listed: Listed,
-    recipe: Recipe,
+    recipe: NamesHyperparameters,
 ) -> NameFinder:
     """The finder with the thresholds that let `recipe.overdrawn` of `kept` be called names."""
     even = told(dict.fromkeys(KINDS[1:], 0.5))

@@ -40,7 +40,7 @@ _BLOCK: Final = 128
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TaggerHyperparameters:
     """How to train; the defaults ship."""
 
     epochs: int = 5
@@ -72,7 +72,11 @@ class Measured:
 
 
 def train_tagger(
-    data: Path, out: Path, *, recipe: Recipe | None = None, progress: Progress | None = None
+    data: Path,
+    out: Path,
+    *,
+    recipe: TaggerHyperparameters | None = None,
+    progress: Progress | None = None,
 ) -> Measured:
     """Trains on `data`/ud_ewt and `data`/pos_masc, writes `out`/tagger.onnx and tagger.json.
 
@@ -82,7 +86,7 @@ def train_tagger(
     Raises:
         InvalidInput: a treebank is missing.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or TaggerHyperparameters()
     web = read_conllu(data / "ud_ewt" / "train.conllu.gz")
     masc = read_masc(data / "pos_masc" / "all.jsonl.gz", data / "ud_ewt" / "train.conllu.gz")
     development = read_conllu(data / "ud_ewt" / "dev.conllu.gz")
@@ -93,7 +97,9 @@ def train_tagger(
 
 
 def fit(
-    epochs: Sequence[Sequence[Sentence]], recipe: Recipe, progress: Progress | None = None
+    epochs: Sequence[Sequence[Sentence]],
+    recipe: TaggerHyperparameters,
+    progress: Progress | None = None,
 ) -> Network:
     """A network trained on the sentences of each epoch in turn: the average of its last weights."""
     with torch.random.fork_rng(devices=[]):
@@ -104,7 +110,7 @@ def fit(
 
 
 def _losses(
-    network: Network, epochs: Sequence[Sequence[Sentence]], recipe: Recipe
+    network: Network, epochs: Sequence[Sequence[Sentence]], recipe: TaggerHyperparameters
 ) -> Iterator[tuple[float, Tensor]]:
     """The share of all words that has gone by, and the loss on the next blocks."""
     random = np.random.default_rng(recipe.seed)
@@ -142,7 +148,7 @@ def _blocks(
 
 
 def write(
-    network: Network, development: Sequence[Sentence], out: Path, recipe: Recipe
+    network: Network, development: Sequence[Sentence], out: Path, recipe: TaggerHyperparameters
 ) -> OnnxTagger:
     """Writes both files to `out`, with the temperature that suits `development` best."""
     out.mkdir(parents=True, exist_ok=True)

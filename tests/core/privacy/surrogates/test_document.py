@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.privacy.surrogates.document import Drawn, Surrogates
+from sottovoce.core.privacy.surrogates.document import DrawnSurrogate, Surrogates
 from sottovoce.core.privacy.surrogates.shape import listed
 
 
@@ -18,13 +18,13 @@ def keyed(*what: str) -> np.random.Generator:
     return np.random.default_rng([*hashlib.sha256("|".join(what).encode()).digest()])
 
 
-def words(*marked: str, start: int = 0) -> list[Drawn]:
+def words(*marked: str, start: int = 0) -> list[DrawnSurrogate]:
     """Words as ``KIND:text``, side by side, all of them of names by their looks; "-" is a word
     between that is not drawn."""
     parts = [(place, *each.partition(":")[::2]) for place, each in enumerate(marked, start)]
     kinds = ["-", *(kind for _, kind, _ in parts), "-"]
     return [
-        Drawn(place, kind, text, text.lower(), kinds[n] != "-", kinds[n + 2] != "-")
+        DrawnSurrogate(place, kind, text, text.lower(), kinds[n] != "-", kinds[n + 2] != "-")
         for n, (place, kind, text) in enumerate(parts)
         if kind != "-"
     ]
@@ -128,7 +128,7 @@ def test_every_word_gets_one(drawn: list[tuple[str, str, int]], seed: int) -> No
     place, marked = 0, []
     for kind, text, step in drawn:
         place += step
-        marked.append(Drawn(place, kind, text, text.lower()))
+        marked.append(DrawnSurrogate(place, kind, text, text.lower()))
     random = np.random.default_rng(seed)
     found = Surrogates(lambda *_: random).replace(marked)
     assert sorted(found) == [word.place for word in marked]

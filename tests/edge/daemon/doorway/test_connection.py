@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce.core.page.heads import LARGEST_HEAD, PIECE
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.daemon.doorway.connection import LARGEST_BODY, Limits
+from sottovoce.edge.daemon.doorway.connection import LARGEST_BODY, HttpLimits
 from sottovoce.edge.daemon.doorway.server import CALLS_AT_ONCE, MOST_CONNECTIONS
 from tests.support.doorway import SECONDS, Door, opened_doorway
 from tests.support.echo import EchoingCloud, echoing_cloud
@@ -217,7 +217,7 @@ def _never(cloud: EchoingCloud) -> Iterator[str]:
 def test_who_takes_nothing_is_not_written_for_without_end(
     at_cloud: tuple[Door, EchoingCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Limits, "taking", 0.2)
+    monkeypatch.setattr(HttpLimits, "taking", 0.2)
     door, cloud = at_cloud
     cloud.answer = lambda asked: itertools.repeat("and so on " * 1_000, 1_000)
     with closing(socket.socket()) as line:
@@ -230,12 +230,12 @@ def test_who_takes_nothing_is_not_written_for_without_end(
 def test_who_says_nothing_is_hung_up_on(
     at_cloud: tuple[Door, EchoingCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Limits, "head", 0.05)
-    monkeypatch.setattr(Limits, "body", 0.05)
+    monkeypatch.setattr(HttpLimits, "head", 0.05)
+    monkeypatch.setattr(HttpLimits, "body", 0.05)
     door, _ = at_cloud
     with connected(door) as line:
         assert everything(line) == b""
-    monkeypatch.setattr(Limits, "head", 10.0)
+    monkeypatch.setattr(HttpLimits, "head", 10.0)
     with connected(door) as line:
         line.sendall(head(door, 10) + b"12345")
         assert everything(line) == b""

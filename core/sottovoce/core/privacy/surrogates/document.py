@@ -16,7 +16,7 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates import formats, names, surrogate
 from sottovoce.core.privacy.surrogates.shape import Shape
 
-__all__ = ["Drawn", "Owners", "Stream", "Surrogates"]
+__all__ = ["DrawnSurrogate", "Owners", "Stream", "Surrogates"]
 
 Stream = Callable[..., Random]
 """Opens the stream of uniform numbers for some strings: equal strings give equal numbers."""
@@ -36,7 +36,7 @@ _KINDS: Final = {
 _NAMES: Final = ("PERSON", "PLACE", "ORGANISATION", "OTHER")
 
 
-class Drawn(NamedTuple):
+class DrawnSurrogate(NamedTuple):
     """A word that is to be drawn."""
 
     place: int
@@ -78,7 +78,7 @@ class Surrogates:
         self._known: dict[tuple[Shape, str], str] = {}
         self._numbers = 0
 
-    def replace(self, words: Sequence[Drawn]) -> dict[int, str]:
+    def replace(self, words: Sequence[DrawnSurrogate]) -> dict[int, str]:
         """Return the replacement of each word, by place.
 
         Args:
@@ -111,7 +111,7 @@ class Surrogates:
         return drawn
 
 
-def _parts(words: Sequence[Drawn]) -> Iterator[_Part]:
+def _parts(words: Sequence[DrawnSurrogate]) -> Iterator[_Part]:
     """Yield the parts to draw: identifiers that are one number in groups, else single words."""
     for _, numbered in groupby(enumerate(words), _side_by_side):
         run = [word for _, word in numbered]
@@ -121,19 +121,19 @@ def _parts(words: Sequence[Drawn]) -> Iterator[_Part]:
             yield from (_Part([w.place], surrogate.shape(_kind(w), w.text), w.form) for w in run)
 
 
-def _kind(word: Drawn) -> str:
+def _kind(word: DrawnSurrogate) -> str:
     """Return the kind that a word is drawn as, one of `surrogate.KINDS`."""
     if word.kind in _NAMES:
         return names.role(word.kind, word.form, word.before, word.after)
     return _KINDS.get(word.kind, surrogate.UNLISTED)
 
 
-def _side_by_side(numbered: tuple[int, Drawn]) -> tuple[int, str]:
+def _side_by_side(numbered: tuple[int, DrawnSurrogate]) -> tuple[int, str]:
     number, word = numbered
     return word.place - number, word.kind
 
 
-def _number(words: Sequence[Drawn]) -> _Part:
+def _number(words: Sequence[DrawnSurrogate]) -> _Part:
     text = " ".join(word.text for word in words)
     shape, form = surrogate.shape("identifier", text), text
     if shape.sort == formats.SPELLED:  # one name, with any joiner and in any case

@@ -29,7 +29,7 @@ __all__ = [
     "Connection",
     "Endpoint",
     "Guard",
-    "Limits",
+    "HttpLimits",
     "Site",
 ]
 
@@ -92,7 +92,7 @@ class Site:
         return endpoint
 
 
-class Limits:
+class HttpLimits:
     """Timeouts in seconds; class attributes, so that tests can shorten them."""
 
     head = 10.0
@@ -164,7 +164,7 @@ class Connection:
         """Answer one request; return whether another may follow."""
         self._bodiless = False
         try:
-            async with asyncio.timeout(Limits.idle if self.proven else Limits.head):
+            async with asyncio.timeout(HttpLimits.idle if self.proven else HttpLimits.head):
                 came = await read_head(self._http, self._reader)
             if came is None:
                 return False
@@ -176,7 +176,7 @@ class Connection:
             self.proven = self.proven or bool(proof)
             app = proof if isinstance(proof, App) else None
             endpoint = self._site.find(method, path)
-            async with asyncio.timeout(Limits.body):
+            async with asyncio.timeout(HttpLimits.body):
                 announced = int(headers.get("content-length", "0"))
                 body = await self._body(announced, LARGEST_BODY if proof else 0)
         except h11.RemoteProtocolError as error:
@@ -223,7 +223,7 @@ class Connection:
     ) -> None:
         loop = asyncio.get_running_loop()
         exchange = self._exchange = Exchange(loop)
-        too_long = loop.call_later(Limits.whole, self.abort)
+        too_long = loop.call_later(HttpLimits.whole, self.abort)
         watching = asyncio.create_task(self._watch(exchange))
         call = Call(self._device, headers, body, exchange.stoppable)
         try:
@@ -287,7 +287,7 @@ class Connection:
         if close and self.proven:
             self._writer.write_eof()  # else data still arriving would discard the response
             with suppress(TimeoutError):
-                async with asyncio.timeout(Limits.linger):
+                async with asyncio.timeout(HttpLimits.linger):
                     while await self._reader.read(PIECE):
                         pass
 
@@ -299,7 +299,7 @@ class Connection:
 
     async def _send(self, *events: h11.Event) -> None:
         self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
-        async with asyncio.timeout(Limits.taking):
+        async with asyncio.timeout(HttpLimits.taking):
             await self._writer.drain()
 
     def _response(self, status: int, kind: str, headers: Headers) -> h11.Response:

@@ -243,7 +243,7 @@ def test_a_tenants_limits_are_shown_changed_and_taken_back(tmp_path: Path) -> No
     assert json.loads(run(*limit, "--json")[1]) == told
     lines = run(*limit)[1].splitlines()
     assert "500 examples a job" in lines[1]
-    assert f"{Limits().unfinished_jobs} jobs" in lines[4]
+    assert f"{ServerLimits().unfinished_jobs} jobs" in lines[4]
     run(*limit, "examples=")
     assert json.loads(run(*limit, "--json")[1])["limits"] == {"training_seconds": 60}
     for wrong in ("examples", "examples=0", "examples=x", "colour=3"):

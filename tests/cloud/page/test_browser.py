@@ -194,7 +194,7 @@ def test_every_limit_of_a_tenant_is_a_number_with_its_unit(shown: Shown) -> None
     browser.until("document.getElementById('devices').innerText.includes('Limits of acme')")
     limits = browser.run("[...document.querySelectorAll('#devices dd')].map(e => e.innerText)")
     assert "512 examples a job, set for this tenant" in limits
-    assert f"{Limits().held_bytes:,} bytes, as for all (default)" in limits
+    assert f"{ServerLimits().held_bytes:,} bytes, as for all (default)" in limits
     assert len(limits) == len(quotas.CHANGEABLE)
 
 

@@ -18,7 +18,7 @@ from bench.generation.cloud import Cloud, Written
 from bench.generation.conversation import SETTINGS, Device
 from bench.generation.webnlg import Entry
 from sottovoce.cloud.job import Example, TrainingOptions
-from sottovoce.core.privacy import plain_tokens
+from sottovoce.core.privacy import token_embedding
 
 __all__ = ["CELLS", "CLEAR", "Cell", "Run", "Texts"]
 
@@ -109,8 +109,8 @@ class Run:
         leaves alike."""
         device, setting = self.device, SETTINGS[cell.policy]
         random = np.random.default_rng(0)
-        words = plain_tokens.vocabulary(device.bundle, setting.policy)
-        plain = plain_tokens.sequences(words, _PLAIN if cell.reconstruction else 0, 0, random)
+        words = token_embedding.vocabulary(device.bundle, setting.policy)
+        plain = token_embedding.sequences(words, _PLAIN if cell.reconstruction else 0, 0, random)
         made = []
         for entry, ids in zip(self.known, islice(plain, len(self.known)), strict=True):
             release = device.release(f"{entry.facts}\n{entry.texts[0]}", setting)

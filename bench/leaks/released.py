@@ -23,11 +23,11 @@ PASS, NOISE, DRAW = "pass", "noise", "draw"
 _ASK: Final = "from sottovoce.edge.cli import main; main()"
 _NAMES: Final = """
 import json
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.limits import LEVELS
 try:
     from sottovoce.core.privacy.policies import POLICIES
 except ImportError:  # an older version
-    from sottovoce.core.privacy.setting import POLICIES
+    from sottovoce.core.privacy.limits import POLICIES
 print(json.dumps([LEVELS, list(POLICIES)]))
 """
 

@@ -33,8 +33,8 @@ from bench.utility.tasks import files, load
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.local.encoder import DESCRIPTION, NETWORK, TABLE, Shape
-from sottovoce.core.system.maps import map_array
-from sottovoce.core.text.onnx_session import runtime, session
+from sottovoce.core.system.memory import map_array
+from sottovoce.core.text.onnx_models import runtime, session
 from sottovoce.models import encoder as device_encoder
 
 __all__ = ["main", "measure", "optimums", "ours"]

@@ -51,8 +51,8 @@ from sottovoce.cloud.training.objective import Labelled, Objective
 from sottovoce.cloud.training.schedule import batches
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy import plain_tokens
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy import token_embedding
+from sottovoce.core.privacy.limits import Setting
 
 RATE: Final = 1e-3
 
@@ -128,7 +128,7 @@ def examples(bundle: Bundle, folder: Path, count: int, plain: int) -> list[Examp
     device = tasks.Device(bundle)
     task = tasks.load("sst2", folder, count)
     released = device.release(task.train.texts, Setting(), 0).texts
-    words = plain_tokens.vocabulary(bundle, Setting().policy)
+    words = token_embedding.vocabulary(bundle, Setting().policy)
     random = np.random.default_rng(0)
     made = []
     for (text,), label in zip(released, task.train.labels, strict=True):

@@ -18,8 +18,7 @@ from sottovoce.core.bundle.tokenizer import Tokenizer
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
-from sottovoce.core.text.context import Context
-from sottovoce.core.text.words import split
+from sottovoce.core.text.words import Context, split
 from sottovoce.v1 import training_pb2
 from tests.support.canaries import Canary, as_token_ids, plant
 from tests.support.paths import HELPDESK

@@ -9,8 +9,7 @@ from typing import Any
 from bench.live.testbed import Agent
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.vectors import Vectors
-from sottovoce.core.text.context import Context
-from sottovoce.core.text.words import split
+from sottovoce.core.text.words import Context, split
 from tests.support.copies import COPIES, copies
 
 MESSAGE = (

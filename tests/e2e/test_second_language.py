@@ -24,8 +24,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from sottovoce.cloud import cli as cloud_cli
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.text.spacy_tagger import SpacyTagger
-from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.tagger import UPOS, SpacyTagger
 from sottovoce.edge import cli as edge_cli
 from sottovoce.models.corpus import frequencies
 

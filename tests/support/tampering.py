@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.text.names import LISTED, NameFinder
-from sottovoce.core.text.onnx_weights import weights
+from sottovoce.core.text.onnx_models import weights
 
 
 def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sottovoce.core.bundle.signature import is_key
 from sottovoce.core.errors import ConfigError, SottovoceError
 from sottovoce.core.privacy import policies
+from sottovoce.core.privacy.limits import LEVELS
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
-from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.core.wire.address import is_loopback, socket_path, split_address, split_url
 from sottovoce.core.wire.limits import MOST_PLAIN_TOKENS, NAME
 

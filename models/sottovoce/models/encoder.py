@@ -33,7 +33,7 @@ from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.virtual_tokens import prefix_width
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.onnx_models import session
 from sottovoce.models.onnx_export import prepare, write_onnx
 
 __all__ = ["LEAST_LIKENESS", "to_onnx", "write"]

@@ -10,7 +10,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from sottovoce.core.text.onnx_session import runtime
+from sottovoce.core.text.onnx_models import runtime
 
 __all__ = ["prepare", "write_int8", "write_onnx"]
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Progress
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sottovoce.core.page.heads import LARGEST_HEAD
+from sottovoce.core.page.gate import LARGEST_HEAD
 from tests.support.doorway import Door, entered
 from tests.support.provider_page import served
 from tests.support.raw_heads import AMBIGUOUS, ask, cut, head, padded

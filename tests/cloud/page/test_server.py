@@ -20,8 +20,7 @@ from sottovoce.cloud.page.server import (
     PageServer,
 )
 from sottovoce.core.errors import ConfigError, InvalidInput, NotFound, Unavailable
-from sottovoce.core.page.gate import SESSION
-from sottovoce.core.page.heads import LARGEST_HEAD
+from sottovoce.core.page.gate import LARGEST_HEAD, SESSION
 from tests.support.doorway import SECONDS, Door, entered
 from tests.support.provider_page import served
 from tests.support.waiting import until

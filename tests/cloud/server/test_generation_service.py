@@ -15,8 +15,8 @@ from sottovoce.cloud.models.methods import Lora, Prompt
 from sottovoce.cloud.server.generation_service import TEXTS_PER_TENANT
 from sottovoce.core import errors
 from sottovoce.core.wire import limits
-from sottovoce.core.wire.padding import padded_size
 from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.wire.streams import padded_size
 from sottovoce.v1 import generation_pb2 as wire
 from sottovoce.v1 import generation_pb2_grpc
 from tests.support import decoders

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sottovoce.core.bundle import soundness
-from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.folder import Bundle, check_bound
 from sottovoce.core.bundle.levels import span
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import DataLoss, SottovoceError
+from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 
 Path_ = tuple[str | int, ...]
 
@@ -72,7 +71,7 @@ def _use(folder: Path, data: bytes) -> None:
     """Does with a manifest what a device does with one."""
     manifest = Manifest.from_json(data)
     bundle = Bundle(folder, manifest, "0")
-    soundness.check(bundle)
+    check_bound(bundle)
     privatizer = Privatizer(bundle)
     for mechanism, levels in manifest.calibration.items():
         for level in (*list(levels)[:1], "attack:0.5", "replaced:0.5"):

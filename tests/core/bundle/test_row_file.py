@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sottovoce.core.bundle.manifest import sha256
-from sottovoce.core.bundle.row_file import RowFile
+from sottovoce.core.bundle.word_list import RowFile
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])

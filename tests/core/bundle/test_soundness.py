@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.soundness import check
+from sottovoce.core.bundle.folder import Bundle, check_bound
 from sottovoce.core.errors import BundleMismatch
 from tests.support.tampering import change_array, change_manifest
 
@@ -33,8 +32,8 @@ def _with(value: float, place: tuple[int, int]) -> Change:
 
 
 def test_sound_bundles_pass(small_bundle: Bundle, bundle: Bundle) -> None:
-    check(small_bundle)
-    check(bundle)
+    check_bound(small_bundle)
+    check_bound(bundle)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +48,10 @@ def test_sound_bundles_pass(small_bundle: Bundle, bundle: Bundle) -> None:
     ],
 )
 def test_rows_off_the_unit_sphere_are_refused(folder: Path, change: Change, told: str) -> None:
-    check(Bundle.open(folder))
+    check_bound(Bundle.open(folder))
     change_array(folder, "rows.npy", change)
     with pytest.raises(BundleMismatch, match=told) as caught:
-        check(Bundle.open(folder))
+        check_bound(Bundle.open(folder))
     assert caught.value.subject == "bundle"
 
 
@@ -63,7 +62,7 @@ def test_tokens_without_a_place_are_refused(
 ) -> None:
     change_array(folder, "tokens.npy", _with(value, place))
     with pytest.raises(BundleMismatch, match="token"):
-        check(Bundle.open(folder))
+        check_bound(Bundle.open(folder))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_a_class_that_is_no_list_of_words_is_refused(
 
     change_array(folder, "members.npy", tamper)
     with pytest.raises(BundleMismatch, match="the class VERB"):
-        check(Bundle.open(folder))
+        check_bound(Bundle.open(folder))
 
 
 def test_a_class_with_other_rows_than_its_words_is_refused(folder: Path) -> None:
@@ -99,7 +98,7 @@ def test_a_class_with_other_rows_than_its_words_is_refused(folder: Path) -> None
 
     change_array(folder, "rows.npy", swap)
     with pytest.raises(BundleMismatch, match="VERB has words in other places"):
-        check(Bundle.open(folder))
+        check_bound(Bundle.open(folder))
 
 
 @pytest.mark.parametrize("changes", [{"offset": 10_000}, {"words": 10_000}])
@@ -109,4 +108,4 @@ def test_a_class_outside_the_members_is_refused(folder: Path, changes: dict[str,
 
     change_manifest(folder, tamper)
     with pytest.raises(BundleMismatch, match="VERB lies outside"):
-        check(Bundle.open(folder))
+        check_bound(Bundle.open(folder))

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from sottovoce.core.page.failure import Failure
-from sottovoce.core.page.gate import FEW, LINK_SECONDS, SESSION, PageGate
+from sottovoce.core.page.gate import FEW, LINK_SECONDS, SESSION, Failure, PageGate
 
 
 def test_links_age_and_are_few() -> None:

@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy import decisions, known_words
-from sottovoce.core.privacy.keyed import Key
-from sottovoce.core.privacy.known_words import KnownWords
+from sottovoce.core.privacy import decisions
+from sottovoce.core.privacy.decisions import KnownWords
+from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Word, split
 
@@ -85,7 +85,7 @@ def test_a_long_document_is_forgotten_on_the_way(
     small_bundle: Bundle, known: KnownWords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = cut(small_bundle, " ".join(f"zyx{'abcdefghij'[n % 10] * (n + 1)}" for n in range(60)))
-    monkeypatch.setattr(known_words, "MOST", 10)
+    monkeypatch.setattr(decisions, "MOST", 10)
     for start in range(0, 60, 5):
         known.numbers(words[start : start + 5])
         assert len(known.forms) == len(known.facts) == len(known.alone) <= 15
@@ -100,5 +100,5 @@ def test_what_was_forgotten_leaves_no_trace(
     whole = released()
     monkeypatch.setattr(decisions, "WINDOW", 4)
     for most in (0, 1, 9, 1_000):
-        monkeypatch.setattr(known_words, "MOST", most)
+        monkeypatch.setattr(decisions, "MOST", most)
         assert released() == whole

@@ -11,17 +11,17 @@ from scipy import stats
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotFound, NotReady
-from sottovoce.core.privacy import plain_tokens
+from sottovoce.core.privacy import token_embedding
+from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 
 ALPHA = 1e-3
 
 
 def test_every_listed_word_of_the_policy_is_equally_likely(small_bundle: Bundle) -> None:
-    pool = plain_tokens.candidates(small_bundle, "content")
-    drawn = plain_tokens.draw(small_bundle, 100_000, "content", np.random.default_rng(5))
+    pool = token_embedding.candidates(small_bundle, "content")
+    drawn = token_embedding.draw(small_bundle, 100_000, "content", np.random.default_rng(5))
     words, counts = np.unique(drawn, return_counts=True)
     assert np.array_equal(words, pool)
     assert stats.chisquare(counts).pvalue > ALPHA
@@ -29,7 +29,7 @@ def test_every_listed_word_of_the_policy_is_equally_likely(small_bundle: Bundle)
 
 def test_only_free_words_of_the_policy_are_drawn(small_bundle: Bundle) -> None:
     def listed(policy: str) -> set[str]:
-        return {small_bundle.words[i] for i in plain_tokens.candidates(small_bundle, policy)}
+        return {small_bundle.words[i] for i in token_embedding.candidates(small_bundle, policy)}
 
     assert {"pond", "warm", "maybe", "$", "cough"} <= listed("content")
     assert not {"the", "not", "anna", "one", "french", "n't", "'ll"} & listed("content")
@@ -39,25 +39,25 @@ def test_only_free_words_of_the_policy_are_drawn(small_bundle: Bundle) -> None:
 
 
 def test_draws_differ_from_one_another(small_bundle: Bundle) -> None:
-    draws = [plain_tokens.draw(small_bundle, 40, "content", SecureRandom()) for _ in range(2)]
+    draws = [token_embedding.draw(small_bundle, 40, "content", SecureRandom()) for _ in range(2)]
     assert draws[0] != draws[1]
-    assert plain_tokens.draw(small_bundle, 0, "content", SecureRandom()) == []
+    assert token_embedding.draw(small_bundle, 0, "content", SecureRandom()) == []
 
 
 def test_an_unknown_policy_names_those_there_are(small_bundle: Bundle) -> None:
     with pytest.raises(NotFound) as caught:
-        plain_tokens.draw(small_bundle, 1, "some", SecureRandom())
+        token_embedding.draw(small_bundle, 1, "some", SecureRandom())
     assert "content" in caught.value.fix
     assert caught.value.subject == "policy"
 
 
 def test_the_vocabulary_is_the_commonest_words_and_as_published_by_default(bundle: Bundle) -> None:
-    assert len(plain_tokens.vocabulary(bundle, "content").ids) == 7_630
-    pool = plain_tokens.candidates(bundle, "content")
-    everything = plain_tokens.vocabulary(bundle, "content", 10**9, by_frequency=True)
+    assert len(token_embedding.vocabulary(bundle, "content").ids) == 7_630
+    pool = token_embedding.candidates(bundle, "content")
+    everything = token_embedding.vocabulary(bundle, "content", 10**9, by_frequency=True)
     assert np.array_equal(everything.ids, pool)
     share = np.diff(everything.cumulative, prepend=0.0)
-    few = plain_tokens.vocabulary(bundle, "content", 500)
+    few = token_embedding.vocabulary(bundle, "content", 500)
     assert len(few.ids) == 500
     chosen = np.isin(pool, few.ids)
     assert share[chosen].min() >= share[~chosen].max()
@@ -68,15 +68,15 @@ def test_the_vocabulary_is_the_commonest_words_and_as_published_by_default(bundl
 
 
 def test_a_smaller_vocabulary_is_drawn_uniformly(bundle: Bundle) -> None:
-    few = plain_tokens.vocabulary(bundle, "content", 50)
+    few = token_embedding.vocabulary(bundle, "content", 50)
     words, counts = np.unique(few.draw(50_000, np.random.default_rng(3)), return_counts=True)
     assert np.array_equal(words, few.ids)
     assert stats.chisquare(counts).pvalue > ALPHA
 
 
 def test_frequency_sampling_follows_the_public_frequencies(bundle: Bundle) -> None:
-    words = plain_tokens.vocabulary(bundle, "content", 50, by_frequency=True)
-    counts = np.load(bundle.folder / plain_tokens.COUNTS).astype(float)
+    words = token_embedding.vocabulary(bundle, "content", 50, by_frequency=True)
+    counts = np.load(bundle.folder / token_embedding.COUNTS).astype(float)
     about = bundle.manifest.classes[ANY]
     times = counts[about.offset : about.offset + about.words].tolist()
     met = dict(zip(bundle.class_members(ANY).tolist(), times, strict=True))
@@ -89,18 +89,20 @@ def test_frequency_sampling_follows_the_public_frequencies(bundle: Bundle) -> No
 
 
 def test_a_bundle_without_frequencies_says_so(small_bundle: Bundle) -> None:
-    pool = plain_tokens.candidates(small_bundle, "content")
-    assert np.array_equal(plain_tokens.vocabulary(small_bundle, "content", 9).ids, pool[:9])
+    pool = token_embedding.candidates(small_bundle, "content")
+    assert np.array_equal(token_embedding.vocabulary(small_bundle, "content", 9).ids, pool[:9])
     with pytest.raises(NotReady) as caught:
-        plain_tokens.vocabulary(small_bundle, "content", by_frequency=True)
+        token_embedding.vocabulary(small_bundle, "content", by_frequency=True)
     assert "uniformly" in caught.value.fix
 
 
 def test_sequences_are_new_for_each_example_or_a_few_shared_ones(small_bundle: Bundle) -> None:
-    words = plain_tokens.vocabulary(small_bundle, "content")
-    own = itertools.islice(plain_tokens.sequences(words, 12, 0, SecureRandom()), 200)
+    words = token_embedding.vocabulary(small_bundle, "content")
+    own = itertools.islice(token_embedding.sequences(words, 12, 0, SecureRandom()), 200)
     assert len({tuple(sequence) for sequence in own}) == 200
-    shared = itertools.islice(plain_tokens.sequences(words, 12, 3, np.random.default_rng(6)), 3_000)
+    shared = itertools.islice(
+        token_embedding.sequences(words, 12, 3, np.random.default_rng(6)), 3_000
+    )
     _, counts = np.unique(list(shared), axis=0, return_counts=True)
     assert len(counts) == 3
     assert stats.chisquare(counts).pvalue > ALPHA

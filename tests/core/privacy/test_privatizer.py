@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.privacy import decisions, plain_tokens
+from sottovoce.core.privacy import decisions, token_embedding
 from sottovoce.core.privacy import privatizer as privatizing
-from sottovoce.core.privacy.keyed import Key
-from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
+from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import IDENTIFIER, POLICIES, PUNCTUATION, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text import casing
+from sottovoce.core.text import word_shapes
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import split
 from tests.support.small_bundle import LexiconFinder
@@ -137,10 +137,10 @@ def test_identifiers_keep_their_shape_only(small_privatizer: Privatizer) -> None
 
 def test_case_is_carried_over(small_privatizer: Privatizer) -> None:
     release = small_privatizer.release("Pond POND pond", STRONG, seeded())
-    assert [casing.shape(word) for word in outputs(release)] == [
-        casing.Case.CAPITALISED,
-        casing.Case.UPPER,
-        casing.Case.LOWER,
+    assert [word_shapes.shape(word) for word in outputs(release)] == [
+        word_shapes.Case.CAPITALISED,
+        word_shapes.Case.UPPER,
+        word_shapes.Case.LOWER,
     ]
 
 
@@ -312,7 +312,7 @@ def test_the_longest_word_and_long_rulings_are_taken(small_privatizer: Privatize
 
 
 def test_plain_tokens_move_like_text(small_privatizer: Privatizer, small_bundle: Bundle) -> None:
-    ids = plain_tokens.draw(small_bundle, 200, "content", seeded())
+    ids = token_embedding.draw(small_bundle, 200, "content", seeded())
     kept = [small_bundle.words[i] for i in ids]
     assert small_privatizer.release_plain_tokens(ids, STILL) == kept
     moved = small_privatizer.release_plain_tokens(ids, STRONG)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.randomized_response import MAX_EPSILON, keep_probability, respond
+from sottovoce.core.privacy.votes import MAX_EPSILON, keep_probability, respond
 
 CLASSES = ["a", "b", "c", "d"]
 

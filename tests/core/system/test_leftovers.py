@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.system.files import atomic, in_place_of
-from sottovoce.core.system.leftovers import sweep
+from sottovoce.core.system.files import atomic, in_place_of, sweep
 from tests.support.leftovers import age, left_of
 from tests.support.processes import environment
 

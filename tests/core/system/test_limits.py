@@ -57,9 +57,9 @@ def test_where_it_may_not_be_asked_for_what_there_is_counts(
 _FULL = """
 import os, sys
 from pathlib import Path
-from sottovoce.core.bundle.row_file import RowFile
+from sottovoce.core.bundle.word_list import RowFile
 from sottovoce.core.errors import NotReady
-from sottovoce.core.system.maps import map_array, map_bytes
+from sottovoce.core.system.memory import map_array, map_bytes
 while True:
     try:
         os.open(os.devnull, os.O_RDONLY)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.core.system.maps import map_array, map_bytes, unload
+from sottovoce.core.system.memory import map_array, map_bytes, unload
 
 
 def _resident(path: Path) -> int:

@@ -18,7 +18,7 @@ SCRIPT = """
 from sottovoce.core.system import memory
 memory.bound_heap()
 import numpy
-from sottovoce.core.text.onnx_session import runtime
+from sottovoce.core.text.onnx_models import runtime
 runtime()
 from sottovoce.edge.measure.latency import resident
 before = resident()
@@ -85,11 +85,12 @@ GROWN = """
 import sys
 import numpy
 from pathlib import Path
-from sottovoce.core.system import maps, memory
+from sottovoce.core.system import memory
+from sottovoce.core.system import memory
 from sottovoce.edge.measure.latency import resident
 path = Path(sys.argv[1])
 numpy.lib.format.open_memmap(path, "w+", numpy.uint8, (96 << 20,))
-array = maps.map_array(path)
+array = memory.map_array(path)
 found = []
 for touched in (96 << 20, 1 << 20, 96 << 20):
     array[:touched].max()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.system.owner import as_owner_of
+from sottovoce.core.system.files import as_owner_of
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another: run it as root")

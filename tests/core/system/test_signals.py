@@ -11,7 +11,7 @@ import pytest
 
 SCRIPT = """
 import sys, threading, time
-from sottovoce.core.system.signals import Ending
+from sottovoce.core.system.threads import Ending
 ending = Ending()
 print("ready", flush=True)
 if sys.argv[1] == "late":
@@ -22,7 +22,7 @@ print("ended", flush=True)
 
 IN_A_THREAD = """
 import signal, threading, time
-from sottovoce.core.system.signals import Ending
+from sottovoce.core.system.threads import Ending
 ending = Ending()
 def strike():
     time.sleep(0.1)
@@ -35,7 +35,7 @@ print("ended", flush=True)
 
 SET = """
 import threading
-from sottovoce.core.system.signals import Ending
+from sottovoce.core.system.threads import Ending
 ending = Ending()
 for _ in range(100_000):  # more than the pipe has room for
     ending.set()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.text import casing
-from sottovoce.core.text.casing import Case
+from sottovoce.core.text import word_shapes
+from sottovoce.core.text.word_shapes import Case
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from sottovoce.core.text.casing import Case
     ],
 )
 def test_shapes(word: str, case: Case) -> None:
-    assert casing.shape(word) is case
+    assert word_shapes.shape(word) is case
 
 
 @pytest.mark.parametrize(
@@ -38,20 +38,20 @@ def test_shapes(word: str, case: Case) -> None:
 def test_the_replacement_takes_the_shape_whatever_its_own(
     case: Case, result: str, listed: str
 ) -> None:
-    assert casing.apply(case, listed) == result
+    assert word_shapes.apply(case, listed) == result
 
 
 @given(st.text(min_size=1))
 def test_any_word_has_a_shape_and_any_shape_applies(word: str) -> None:
-    assert casing.apply(casing.shape(word), "ab") in ("ab", "Ab", "AB")
+    assert word_shapes.apply(word_shapes.shape(word), "ab") in ("ab", "Ab", "AB")
 
 
 @given(st.from_regex(r"[a-z]{2,12}", fullmatch=True), st.sampled_from(Case))
 def test_a_shaped_word_has_that_shape(word: str, case: Case) -> None:
-    assert casing.shape(casing.apply(case, word)) is case
+    assert word_shapes.shape(word_shapes.apply(case, word)) is case
 
 
 def test_examples_in_the_docstrings() -> None:
-    outcome = doctest.testmod(casing)
+    outcome = doctest.testmod(word_shapes)
     assert outcome.attempted
     assert not outcome.failed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.core.text.context import Context
-from sottovoce.core.text.words import split
+from sottovoce.core.text.words import Context, split
 
 
 def _before(document: str, context: Context | None = None) -> list[tuple[str, str]]:

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.core.text.name_network import NameNetwork
-from sottovoce.core.text.onnx_session import session
-from sottovoce.core.text.onnx_weights import weights
+from sottovoce.core.text.names import NameNetwork
+from sottovoce.core.text.onnx_models import session, weights
 from sottovoce.core.text.tagger import FEATURES, HASHES
 from sottovoce.core.text.word_shapes import LOOKS
 from tests.support.paths import MODELS

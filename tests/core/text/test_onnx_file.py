@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import DataLoss
-from sottovoce.core.text import onnx_session
-from sottovoce.core.text.onnx_file import check, check_file
+from sottovoce.core.text import onnx_models
+from sottovoce.core.text.onnx_models import check, check_file
 from tests.support.onnx_bytes import field, graph, loop, model, node, tensor
 from tests.support.paths import MODELS
 
@@ -102,7 +102,7 @@ def test_networks_of_ours_pass(file: Path) -> None:
 def test_a_file_written_by_hand_passes_and_runs() -> None:
     value = field(1, "y") + field(2, field(1, field(1, 2) + field(2, field(1, field(1, 8)))))
     data = of(node("Identity", inputs=("w",), outputs=("y",)), more=field(12, value))
-    (found,) = onnx_session.session(data).run(None, {})
+    (found,) = onnx_models.session(data).run(None, {})
     assert bytes(found) == b"12345678"
 
 
@@ -113,23 +113,23 @@ def test_what_no_network_of_ours_has_is_refused(
     data, said = REFUSED[what]
     with pytest.raises(ValueError, match=said or "."):
         check(memoryview(data))
-    monkeypatch.setattr(onnx_session, "runtime", None)  # nothing may be asked of it
+    monkeypatch.setattr(onnx_models, "runtime", None)  # nothing may be asked of it
     file = tmp_path / "network.onnx"
     file.write_bytes(data)
     for given_as in (data, str(file)):
         with pytest.raises(DataLoss, match="the network names"):
-            onnx_session.session(given_as, name="names")
+            onnx_models.session(given_as, name="names")
 
 
 def test_what_onnxruntime_does_not_take_is_an_error_of_ours() -> None:
     missing = model(graph((node("Identity", inputs=("nowhere",), outputs=("y",)),)))
     check(memoryview(missing))
     with pytest.raises(DataLoss, match="does not take it"):
-        onnx_session.session(missing)
+        onnx_models.session(missing)
 
 
 def test_a_network_that_does_not_take_its_inputs_is_an_error_of_ours() -> None:
-    opened = onnx_session.session((MODELS / "tagger" / "tagger.onnx").read_bytes(), name="tagger")
+    opened = onnx_models.session((MODELS / "tagger" / "tagger.onnx").read_bytes(), name="tagger")
     with pytest.raises(DataLoss, match="tagger"):
         opened.run(None, {"rows": [[1]]})
 

@@ -8,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.onnx_models import session
 from tests.support.paths import MODELS, ROOT
 
 QUIET = """
 import sys
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.onnx_models import session
 session(sys.argv[1])
 """
 
@@ -48,7 +48,7 @@ def test_nothing_else_imports_the_runtime() -> None:
                     for before, line in _pairs(function)
                     if _imports(line) and "runtime()" not in ast.unparse(before)
                 }
-    home = "core/sottovoce/core/text/onnx_session.py"
+    home = "core/sottovoce/core/text/onnx_models.py"
     assert {place.partition(":")[0] for place in found} == {home}
 
 

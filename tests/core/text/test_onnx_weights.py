@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sottovoce.core.text.onnx_weights import weights
+from sottovoce.core.text.onnx_models import weights
 from tests.support.paths import MODELS
 
 MODEL = (MODELS / "names" / "names.onnx").read_bytes()

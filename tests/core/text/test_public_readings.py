@@ -6,8 +6,7 @@ import gzip
 
 import pytest
 
-from sottovoce.core.text.public_readings import PublicReadings
-from sottovoce.core.text.word_classes import READINGS, UNLISTED
+from sottovoce.core.text.word_classes import READINGS, UNLISTED, PublicReadings
 
 
 def _shipped() -> PublicReadings:

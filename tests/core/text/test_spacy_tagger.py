@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.text.spacy_tagger import SpacyTagger
-from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.tagger import UPOS, SpacyTagger
 
 spacy = pytest.importorskip("spacy", reason="spaCy is an extra: sottovoce-edge[spacy]")
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.wire.certificates import check_certificate
+from sottovoce.core.wire.address import check_certificate
 from tests.support.certificates import Certificate
 
 

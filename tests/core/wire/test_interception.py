@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from sottovoce.core.wire.interception import Handler, Interceptor, within
+from sottovoce.core.wire.interceptors import Handler, Interceptor, within
 
 TOLD: list[str] = []
 

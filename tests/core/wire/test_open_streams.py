@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 import grpc
 import pytest
 
-from sottovoce.core.wire.open_streams import OpenStreams
 from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.core.wire.streams import OpenStreams
 from tests.support.raw_http2 import RawConnection
 from tests.support.waiting import until
 

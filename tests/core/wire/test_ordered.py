@@ -9,7 +9,7 @@ from contextvars import ContextVar, copy_context
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.wire.ordered import ordered
+from sottovoce.core.wire.streams import ordered
 from tests.support.waiting import until
 
 

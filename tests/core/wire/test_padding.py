@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.wire.limits import LARGEST_PADDING, LARGEST_TEXT
-from sottovoce.core.wire.padding import STEP, check_padding, pad, padded_size
+from sottovoce.core.wire.streams import STEP, check_padding, pad, padded_size
 from sottovoce.v1 import inference_pb2 as inference
 
 SIZES = [*range(1, 3 * STEP), *range(3 * STEP, LARGEST_TEXT, 97), 1 << 20, (1 << 21) + 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.core.wire.peer import host
+from sottovoce.core.wire.channels import host
 
 
 @pytest.mark.parametrize(

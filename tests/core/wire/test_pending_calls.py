@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from sottovoce.core.errors import Unauthenticated
-from sottovoce.core.wire.pending_calls import PendingCallLimiter
+from sottovoce.core.wire.interceptors import PendingCallLimiter
 from sottovoce.core.wire.status import ErrorInterceptor
 from tests.support.raw_http2 import RawConnection
 from tests.support.waiting import until

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.wire.pieces import Pieces
+from sottovoce.core.wire.streams import Pieces
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2 as reflection
 
-from sottovoce.core.wire.reflection import REFLECTION, serve_reflection
+from sottovoce.core.wire.channels import REFLECTION, serve_reflection
 from sottovoce.v1 import edge_agent_pb2
 
 SERVICE = edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgentService"].full_name

@@ -15,8 +15,8 @@ from grpc_health.v1 import health_pb2
 from grpc_status import rpc_status
 
 from sottovoce.core.errors import InvalidInput, Unavailable
+from sottovoce.core.wire.interceptors import ReadingChannel, answered
 from sottovoce.core.wire.status import ErrorInterceptor, from_rpc_error
-from sottovoce.core.wire.unreadable import ReadingChannel, answered
 
 GARBAGE = b"\xff"
 GOOD = health_pb2.HealthCheckRequest(service="it")

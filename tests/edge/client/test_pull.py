@@ -18,7 +18,7 @@ from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, Unavailable
 from sottovoce.core.privacy import inspection
-from sottovoce.core.text import onnx_session
+from sottovoce.core.text import onnx_models
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
@@ -294,7 +294,7 @@ def test_a_network_that_never_ends_is_refused_before_it_is_opened(
         before = _pull(config)
         server.bundle = Path(shutil.copytree(small_bundle_folder, tmp_path / "endless"))
         add_file(server.bundle, path, loop())
-        monkeypatch.setattr(onnx_session, "runtime", None)  # nothing may be asked of it
+        monkeypatch.setattr(onnx_models, "runtime", None)  # nothing may be asked of it
         with pytest.raises(BundleMismatch, match=rf"{Path(path).name}.*which no network of ours"):
             _pull(config)
         assert config.bundle.current.resolve() == before.folder

@@ -12,7 +12,7 @@ import pytest
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Unavailable
 from sottovoce.core.privacy import inspection
-from sottovoce.core.text import onnx_session
+from sottovoce.core.text import onnx_models
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
@@ -106,7 +106,7 @@ def test_a_network_that_never_ends_is_refused_before_it_is_opened(
     (served / ENCODER / "encoder.onnx").write_bytes(loop())
     with fake_cloud(offered(served)) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
-        monkeypatch.setattr(onnx_session, "runtime", None)  # nothing may be asked of it
+        monkeypatch.setattr(onnx_models, "runtime", None)  # nothing may be asked of it
         for _ in range(2):
             with pytest.raises(BundleMismatch, match=r"encoder\.onnx.*which no network of ours"):
                 fetch(server, config, encoder=True)

@@ -6,7 +6,7 @@ import math
 import statistics
 from pathlib import Path
 
-from sottovoce.core.privacy.randomized_response import keep_probability
+from sottovoce.core.privacy.votes import keep_probability
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.agent import Agent

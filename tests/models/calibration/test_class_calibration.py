@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import single_word
-from sottovoce.core.privacy.mechanisms.pct2t2 import PCT2T2
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import counts_by_tag, weights_by_reading
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sottovoce.core.text.onnx_session import runtime, session
+from sottovoce.core.text.onnx_models import runtime, session
 from sottovoce.models.denoiser import export
 from sottovoce.models.denoiser.network import Size
 from sottovoce.models.denoiser.training import Model

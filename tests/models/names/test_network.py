@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sottovoce.core.text.names import KINDS
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.onnx_models import session
 from sottovoce.core.text.word_shapes import LOOKS
 from sottovoce.models.names.network import Network, Size, to_onnx
 

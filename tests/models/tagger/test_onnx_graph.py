@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.onnx_models import session
 from sottovoce.models.tagger.network import Network, Size
 from sottovoce.models.tagger.onnx_graph import to_onnx
 

@@ -12,8 +12,8 @@ import click
 
 from sottovoce.cloud.cli.configuration import defaults, read
 from sottovoce.core.errors import Side, SottovoceError
+from sottovoce.core.system.commands import LazyGroup
 from sottovoce.core.system.console import tell
-from sottovoce.core.system.lazy_group import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 

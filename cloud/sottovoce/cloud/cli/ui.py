@@ -21,7 +21,7 @@ from sottovoce.cloud.page.endpoints import endpoints
 from sottovoce.cloud.page.server import PageServer
 from sottovoce.core.page.files import files
 from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
-from sottovoce.core.system.signals import Ending
+from sottovoce.core.system.threads import Ending
 
 __all__ = ["command"]
 

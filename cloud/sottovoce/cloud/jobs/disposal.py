@@ -14,7 +14,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.state.objects import Objects, one_by_one
 from sottovoce.core.errors import Unavailable
-from sottovoce.core.system import leftovers
+from sottovoce.core.system import files
 
 __all__ = [
     "adapter_name",
@@ -60,7 +60,7 @@ def clear(state: Path, queue: Queue) -> None:
     Their owners died before they could remove them. Other files, for example from file
     managers, are left alone.
     """
-    leftovers.sweep(state)
+    files.sweep(state)
     for folder in scratch_home(state).glob("*.*"):
         named = _HOLDER.fullmatch(folder.name)
         if named is None:

@@ -21,10 +21,16 @@ from urllib.parse import parse_qsl
 import h11
 
 from sottovoce.core import errors
-from sottovoce.core.page.failure import Failure
 from sottovoce.core.page.files import HEADERS, File
-from sottovoce.core.page.gate import SESSION, PageGate
-from sottovoce.core.page.heads import LARGEST_HEAD, PIECE, headers_of, read_head
+from sottovoce.core.page.gate import (
+    LARGEST_HEAD,
+    PIECE,
+    SESSION,
+    Failure,
+    PageGate,
+    headers_of,
+    read_head,
+)
 from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place

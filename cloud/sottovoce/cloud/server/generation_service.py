@@ -23,7 +23,7 @@ from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, Unavailable
 from sottovoce.core.wire import limits
-from sottovoce.core.wire.padding import check_padding, pad
+from sottovoce.core.wire.streams import check_padding, pad
 from sottovoce.v1 import generation_pb2 as wire
 from sottovoce.v1 import generation_pb2_grpc
 

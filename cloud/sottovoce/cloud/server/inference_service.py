@@ -23,8 +23,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
 from sottovoce.core.wire import tracing
-from sottovoce.core.wire.ordered import ordered
-from sottovoce.core.wire.padding import check_padding
+from sottovoce.core.wire.streams import check_padding, ordered
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import inference_pb2_grpc
 

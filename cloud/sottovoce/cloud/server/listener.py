@@ -20,12 +20,11 @@ from sottovoce.cloud.server.idle_streams import IdleStreamReaper
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.system.threads import Threads
-from sottovoce.core.wire.certificates import check_certificate
-from sottovoce.core.wire.open_streams import OpenStreams
-from sottovoce.core.wire.pending_calls import PendingCallLimiter
-from sottovoce.core.wire.reflection import serve_reflection
+from sottovoce.core.wire.address import check_certificate
+from sottovoce.core.wire.channels import TENANTS_ONLY, serve_reflection
+from sottovoce.core.wire.interceptors import PendingCallLimiter
 from sottovoce.core.wire.status import ErrorInterceptor
-from sottovoce.core.wire.tenancy import TENANTS_ONLY
+from sottovoce.core.wire.streams import OpenStreams
 from sottovoce.core.wire.tracing import Traced
 from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 

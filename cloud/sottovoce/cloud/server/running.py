@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from sottovoce.core.system import memory
 from sottovoce.core.system.limits import DAEMON_FILES, room_for_files, room_for_threads
-from sottovoce.core.system.signals import Ending
+from sottovoce.core.system.threads import Ending
 
 __all__ = ["until_told"]
 

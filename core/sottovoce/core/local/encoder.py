@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import Tokenizer
+from sottovoce.core.bundle.word_list import RowFile
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.system.schema import decode, parse_object
-from sottovoce.core.text.onnx_session import Session, session
+from sottovoce.core.text.onnx_models import Session, session
 
 __all__ = ["DESCRIPTION", "FORMAT", "NETWORK", "TABLE", "Additions", "Encoder", "Layer", "Shape"]
 

@@ -9,16 +9,75 @@ fetch metadata keep out pages whose name was made to point here.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import json
 import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
-from sottovoce.core.page.failure import CHALLENGE, Failure
+import h11
 
-__all__ = ["FEW", "LINK_SECONDS", "SESSION", "PageGate"]
+__all__ = [
+    "CHALLENGE",
+    "FEW",
+    "LARGEST_HEAD",
+    "LINK_SECONDS",
+    "PIECE",
+    "SESSION",
+    "Failure",
+    "PageGate",
+    "check_trailers",
+    "headers_of",
+    "read_head",
+]
+
+CHALLENGE: Final = ("WWW-Authenticate", 'Bearer realm="sottovoce"')
+"""The header of a 401 response.
+
+A challenge without a parameter is invalid (RFC 6750, section 3), and it crashed the programs of a
+client that parses it.
+"""
+
+
+@dataclass(frozen=True)
+class Failure(Exception):
+    """An error response.
+
+    Attributes:
+        status: the HTTP status.
+        kind, message, param, code: the four fields of OpenAI's error object; ``param`` names the
+            field, empty for none.
+        headers: further headers.
+    """
+
+    status: int
+    message: str
+    kind: str = "invalid_request_error"
+    param: str = ""
+    code: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The error object."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": self.kind,
+                "param": self.param or None,
+                "code": self.code or None,
+            }
+        }
+
+    @property
+    def payload(self) -> bytes:
+        """The error object as JSON."""
+        return json.dumps(self.body).encode()
+
 
 SESSION: Final = "/api/session"
 """The path at which a link is exchanged for a session."""
@@ -106,3 +165,75 @@ class PageGate:
             if not found or not entering:
                 return bool(found)
             return self._clock() - kept.pop(found[0]) <= LINK_SECONDS
+
+
+LARGEST_HEAD: Final = 16 << 10
+"""The most bytes of a request's line and headers, or of its trailers."""
+
+PIECE: Final = 64 << 10
+"""Bytes to read at once."""
+
+_ONCE: Final = frozenset({"authorization", "content-length", "host", "transfer-encoding"})
+
+
+async def read_head(
+    http: h11.Connection, reader: asyncio.StreamReader
+) -> tuple[h11.Request, int] | None:
+    """Return the next request and the size of its head in bytes; None at the connection's end.
+
+    Raises:
+        h11.RemoteProtocolError: it is no HTTP request, or its head has no end.
+    """
+    size = len(http.trailing_data[0])
+    while (event := http.next_event()) is h11.NEED_DATA:
+        data = await reader.read(PIECE)
+        size += len(data)
+        http.receive_data(data)
+    if not isinstance(event, h11.Request):
+        return None
+    return event, size - len(http.trailing_data[0])
+
+
+def headers_of(head: h11.Request, size: int) -> dict[str, str]:
+    """Return the headers of a request, by names in small letters.
+
+    Args:
+        head: the request.
+        size: bytes of its head, from `read_head`.
+
+    Raises:
+        Failure: 431 for a head that is too long, 505 for another HTTP version, 400 for a head that
+            can be read in two ways. The connection must then be closed: RFC 9112, section 6.1.
+    """
+    if size > LARGEST_HEAD:
+        raise _too_long("head")
+    if not head.http_version.startswith(b"1."):
+        raise Failure(505, "this HTTP is not spoken here (use HTTP/1.1)")
+    found: dict[str, str] = {}
+    for name, value in head.headers:
+        key = name.decode("ascii")
+        if key in found and key in _ONCE:
+            raise Failure(400, f"the header {key} comes twice")
+        found[key] = value.decode("latin-1")
+    if "transfer-encoding" in found and "content-length" in found:
+        raise Failure(
+            400,
+            "the body's length is given twice (send one of Transfer-Encoding and Content-Length)",
+        )
+    if "transfer-encoding" in found and head.http_version == b"1.0":
+        raise Failure(400, "HTTP/1.0 has no Transfer-Encoding (send Content-Length)")
+    return found
+
+
+def check_trailers(end: h11.EndOfMessage) -> None:
+    """Refuse a message that ends with too many trailers; no code reads trailers.
+
+    Raises:
+        Failure: they are longer than a head may be.
+    """
+    if sum(len(name) + len(value) for name, value in end.headers) > LARGEST_HEAD:
+        raise _too_long("trailer section")
+
+
+def _too_long(part: str) -> Failure:
+    return Failure(431, f"the {part} is longer than {LARGEST_HEAD} bytes", code="too_large")

@@ -16,8 +16,16 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from sottovoce.core.privacy.address_forms import LONGEST_UNIT, Known
-from sottovoce.core.privacy.address_starts import LONGEST_SIGN, WHOLE_TEXT, Found, Step, step, tag
+from sottovoce.core.privacy.address_forms import (
+    LONGEST_SIGN,
+    LONGEST_UNIT,
+    WHOLE_TEXT,
+    Found,
+    Known,
+    Step,
+    step,
+    tag,
+)
 
 __all__ = ["Addresses", "Part"]
 

@@ -5,11 +5,12 @@ treatment and a class. Noise, search and surrogates see nothing else. In doubt, 
 
 Neighbours count by their looks alone, which the release shows anyway. Exchanging a neighbour for a
 word with the same looks changes no decision. A mechanism that reads context gives this up, see
-`sottovoce.core.privacy.contextual`.
+`sottovoce.core.privacy.decisions`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,17 +22,207 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.contextual import Contextual
-from sottovoce.core.privacy.known_words import KnownWords
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.policies import KINDS, NAMES, Policy, Treatment
+from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, NAMES, PUNCTUATION, Policy, Treatment
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.names import Found
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.core.text.word_classes import READINGS, UNLISTED
+from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED, look_up
+from sottovoce.core.text.word_shapes import FIRST_WORD, looks
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["LONGEST_WORD", "WINDOW", "Decider", "Decision", "Finder", "Stage"]
+__all__ = [
+    "LONGEST_WORD",
+    "MOST",
+    "WINDOW",
+    "Alone",
+    "Contextual",
+    "Decider",
+    "Decision",
+    "Finder",
+    "KnownWords",
+    "Stage",
+]
+
+MOST: Final = 2_048
+"""Number of different words after which all are forgotten, before the next window."""
+
+_FACTS: Final = np.dtype(
+    [
+        ("id", np.int32),
+        ("kind", np.uint8),
+        ("look", np.uint8),
+        ("never", np.bool_),
+        ("otherwise", np.bool_),
+    ]
+)
+_CONNECTING: Final = frozenset({"and", "at", "for", "in", "of", "on", "the", "to"})
+"""Words that occur within names, but are no names in small letters."""
+_SIGN: Final = re.compile(r"([$+<=>^`|~])\1*|[<=>|~^+]=|=[>~]|<>|<=>|<<=|>>=|<\||\|>")
+"""Signs that give a text its form: Markdown's fences and tables, operators of programs."""
+_NONE: Final = "\0"
+"""In place of the form of a mark or identifier; no text contains it."""
+_PUNCTUATION: Final = KINDS.index(PUNCTUATION)
+_OTHERS: Final = {Kind.IDENTIFIER: KINDS.index(IDENTIFIER), Kind.PUNCTUATION: _PUNCTUATION}
+_WORD: Final = Kind.WORD  # read four times faster than of an enum
+
+
+Alone = Callable[[Sequence[str], NDArray[np.int32]], NDArray[np.float32]]
+"""Returns a name finder's features of words without context, a row for each word.
+
+Takes the texts, and the ids: the id of a word that is listed but for its case, else -1."""
+
+
+class KnownWords:
+    """The different words of one document; two are the same if nothing but their place differs.
+
+    Args:
+        vectors: gives normal forms and ids.
+        readings: of listed words, places in `READINGS`.
+        alone: asks the finder of names, if there is one.
+
+    Attributes, all by the numbers that `numbers` gives:
+        forms: the normal form; for marks and identifiers, a form that no word has.
+        facts: "id" of a listed word, else -1; "kind", a place in `KINDS` before names are
+            found; "look", see `looks.looks`; whether it is "never" a name, whatever the finder
+            says; whether it is listed "otherwise" than it was typed, see `_otherwise`.
+        alone: its features in the finder.
+    """
+
+    def __init__(self, vectors: Vectors, readings: NDArray[np.uint8], alone: Alone | None) -> None:
+        self._vectors = vectors
+        self._readings = readings
+        self._ask = alone
+        self._forget()
+
+    def _forget(self) -> None:
+        self._numbers: dict[str | tuple[str, bool], int] = {}
+        self.forms: list[str] = []
+        self.facts = np.empty(0, _FACTS)
+        self.alone = np.empty((0, 0), np.float32)
+
+    def numbers(self, words: Sequence[Word]) -> NDArray[np.intp]:
+        """Return the number of each word, valid until the next call: Ints1d (n,)."""
+        if len(self._numbers) > MOST:
+            self._forget()
+        numbers = self._numbers
+        which: list[int] = []
+        new: list[Word] = []
+        for word in words:
+            text, _, _, kind, clitic = word
+            # A mark's text is no word's, nor an identifier's.
+            key = text if kind is _WORD and not clitic else (text, clitic)
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = len(numbers)
+                new.append(word)
+            which.append(number)
+        if new:
+            self._learn(new)
+        return np.array(which, np.intp)
+
+    def _learn(self, words: Sequence[Word]) -> None:
+        others = [0 if kind is _WORD else _OTHERS[kind] for _, _, _, kind, _ in words]
+        texts = [text if kind is _WORD else "" for text, _, _, kind, _ in words]
+        forms = [self._vectors.normal_form(text) if text else _NONE for text in texts]
+        lower = [text.lower() for text in texts]
+        ids = self._vectors.ids(forms)
+        kinds = look_up(self._readings, ids)
+        facts = np.empty(len(words), _FACTS)
+        facts["id"], facts["look"] = ids, looks(words, kinds)
+        # One that is listed is a word among its like, and moves as they do.
+        signs = np.array([_SIGN.fullmatch(text) is not None for text in texts]) & (ids < 0)
+        none = np.where(signs, _PUNCTUATION, others)
+        facts["kind"] = np.where(none, none, kinds)
+        facts["never"] = (none > 0) | [
+            word.clitic or form == text in _CONNECTING
+            for word, form, text in zip(words, forms, texts, strict=True)
+        ]
+        facts["otherwise"] = [
+            form != small and _otherwise(form, text)
+            for form, small, text in zip(forms, lower, texts, strict=True)
+        ]
+        self.forms += forms
+        self.facts = np.concatenate([self.facts, facts])
+        if self._ask:
+            same = [a == b or a.lower() == b for a, b in zip(forms, lower, strict=True)]
+            but_case = np.where(facts["look"] < FIRST_WORD, 0, np.where(same, ids, -1))
+            alone = self._ask(texts, but_case)
+            self.alone = np.concatenate([self.alone, alone]) if len(self.alone) else alone
+
+
+def _otherwise(form: str, text: str) -> bool:
+    """Return whether a word differs from its look-up form in more than case.
+
+    Otherwise, an accent or invisible character that the look-up form drops could leave the device
+    unnoticed. A word that passes must be typed as it is listed.
+    """
+    if not text:
+        return False
+    plain = text.replace("’", "'")
+    return form not in (plain, plain.lower())
+
+
+_CONTRADICTION: Final = "PUNCT"
+"""A form that is no punctuation but is tagged as such is a contradiction, hence covered."""
+
+
+class Contextual:
+    """Weighs tags beside kinds, for one mechanism under one policy.
+
+    Args:
+        tagger: names parts of speech.
+        mechanism: what it protects, it protects by part of speech.
+        policy: treats a part of speech as the reading that its words mostly have.
+        unsure_below: a word whose tag is less probable than this never passes.
+    """
+
+    def __init__(
+        self, tagger: Tagger, mechanism: Mechanism, policy: Policy, unsure_below: float
+    ) -> None:
+        self.tagset = tagger.tagset
+        self.reach = tagger.reach
+        self._tagger = tagger
+        self._unsure_below = unsure_below
+        self._kinds = np.array([KINDS.index(BY_TAG[tag]) for tag in tagger.tagset], np.uint8)
+        self._table = np.array(
+            [
+                max(
+                    policy.table[BY_TAG[tag]],
+                    Treatment.NOISE
+                    if mechanism.protects(tag) or tag == _CONTRADICTION
+                    else Treatment.PASS,
+                )
+                for tag in tagger.tagset
+            ],
+            np.uint8,
+        )
+
+    def weigh(
+        self, words: Sequence[Word], kinds: NDArray[np.uint8], treatments: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Names and treatments of consecutive words.
+
+        Args:
+            words: the words.
+            kinds: Ints1d (n,), what each is without a tagger, places in `KINDS`.
+            treatments: Ints1d (n,), what that asks for.
+
+        Returns:
+            Ints1d (n,), the kinds of words to be drawn, marks and identifiers, and else the tags,
+            counted on from `KINDS`; and Ints1d (n,), the heavier of both treatments.
+        """
+        tags = self._tagger.tag([word.text for word in words])
+        asked = self._table[tags.ids]
+        unsure = ~(tags.confidence >= self._unsure_below)
+        asked[unsure] = np.maximum(asked[unsure], Treatment.NOISE)
+        own = np.array([word.kind is not Kind.WORD for word in words]) | (
+            treatments == Treatment.DRAW
+        )
+        asked[own] = treatments[own]
+        named = np.where(asked == Treatment.DRAW, self._kinds[tags.ids], len(KINDS) + tags.ids)
+        return np.where(own, kinds, named), np.maximum(asked, treatments)
+
 
 LONGEST_WORD = 4_096
 """Maximum number of code points in a word or identifier."""

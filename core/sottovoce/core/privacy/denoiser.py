@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Eta
 from sottovoce.core.bundle.manifest import Backbone, Count, sha256
-from sottovoce.core.bundle.row_file import RowFile
 from sottovoce.core.bundle.tokenizer import VOCABULARY
+from sottovoce.core.bundle.word_list import RowFile
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady, Remedy
 from sottovoce.core.system.schema import Malformed, Sha256, decode, parse_object
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.onnx_models import session
 
 __all__ = [
     "FILES",

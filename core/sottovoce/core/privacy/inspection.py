@@ -4,7 +4,7 @@ The provider makes the bundle, and the provider must not learn the text. A devic
 every bundle could be told that "balanced" is eta a million, or that "pregnant" is a preposition.
 
 The inspection takes seconds, so it runs when a bundle is pulled and when the owner asks
-(`sotto doctor`). The checks at every opening are in `sottovoce.core.bundle.soundness` and
+(`sotto doctor`). The checks at every opening are in `sottovoce.core.bundle.folder` and
 `sottovoce.core.privacy.trust`.
 """
 
@@ -14,12 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.folder import Bundle, unsound
 from sottovoce.core.bundle.manifest import ANY
-from sottovoce.core.bundle.soundness import unsound
 from sottovoce.core.errors import BundleMismatch
 from sottovoce.core.privacy.level_verification import Figure, measure
-from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
+from sottovoce.core.privacy.mechanisms.pct2t import OWN, PCT2T2
 from sottovoce.core.privacy.running_text import counts_by_tag
 from sottovoce.core.privacy.trust import open_finder
 from sottovoce.core.text.frequencies import PublicCounts

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.folder import Bundle, unsound
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, CLITIC
-from sottovoce.core.bundle.soundness import unsound
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism

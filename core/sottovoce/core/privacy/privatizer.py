@@ -23,23 +23,20 @@ from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Stage
 from sottovoce.core.privacy.graphs import Graphs
-from sottovoce.core.privacy.keyed import Draws, Fresh, Key
-from sottovoce.core.privacy.limits import PrivacyLimits
+from sottovoce.core.privacy.limits import PrivacyLimits, Setting
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.noise import Floats2d, Random, SecureRandom
+from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
-from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.privacy.surrogates.document import DrawnSurrogate, Owners, Surrogates
+from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
-from sottovoce.core.text import casing
+from sottovoce.core.text import word_shapes
 from sottovoce.core.text.checks import check_text
-from sottovoce.core.text.context import Context
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
-from sottovoce.core.text.words import iter_words
+from sottovoce.core.text.words import Context, iter_words
 
 __all__ = ["STAGES", "Privatizer", "no_tagger"]
 
@@ -267,7 +264,9 @@ class Privatizer:
         with self._stage("search"):
             found = self._nearest(classes, noisy).tolist()
             return {
-                place: casing.apply(casing.shape(decision.words[place].text), self._listed[word])
+                place: word_shapes.apply(
+                    word_shapes.shape(decision.words[place].text), self._listed[word]
+                )
                 for place, word in zip(places, found, strict=True)
             }
 

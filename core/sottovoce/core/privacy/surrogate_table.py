@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
-from sottovoce.core.text import casing
+from sottovoce.core.text import word_shapes
 from sottovoce.core.text.word_classes import UNLISTED
 
 __all__ = ["NEIGHBOUR", "TOKEN", "Entry", "Meaning", "Place", "forms", "observe", "table"]
@@ -82,12 +82,12 @@ class Meaning:
         if came in self.written:
             return self.written[came]
         released, true = next(iter(self.written.items()))
-        shape = casing.shape(came)
-        if not true.isalpha() or shape is casing.shape(released):
+        shape = word_shapes.shape(came)
+        if not true.isalpha() or shape is word_shapes.shape(released):
             return true
-        if shape is casing.Case.CAPITALISED:
+        if shape is word_shapes.Case.CAPITALISED:
             return true[:1].upper() + true[1:]
-        return casing.apply(shape, true)
+        return word_shapes.apply(shape, true)
 
 
 @dataclass(slots=True)

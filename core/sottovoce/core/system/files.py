@@ -7,25 +7,114 @@ are written aside and renamed. An error of the disk names its fix.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import pwd
+import re
+import secrets
+import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from glob import escape
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from sottovoce.core.errors import ConfigError, QuotaExceeded
-from sottovoce.core.system.leftovers import name_aside
 
 __all__ = [
+    "as_owner_of",
     "atomic",
+    "discard",
     "disk",
     "in_place_of",
+    "name_aside",
     "open_to_others",
     "private_folder",
+    "sweep",
     "sync_folder",
     "sync_tree",
 ]
+
+_ASIDE: Final = re.compile(r"\.(.+)\.sotto-[0-9a-f]{16}", re.DOTALL)
+_LONGEST: Final = 255 - len("..sotto-") - 16
+"""Bytes that file systems leave for the name beside our additions; a longer name is cut to them."""
+_OLD_SECONDS: Final = 3600.0
+
+
+@contextmanager
+def name_aside(path: Path, *, alone: bool) -> Iterator[Path]:
+    """Yield a free name beside ``path``, and remove the file when the block ends.
+
+    The folder is locked meanwhile, if that is possible.
+
+    Args:
+        alone: no other machine writes here, so leftovers of this very name are removed first, see
+            `sweep`. Over a network, other machines may not see a lock.
+    """
+    name = os.fsencode(path.name)[:_LONGEST].decode(errors="ignore")
+    if alone:
+        sweep(path.parent, escape(name))
+    aside = path.with_name(f".{name}.sotto-{secrets.token_hex(8)}")
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        _locked(folder, fcntl.LOCK_SH)
+        yield aside
+    finally:
+        discard(aside)
+        os.close(folder)
+
+
+def sweep(folder: Path, names: str = "*") -> None:
+    """Remove the temporary files and links in ``folder`` whose processes are dead.
+
+    Nothing is removed while another process writes there, or if the folder cannot be locked or
+    changed. Files younger than an hour by this machine's clock stay until the next time. Folders
+    and names of another form stay.
+
+    Args:
+        folder: of this machine alone.
+        names: final names of the files, as shell patterns.
+    """
+    with suppress(OSError):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for name in os.listdir(held) if _locked(held, fcntl.LOCK_EX) else []:
+                form = _ASIDE.fullmatch(name)
+                if form is not None and fnmatchcase(form[1], names):
+                    with suppress(OSError):  # a folder, or gone meanwhile
+                        _remove_old(held, name)
+        finally:
+            os.close(held)
+
+
+def discard(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _remove_old(folder: int, name: str) -> None:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISDIR(found.st_mode) and time.time() - found.st_mtime > _OLD_SECONDS:
+        os.unlink(name, dir_fd=folder)
+
+
+def _locked(folder: int, how: int) -> bool:
+    """Return whether the lock was taken.
+
+    Another process may hold it, and a network share may lock no folders.
+    """
+    try:
+        fcntl.flock(folder, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
 
 _REFUSED: Final = (
     errno.EACCES,
@@ -161,3 +250,56 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def as_owner_of(path: Path) -> Iterator[None]:
+    """Act as the owner of the folder that `path` lies in, if this process is root.
+
+    A new file then belongs to that user, and links lead no further than the user may go. Nothing
+    changes for other users, and for root's own folders. It holds for the whole process, so it is
+    for commands, not for servers.
+
+    Args:
+        path: of a file, which need not exist.
+
+    Raises:
+        ConfigError: the process cannot become that user.
+    """
+    status = _first_of_another(path.absolute()) if os.geteuid() == 0 else None
+    if status is None:
+        yield
+        return
+    try:
+        group = pwd.getpwuid(status.st_uid).pw_gid
+    except KeyError:  # a number without a name, as in containers
+        group = status.st_gid
+    groups, own = os.getgroups(), os.getegid()
+    try:
+        try:
+            os.setgroups([group])
+            os.setegid(group)
+            os.seteuid(status.st_uid)
+        except OSError as error:
+            raise ConfigError(
+                f"{path} lies in a folder of user {status.st_uid}, and cannot be changed as them",
+                fix="run it as that user",
+                subject=str(path),
+            ) from error
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(own)
+        os.setgroups(groups)
+
+
+def _first_of_another(path: Path) -> os.stat_result | None:
+    """Return the topmost folder above `path` that isn't root's: its owner controls all below it."""
+    for folder in reversed(path.parents):
+        try:
+            status = folder.stat()
+        except FileNotFoundError:
+            return None
+        if status.st_uid != 0:
+            return status
+    return None

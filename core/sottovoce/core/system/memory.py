@@ -13,13 +13,63 @@ import mmap
 import os
 import re
 import sys
+import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from sottovoce.core.system import maps
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["bound_heap", "give_back", "give_back_if_grown"]
+from sottovoce.core.system.limits import opening
+
+__all__ = ["bound_heap", "give_back", "give_back_if_grown", "map_array", "map_bytes", "unload"]
+
+_maps: Final = weakref.WeakSet[mmap.mmap]()
+_changes: Final = threading.Lock()
+"""The lock of the list, because some threads map files while others unload them."""
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """Return a read-only array over an ``.npy`` file.
+
+    Raises:
+        OSError: it cannot be mapped. ValueError: it is no array. NotReady: see `opening`.
+    """
+    with opening():
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    if isinstance(array.base, mmap.mmap):
+        _remember(array.base)
+    return array
+
+
+def map_bytes(path: Path) -> mmap.mmap:
+    """Return a file's bytes.
+
+    Raises:
+        OSError: it cannot be mapped. ValueError: it is empty. NotReady: see `opening`.
+    """
+    with opening(), path.open("rb") as file:
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    _remember(mapping)
+    return mapping
+
+
+def unload() -> None:
+    """Unload all resident pages; they are mapped again when next used."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        with _changes:
+            held = list(_maps)  # which keeps each where it is
+        for mapping in held:
+            mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def _remember(mapping: mmap.mmap) -> None:
+    with _changes:
+        _maps.add(mapping)
+
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 _LARGE: Final = 256 << 10
@@ -111,7 +161,7 @@ def give_back() -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
-    maps.unload()
+    unload()
     if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_void_p) != 8:
         return
     bases: dict[str, int] = {}

@@ -8,13 +8,16 @@ ends, and the server never answers again.
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Thread
 from typing import Final
 
-__all__ = ["Threads", "join"]
+__all__ = ["Ending", "Threads", "join"]
 
 _log = logging.getLogger(__name__)
 _EACH: Final = 1_000
@@ -55,3 +58,25 @@ def join(threads: Iterable[Thread], seconds: float) -> None:
     for thread in threads:
         if thread.is_alive():
             thread.join(max(0.0, until - time.monotonic()))
+
+
+class Ending:
+    """Takes over SIGTERM and SIGINT for the rest of the process; only for its main thread."""
+
+    def __init__(self) -> None:
+        self._arrives, self._departs = os.pipe()
+        os.set_blocking(self._departs, False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        # Written to by the C handler, in whatever thread it runs.
+        signal.set_wakeup_fd(self._departs, warn_on_full_buffer=False)
+
+    def set(self) -> None:
+        """End the wait as a signal does; for any thread, any number of times."""
+        with suppress(BlockingIOError):  # full: the wait ends anyway
+            os.write(self._departs, b"\0")
+
+    def wait(self) -> signal.Signals | None:
+        """Return the first signal, or None after `set`; at once if it came before."""
+        number = os.read(self._arrives, 1)[0]
+        return signal.Signals(number) if number else None

@@ -7,6 +7,8 @@ megabyte of disk and no vocabulary. A word's tag depends only on the four words 
 tagger also returns its confidence, so that a word with an unsure tag can be protected.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 import struct
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.system.schema import Longest, Malformed, Range, Sha256, decode, parse_object
-from sottovoce.core.text.onnx_session import session
+from sottovoce.core.text.onnx_models import session
 
 __all__ = [
     "FEATURES",
@@ -32,6 +34,7 @@ __all__ = [
     "FeatureSpec",
     "OnnxTagger",
     "Rows",
+    "SpacyTagger",
     "Tagger",
     "Tags",
     "form_features",
@@ -290,3 +293,62 @@ def _windows(n_words: int, reach: int) -> Iterator[tuple[int, int, int, int]]:
     for start in range(0, n_words, WINDOW):
         end = min(start + WINDOW, n_words)
         yield start, end, max(0, start - reach), min(n_words, end + reach)
+
+
+_TAG_ID: Final = {tag: position for position, tag in enumerate(UPOS)}
+_UNKNOWN: Final = _TAG_ID["X"]
+_PART: Final = 2_000
+"""Words tagged at once."""
+_NOT_NEEDED: Final = ("parser", "ner", "lemmatizer", "textcat", "senter")
+
+
+class SpacyTagger:
+    """A `Tagger` over an installed spaCy pipeline, or one in a folder.
+
+    spaCy returns no probability. A word that it tags counts as certain. A word that it leaves
+    untagged counts as unknown (X, confidence 0), which the default settings protect. Words are
+    forgotten after each call.
+    """
+
+    tagset: tuple[str, ...] = UPOS
+    reach = 16
+    """The reach of the networks in spaCy's own pipelines, and some more."""
+
+    def __init__(self, pipeline_name: str) -> None:
+        """Load the pipeline named, or in the folder named, `pipeline_name`.
+
+        Raises:
+            NotReady: spaCy or the pipeline is not installed.
+        """
+        try:
+            import spacy
+        except ImportError as error:
+            raise NotReady(
+                "the tagger is set to spaCy, which is not installed",
+                fix="run `pip install 'sottovoce-edge[spacy]'`",
+                subject="tagger",
+            ) from error
+        try:
+            self._pipeline = spacy.load(pipeline_name, exclude=_NOT_NEEDED)
+        except OSError as error:
+            raise NotReady(
+                f"spaCy has no pipeline {pipeline_name!r}",
+                fix=f"run `python -m spacy download {pipeline_name}`, or name an installed one",
+                subject="tagger",
+            ) from error
+        self.language: str = self._pipeline.lang
+        """BCP 47 code of the language it tags."""
+
+    def tag(self, words: Sequence[str]) -> Tags:
+        """Tag words, see `Tagger.tag`; documents longer than 2,000 words are tagged in parts."""
+        from spacy.tokens import Doc
+
+        names: list[str] = []
+        for start in range(0, len(words), _PART):
+            # Outside a memory zone the vocabulary would keep every word it ever met.
+            with self._pipeline.memory_zone():
+                part = Doc(self._pipeline.vocab, words=list(words[start : start + _PART]))
+                names += [token.pos_ for token in self._pipeline(part)]
+        ids = np.array([_TAG_ID.get(name, _UNKNOWN) for name in names], np.uint8)
+        known = np.array([name in _TAG_ID for name in names], np.float32)
+        return Tags(ids, known)

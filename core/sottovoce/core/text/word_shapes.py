@@ -7,17 +7,62 @@ punctuation mark, which passes. Two texts whose words look alike lead to the sam
 their neighbours.
 """
 
+from __future__ import annotations
+
+import enum
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.text.casing import Case, shape
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["EDGE", "FIRST_WORD", "IDENTIFIER", "LOOKS", "MARKS", "looks"]
+__all__ = ["EDGE", "FIRST_WORD", "IDENTIFIER", "LOOKS", "MARKS", "Case", "apply", "looks", "shape"]
+
+
+class Case(enum.Enum):
+    """The case of a word, as far as a release shows it."""
+
+    LOWER = "lower"
+    """Small letters, no letters with case at all, or a mixture such as "iPhone"."""
+    CAPITALISED = "capitalised"
+    """One capital at the start; a single capital letter counts as this."""
+    UPPER = "upper"
+    """Two or more letters, all of them capitals."""
+
+
+_LOWER, _CAPITALISED, _UPPER = Case  # read four times faster than of an enum
+
+
+def shape(word: str) -> Case:
+    """Return the case of ``word``.
+
+    >>> shape("Anna"), shape("NATO"), shape("iPhone")
+    (<Case.CAPITALISED: 'capitalised'>, <Case.UPPER: 'upper'>, <Case.LOWER: 'lower'>)
+    """
+    if word.islower():  # the common case first
+        return _LOWER
+    if word.isupper():
+        cased = sum(character.isupper() for character in word)
+        return _UPPER if cased > 1 else _CAPITALISED
+    rest = word[1:]
+    if word[:1].isupper() and rest == rest.lower():
+        return _CAPITALISED
+    return _LOWER
+
+
+def apply(case: Case, word: str) -> str:
+    """Return ``word`` in ``case``.
+
+    >>> apply(Case.CAPITALISED, "lake")
+    'Lake'
+    """
+    if case is _LOWER:
+        return word.lower()
+    return word.upper() if case is _UPPER else word[:1].upper() + word[1:].lower()
+
 
 EDGE: Final = 0
 """The look beyond the ends of a document: before the first word, and after the last."""

@@ -7,15 +7,17 @@ hold the parts. Only white space lies between two words, so a document can be pu
 exactly. A word has no white space inside, unless it is spelled out.
 """
 
+from __future__ import annotations
+
 import enum
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from sottovoce.core.text import identifiers
 
-__all__ = ["Kind", "Word", "iter_words", "split"]
+__all__ = ["NOTHING", "Context", "Kind", "Word", "iter_words", "split"]
 
 
 class Kind(enum.Enum):
@@ -178,3 +180,37 @@ def _plain(text: str) -> str:
     """Return small letters with plain apostrophes, at the same length."""
     lowered = text.lower()
     return (lowered if len(lowered) == len(text) else text).replace("’", "'")
+
+
+NOTHING: Final = ""
+"""Stands for the word before the first word of a sentence."""
+
+_MARK = Kind.PUNCTUATION  # read four times faster than of an enum
+
+_ENDS: Final = frozenset(".!?:;\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP}")
+
+
+class Context:
+    """Goes through one document, window after window."""
+
+    def __init__(self) -> None:
+        self._last = NOTHING
+
+    def before(self, words: Iterable[Word], forms: Iterable[str]) -> list[str]:
+        """Return for each of the next words the form of the one before it.
+
+        Args:
+            words: of the document, in order.
+            forms: the form of each word; punctuation's is ignored.
+        """
+        found: list[str] = []
+        last = self._last
+        for (text, _, _, kind, _), form in zip(words, forms, strict=True):
+            found.append(last)
+            if kind is _MARK:
+                if text[0] in _ENDS:
+                    last = NOTHING
+            elif form.isalnum() or any(map(str.isalnum, form)):
+                last = form
+        self._last = last
+        return found

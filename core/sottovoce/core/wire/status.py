@@ -18,8 +18,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from sottovoce.core import errors
-from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
-from sottovoce.core.wire.unreadable import asked
+from sottovoce.core.wire.interceptors import Handler, Interceptor, asked, wrapped
 
 __all__ = [
     "RETRY_SECONDS",

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import grpc
 
-from sottovoce.core.wire.interception import Handler, Interceptor, wrapped
+from sottovoce.core.wire.interceptors import Handler, Interceptor, wrapped
 
 __all__ = ["HEADER", "Span", "Traced", "Tracer", "begun", "here", "metadata", "noted_by"]
 __all__ += ["span", "streamed"]

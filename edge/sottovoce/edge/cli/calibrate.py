@@ -229,14 +229,14 @@ def _example(config: Config, level: str, mechanism: str) -> dict[str, Any]:
 
     They hold no personal data, so nothing is charged.
     """
-    from sottovoce.core.privacy import plain_tokens
+    from sottovoce.core.privacy import token_embedding
+    from sottovoce.core.privacy.limits import Setting
     from sottovoce.core.privacy.noise import SecureRandom
-    from sottovoce.core.privacy.setting import Setting
     from sottovoce.edge.tasks.engine import Engine
 
     engine = Engine.configured(config.bundle, config.privacy, config.tagger)
     opened, policy = engine.current(), config.privacy.policy
-    ids = plain_tokens.draw(opened.bundle, _EXAMPLE_WORDS, policy, SecureRandom())
+    ids = token_embedding.draw(opened.bundle, _EXAMPLE_WORDS, policy, SecureRandom())
     released = opened.privatizer.release_plain_tokens(ids, Setting(level, mechanism, policy))
     return {
         "before": " ".join(opened.bundle.words[number] for number in ids),

@@ -21,10 +21,9 @@ from sottovoce.core.wire.address import (
     socket_path,
     split_address,
 )
-from sottovoce.core.wire.calling import NO_RETRIES
+from sottovoce.core.wire.channels import BEARER, NO_RETRIES, TOKEN_KEY
+from sottovoce.core.wire.interceptors import ReadingChannel, answered
 from sottovoce.core.wire.status import from_rpc_error
-from sottovoce.core.wire.tenancy import BEARER, TOKEN_KEY
-from sottovoce.core.wire.unreadable import ReadingChannel, answered
 from sottovoce.edge.cli.owner_check import not_a_strangers
 from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.config import Config

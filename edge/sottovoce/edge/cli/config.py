@@ -18,8 +18,7 @@ import click
 
 from sottovoce.core.errors import ConfigError, DataLoss, SottovoceError
 from sottovoce.core.system.console import Command, json_option, print_json
-from sottovoce.core.system.files import disk, in_place_of
-from sottovoce.core.system.owner import as_owner_of
+from sottovoce.core.system.files import as_owner_of, disk, in_place_of
 from sottovoce.edge import config as settings
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config
@@ -202,7 +201,7 @@ def _check_here(config: Config, names: Iterable[str]) -> None:
         elif name == "agent.group":
             number_of(value)
         elif name.startswith("tagger.") and config.tagger.backend == "spacy":
-            from sottovoce.core.text.spacy_tagger import SpacyTagger  # optional
+            from sottovoce.core.text.tagger import SpacyTagger  # optional
 
             SpacyTagger(config.tagger.pipeline)
         elif name in _OF_LEVELS:

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.limits import LEVELS
 from sottovoce.core.system.console import Command, json_option, print_json
 from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views

@@ -12,7 +12,7 @@ import click
 
 from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.system.console import Command, json_option, print_json
-from sottovoce.core.system.owner import as_owner_of
+from sottovoce.core.system.files import as_owner_of
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.client.cloud import Cloud

@@ -13,7 +13,7 @@ import grpc
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.wire.address import is_loopback, split_address
-from sottovoce.core.wire.calling import NO_RETRIES
+from sottovoce.core.wire.channels import NO_RETRIES
 from sottovoce.core.wire.limits import LARGEST_MESSAGE
 from sottovoce.edge.client.device_certificate import Held
 from sottovoce.edge.config import CloudConfig

@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.core.bundle import soundness
-from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.folder import Bundle, check_bound, check_network
 from sottovoce.core.bundle.manifest import (
     ENCODER,
     MANIFEST,
@@ -160,7 +159,7 @@ def pull(
         _write(partial / MANIFEST, answer.manifest)
         _write(partial / SIGNATURE, signature.to_bytes())
         arrived = Bundle.open(partial, expected=identity)
-        soundness.check(arrived)
+        check_bound(arrived)
         progress("measuring what its levels protect", size, size)
         inspection.inspect(arrived, config.language, accept_unchecked=config.accept_unchecked)
         _put(aside, partial)
@@ -215,11 +214,11 @@ def _check_encoder(aside: Path) -> None:
     """Refuse an encoder that no device should run, and remove it.
 
     Raises:
-        BundleMismatch: see `soundness.check_network`.
+        BundleMismatch: see `check_network`.
     """
     try:
         for network in aside.rglob("*.onnx"):
-            soundness.check_network(network)
+            check_network(network)
     except BundleMismatch:
         shutil.rmtree(aside, ignore_errors=True)
         raise

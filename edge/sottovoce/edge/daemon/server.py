@@ -24,23 +24,20 @@ from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.system import memory
 from sottovoce.core.system.files import disk, private_folder
 from sottovoce.core.system.limits import DAEMON_FILES, room_for_files, room_for_threads
-from sottovoce.core.system.signals import Ending
-from sottovoce.core.system.threads import Threads, join
+from sottovoce.core.system.threads import Ending, Threads, join
 from sottovoce.core.wire.address import (
     LARGEST_ANSWER,
     answers,
+    check_certificate,
     is_loopback,
     socket_path,
     split_address,
 )
-from sottovoce.core.wire.certificates import check_certificate
-from sottovoce.core.wire.interception import Interceptor
-from sottovoce.core.wire.open_streams import OpenStreams
+from sottovoce.core.wire.channels import host, serve_reflection
+from sottovoce.core.wire.interceptors import Interceptor, PendingCallLimiter
 from sottovoce.core.wire.opentelemetry import traced
-from sottovoce.core.wire.peer import host
-from sottovoce.core.wire.pending_calls import PendingCallLimiter
-from sottovoce.core.wire.reflection import serve_reflection
 from sottovoce.core.wire.status import ErrorInterceptor
+from sottovoce.core.wire.streams import OpenStreams
 from sottovoce.core.wire.tracing import Traced
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
 from sottovoce.edge.daemon import group_socket

@@ -19,8 +19,7 @@ from typing import Final
 
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
-from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
-from sottovoce.core.system.leftovers import sweep
+from sottovoce.core.system.files import atomic, disk, private_folder, sweep, sync_folder
 from sottovoce.core.wire.limits import NAME
 
 __all__ = ["ADAPTERS", "FOLLOWED", "KEPT", "AdapterFolder", "any_held", "is_version"]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sottovoce.core.privacy.surrogate_table import Place
-from sottovoce.core.privacy.surrogates.document import Owners
+from sottovoce.core.privacy.surrogates.surrogate import Owners
 from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.noise_keys import NoiseKeys

@@ -11,7 +11,7 @@ stand for.
 
 from __future__ import annotations
 
-from sottovoce.core.privacy.keyed import Key
+from sottovoce.core.privacy.noise import Key
 from sottovoce.edge.state.database import Store, noise_place
 
 __all__ = ["NoiseKeys"]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.core.bundle import soundness
-from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.folder import Bundle, check_bound
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
 from sottovoce.core.errors import BundleMismatch, NotReady
@@ -36,7 +35,7 @@ def open_current(config: BundleConfig) -> Bundle:
     expected = folder.name if _pulled(config, folder) else None
     bundle = Bundle.open(folder, expected=expected, backbone=config.backbone or None)
     _signer(config, folder)
-    soundness.check(bundle)
+    check_bound(bundle)
     return bundle
 
 

@@ -21,11 +21,11 @@ from google.protobuf import timestamp_pb2
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, SottovoceError
-from sottovoce.core.privacy import plain_tokens
+from sottovoce.core.privacy import token_embedding
 from sottovoce.core.privacy.gaussian import usual_delta
+from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.noise import SecureRandom
-from sottovoce.core.privacy.randomized_response import check_epsilon, respond
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.votes import check_epsilon, respond
 from sottovoce.core.wire import training_settings
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
@@ -373,10 +373,10 @@ def _plain_tokens(
     if not length:
         return None
     by_frequency = settings.plain_sampling == agent.PLAIN_SAMPLING_FREQUENCY
-    words = plain_tokens.vocabulary(
+    words = token_embedding.vocabulary(
         bundle, policy, settings.plain_vocabulary, by_frequency=by_frequency
     )
-    return plain_tokens.sequences(words, length, settings.plain_sequences, SecureRandom())
+    return token_embedding.sequences(words, length, settings.plain_sequences, SecureRandom())
 
 
 def _staged_place(identity: str, drawn: bytes) -> bytes:

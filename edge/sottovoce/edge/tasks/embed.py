@@ -25,8 +25,7 @@ from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.system import memory
 from sottovoce.core.text.checks import check_text
-from sottovoce.core.wire.ordered import ordered
-from sottovoce.core.wire.padding import pad
+from sottovoce.core.wire.streams import ordered, pad
 from sottovoce.edge.client.cloud import Cloud, Stoppable
 from sottovoce.edge.client.resending import WINDOW, ReconnectingStream
 from sottovoce.edge.state.ledger import Ledger

@@ -17,9 +17,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.graphs import Graphs
-from sottovoce.core.privacy.limits import PrivacyLimits
+from sottovoce.core.privacy.limits import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.system import memory
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
@@ -46,7 +45,7 @@ def open_tagger(bundle: Bundle, config: TaggerConfig) -> Tagger:
         NotReady: the bundle has no tagger, or spaCy or the pipeline is not installed.
     """
     if config.backend == "spacy":
-        from sottovoce.core.text.spacy_tagger import SpacyTagger  # optional, and slow to import
+        from sottovoce.core.text.tagger import SpacyTagger  # optional, and slow to import
 
         return SpacyTagger(config.pipeline)
     if not bundle.tagger_folder.is_dir():

@@ -19,9 +19,14 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput, Unauthenticated
-from sottovoce.core.system.files import atomic, disk, private_folder, sync_folder
-from sottovoce.core.system.leftovers import sweep
-from sottovoce.core.system.owner import as_owner_of
+from sottovoce.core.system.files import (
+    as_owner_of,
+    atomic,
+    disk,
+    private_folder,
+    sweep,
+    sync_folder,
+)
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.v1 import enrollment_pb2

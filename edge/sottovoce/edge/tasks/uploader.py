@@ -27,7 +27,7 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.system.threads import join
 from sottovoce.core.wire import tracing
-from sottovoce.core.wire.padding import pad
+from sottovoce.core.wire.streams import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.opaque_ids import OpaqueIds
 from sottovoce.edge.state.outbox import ENDED, Outbox

@@ -36,16 +36,15 @@ from sottovoce.core.bundle.manifest import sha256 as file_hash
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
 from sottovoce.core.bundle.tokenizer import VOCABULARY, open_tokenizer, without_vocabulary
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
-from sottovoce.core.privacy import plain_tokens, policies
+from sottovoce.core.privacy import policies, token_embedding
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.mechanisms.pct2t2 import OWN, PCT2T2
+from sottovoce.core.privacy.mechanisms.pct2t import OWN, PCT2T2
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import common, weights_by_class, weights_by_reading
 from sottovoce.core.text.names import LISTED, NameFinder
-from sottovoce.core.text.spacy_tagger import SpacyTagger
-from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tagger
+from sottovoce.core.text.tagger import UPOS, OnnxTagger, SpacyTagger, Tagger
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models import encoder as device_encoder
 from sottovoce.models import space
@@ -172,7 +171,7 @@ def build(
         np.save(folder / "members.npy", members)
         np.save(folder / "rows.npy", words.space[members])
         met = _met(words)
-        np.save(folder / plain_tokens.COUNTS, np.concatenate([*met.values()]).astype(np.float32))
+        np.save(folder / token_embedding.COUNTS, np.concatenate([*met.values()]).astype(np.float32))
         (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
         _write_tokenizer(model.tokenizer, folder)
         for part in (*(() if spacy else ("tagger",)), "names"):

@@ -42,8 +42,7 @@ def command(data: Path, tagger: Path, spacy: str, language: str, out: Path, as_j
     The text is that of the shipped table, if --data holds it, or else every
     treebank (*.conllu) and text (*.txt, a paragraph a line) there, gzip or not.
     """
-    from sottovoce.core.text.spacy_tagger import SpacyTagger
-    from sottovoce.core.text.tagger import OnnxTagger
+    from sottovoce.core.text.tagger import OnnxTagger, SpacyTagger
     from sottovoce.models.corpus.frequencies import count_words
     from sottovoce.models.corpus.language import load
 

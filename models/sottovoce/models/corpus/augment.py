@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from numpy.random import Generator
 
-from sottovoce.core.privacy.surrogates import scramble
+from sottovoce.core.privacy.surrogates import shape
 from sottovoce.core.text import identifiers, words
 from sottovoce.models.corpus import language
 from sottovoce.models.corpus.treebanks import TAG_ID, Sentence
@@ -49,7 +49,7 @@ def _change(sentence: Sentence, random: Generator) -> Sentence:
         pairs.pop()
     if random.random() < _OTHER_NUMBERS:
         pairs = [
-            (scramble.fill(scramble.layout(w), random) if identifiers.has_number(w) else w, a)
+            (shape.fill(shape.layout(w), random) if identifiers.has_number(w) else w, a)
             for w, a in pairs
         ]
     case = random.random()

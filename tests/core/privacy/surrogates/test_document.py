@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.privacy.surrogates.document import DrawnSurrogate, Surrogates
 from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Surrogates
 
 
 def keyed(*what: str) -> np.random.Generator:

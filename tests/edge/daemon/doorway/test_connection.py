@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.page.heads import LARGEST_HEAD, PIECE
+from sottovoce.core.page.gate import LARGEST_HEAD, PIECE
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.daemon.doorway.connection import LARGEST_BODY, HttpLimits
 from sottovoce.edge.daemon.doorway.server import CALLS_AT_ONCE, MOST_CONNECTIONS

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sottovoce.core.page.heads import LARGEST_HEAD
+from sottovoce.core.page.gate import LARGEST_HEAD
 from tests.support.doorway import Door
 from tests.support.echo import EchoingCloud
 from tests.support.raw_heads import AMBIGUOUS, ask, cut, head, padded

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.page.gate import SESSION
-from sottovoce.core.page.heads import LARGEST_HEAD
+from sottovoce.core.page.gate import LARGEST_HEAD, SESSION
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.daemon.page import endpoints

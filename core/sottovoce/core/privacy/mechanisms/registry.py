@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT", "MECHANISMS", "find", "make"]
 
 MECHANISMS: Final = {
-    "pct2t.v2": "sottovoce.core.privacy.mechanisms.pct2t2:PCT2T2",
+    "pct2t.v2": "sottovoce.core.privacy.mechanisms.pct2t:PCT2T2",
     "pct2t.v1": "sottovoce.core.privacy.mechanisms.pct2t:PCT2T",
     "t2t.v1": "sottovoce.core.privacy.mechanisms.t2t:T2T",
 }

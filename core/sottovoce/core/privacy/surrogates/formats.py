@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sottovoce.core.privacy.surrogates import scramble
 from sottovoce.core.privacy.surrogates.shape import Shape, case
+from sottovoce.core.privacy.surrogates.shape import layout as layout_of
 from sottovoce.core.text.identifiers import is_spelled
 
 __all__ = ["EXTENSIONS", "MONTHS", "SHORT_MONTHS", "SPELLED", "runs", "shape"]
@@ -57,7 +57,7 @@ def _digits(match: re.Match[str]) -> str:
 
 
 def _digits_and_letters(match: re.Match[str]) -> str:
-    return scramble.layout(match[0])
+    return layout_of(match[0])
 
 
 def _hexadecimal(match: re.Match[str]) -> str:
@@ -129,10 +129,10 @@ def shape(text: str) -> Shape:
     if blank[:1] == "@":
         return Shape(_KIND, "handle")
     if len(blank) > _LONGEST:
-        return Shape(_KIND, "code", scramble.layout(text))
+        return Shape(_KIND, "code", layout_of(text))
     if is_spelled(blank):
         bare = "".join(c for c in text if unicodedata.category(c)[0] != "M")
-        return Shape(_KIND, SPELLED, scramble.layout(bare))
+        return Shape(_KIND, SPELLED, layout_of(bare))
     for sort, pattern, read in _FORMATS:
         if match := pattern.fullmatch(blank):
             return Shape(_KIND, sort, read(match))
@@ -140,7 +140,7 @@ def shape(text: str) -> Shape:
         if dotted[1].lower() in EXTENSIONS and not dotted[2]:
             return Shape(_KIND, "file", case(dotted[1]))
         return Shape(_KIND, "host", "path" if dotted[2] else "")
-    return Shape(_KIND, "code", scramble.layout(text))
+    return Shape(_KIND, "code", layout_of(text))
 
 
 def runs(texts: Sequence[str]) -> list[slice]:

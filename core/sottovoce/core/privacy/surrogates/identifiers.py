@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import formats, scramble
-from sottovoce.core.privacy.surrogates.shape import Shape, below, listed, one_of
-from sottovoce.core.text import casing
+from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.privacy.surrogates.shape import Shape, below, fill, listed, one_of
+from sottovoce.core.text import word_shapes
 
 __all__ = ["draw"]
 
@@ -47,7 +47,7 @@ _PATH: Final = "aaaaaaaa"
 
 def draw(shape: Shape, random: Random) -> str:
     """An identifier of that format and layout."""
-    return _DRAWN.get(shape.sort, scramble.fill)(shape.layout, random)
+    return _DRAWN.get(shape.sort, fill)(shape.layout, random)
 
 
 def _host(random: Random) -> str:
@@ -60,7 +60,7 @@ def _web_address(layout: str, random: Random) -> str:
 
 
 def _dotted(path: str, random: Random) -> str:
-    return _host(random) + ("/" + scramble.fill(_PATH, random) if path else "")
+    return _host(random) + ("/" + fill(_PATH, random) if path else "")
 
 
 def _person(joint: str, random: Random) -> str:
@@ -76,7 +76,7 @@ def _handle(_: str, random: Random) -> str:
 
 
 def _file(layout: str, random: Random) -> str:
-    ending = casing.apply(casing.Case(layout), one_of(formats.EXTENSIONS, random))
+    ending = word_shapes.apply(word_shapes.Case(layout), one_of(formats.EXTENSIONS, random))
     return f"{one_of(listed('words'), random)}.{ending}"
 
 
@@ -88,7 +88,7 @@ def _numbers(layout: str, digits: str) -> str:
 
 def _amount(layout: str, random: Random) -> str:
     """No number of several digits begins with a 0."""
-    drawn = scramble.fill(layout, random)
+    drawn = fill(layout, random)
     start = layout.index("9")
     if re.match(r"9(?:9|[.,]999)", layout[start:]):
         drawn = f"{drawn[:start]}{1 + below(9, 1, random)[0]}{drawn[start + 1 :]}"
@@ -103,7 +103,7 @@ def _telephone(layout: str, random: Random) -> str:
     "000", or after a plus "0", which no country's numbers begin with.
     """
     n, plus = layout.count("9"), layout[0] == "+"
-    rest = scramble.fill("9" * n, random)
+    rest = fill("9" * n, random)
     american = f"{2 + below(4, 1, random)[0]}{rest[:2]}55501{rest[2:4]}"
     british = one_of(_BRITISH, random) + rest[:3]
     if plus:
@@ -121,7 +121,7 @@ _LOCAL: Final = ("999-9999", "999 9999")
 def _card(layout: str, random: Random) -> str:
     """Its last digit is one of the nine that fail the check (Luhn's, ISO/IEC 7812)."""
     n = layout.count("9")
-    digits = f"{1 + below(9, 1, random)[0]}{scramble.fill('9' * (n - 2), random)}"
+    digits = f"{1 + below(9, 1, random)[0]}{fill('9' * (n - 2), random)}"
     doubled = [2 * int(digit) for digit in digits[::-2]]
     total = sum(number - 9 if number > 9 else number for number in doubled)
     total += sum(map(int, digits[-2::-2]))
@@ -130,7 +130,7 @@ def _card(layout: str, random: Random) -> str:
 
 
 def _bank_account(layout: str, random: Random) -> str:
-    drawn = scramble.fill(layout, random)
+    drawn = fill(layout, random)
     return drawn[:2] + one_of(_NEVER_CHECKED, random) + drawn[4:]
 
 
@@ -145,11 +145,11 @@ def _port(random: Random) -> int:
 
 
 def _ip_address_6(layout: str, random: Random) -> str:
-    return _NETWORK_6 + scramble.fill("ffff:ffff::ffff", random) + ("/64" if layout else "")
+    return _NETWORK_6 + fill("ffff:ffff::ffff", random) + ("/64" if layout else "")
 
 
 def _hardware_address(layout: str, random: Random) -> str:
-    return layout.join((*_VENDOR, scramble.fill("ff", random)))
+    return layout.join((*_VENDOR, fill("ff", random)))
 
 
 def _year(places: str, random: Random) -> str:
@@ -185,7 +185,7 @@ def _named_date(layout: str, random: Random) -> str:
     low, high = (1, 9) if len(day) == 1 else (10, days)
     number = low + below(high - low + 1, 1, random)[0]
     text = f"{number}{before[len(day) :]}" if day else ""
-    text += casing.apply(casing.Case(case), name)
+    text += word_shapes.apply(word_shapes.Case(case), name)
     return text + after[: len(after) - len(year)] + (_year(year, random) if year else "")
 
 
@@ -196,7 +196,7 @@ def _clock(layout: str, random: Random) -> str:
     minutes = sixty[0] + (f":{sixty[1]}" if rest[2:3] == ":" else "")
     fraction, sign, zone = _ZONE.fullmatch(rest[len(minutes) :]).groups()  # type: ignore[union-attr]
     away = f"{sign}{below(13, 1, random)[0]:02}{':' if ':' in zone else ''}00" if sign else zone
-    return f"{_hour(hour, 24, random)}{colon}{minutes}{scramble.fill(fraction, random)}{away}"
+    return f"{_hour(hour, 24, random)}{colon}{minutes}{fill(fraction, random)}{away}"
 
 
 def _hour(places: str, end: int, random: Random) -> str:
@@ -230,7 +230,7 @@ def _decade(layout: str, random: Random) -> str:
 
 def _spelled(layout: str, random: Random) -> str:
     """Joiners take nothing from ``random``: a name has the same letters however it is spelled."""
-    letters = iter(scramble.fill("".join(filter(str.isalnum, layout)), random))
+    letters = iter(fill("".join(filter(str.isalnum, layout)), random))
     return "".join(next(letters) if place.isalnum() else place for place in layout)
 
 

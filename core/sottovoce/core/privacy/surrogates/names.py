@@ -12,7 +12,7 @@ from typing import Final
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, case, listed, one_of
-from sottovoce.core.text import casing
+from sottovoce.core.text import word_shapes
 
 __all__ = ["ROLES", "draw", "role", "shape"]
 
@@ -73,4 +73,6 @@ def shape(role: str, word: str) -> Shape:
 
 def draw(shape: Shape, random: Random) -> str:
     """Draw a word of that role, uniformly."""
-    return casing.apply(casing.Case(shape.layout), one_of(listed(_LISTS[shape.sort]), random))
+    return word_shapes.apply(
+        word_shapes.Case(shape.layout), one_of(listed(_LISTS[shape.sort]), random)
+    )

@@ -12,9 +12,9 @@ import unicodedata
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import scramble
-from sottovoce.core.privacy.surrogates.shape import Shape, below, case, listed, one_of
-from sottovoce.core.text import casing
+from sottovoce.core.privacy.surrogates.shape import Shape, below, case, fill, listed, one_of
+from sottovoce.core.privacy.surrogates.shape import layout as layout_of
+from sottovoce.core.text import word_shapes
 
 __all__ = ["draw", "oddity", "shape"]
 
@@ -51,8 +51,8 @@ def oddity(text: str) -> Shape | None:
     if not any(category[0] == "L" for category in categories):
         return Shape(_KIND, "picture" if "So" in categories else "sign")
     if "." in text:
-        return Shape(_KIND, _LETTERS, "".join(c for c in scramble.layout(text) if c in "Aa9."))
-    return Shape(_KIND, _LETTERS, scramble.layout(text)) if len(text) == 1 else None
+        return Shape(_KIND, _LETTERS, "".join(c for c in layout_of(text) if c in "Aa9."))
+    return Shape(_KIND, _LETTERS, layout_of(text)) if len(text) == 1 else None
 
 
 def shape(text: str) -> Shape:
@@ -63,10 +63,10 @@ def shape(text: str) -> Shape:
 def draw(shape: Shape, random: Random) -> str:
     """Draw another text of that shape, uniformly."""
     if shape.sort == _LETTERS:
-        return scramble.fill(shape.layout, random)
+        return fill(shape.layout, random)
     if shape.sort == _IDEOGRAPHS:
         codes = below(_NUMBER_OF_IDEOGRAPHS, int(shape.layout), random)
         return "".join(chr(_FIRST_IDEOGRAPH + code) for code in codes)
     if shape.sort == _WORD:
-        return casing.apply(casing.Case(shape.layout), one_of(listed("words"), random))
+        return word_shapes.apply(word_shapes.Case(shape.layout), one_of(listed("words"), random))
     return one_of(_CHOICES[shape.sort], random)

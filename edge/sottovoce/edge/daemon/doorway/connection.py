@@ -17,8 +17,14 @@ from typing import Any, Final, Protocol
 
 import h11
 
-from sottovoce.core.page.failure import Failure
-from sottovoce.core.page.heads import LARGEST_HEAD, PIECE, check_trailers, headers_of, read_head
+from sottovoce.core.page.gate import (
+    LARGEST_HEAD,
+    PIECE,
+    Failure,
+    check_trailers,
+    headers_of,
+    read_head,
+)
 from sottovoce.edge.daemon.doorway.exchange import JSON, Call, Exchange, Gone, Reply
 from sottovoce.edge.daemon.doorway.failures import failure
 from sottovoce.edge.state.caller import App, calling, inside

@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from sottovoce.core import errors
-from sottovoce.core.page.failure import Failure
+from sottovoce.core.page.gate import Failure
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
 
 __all__ = ["failure"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.page.failure import CHALLENGE, Failure
+from sottovoce.core.page.gate import CHALLENGE, Failure
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.edge.state.caller import App
 from sottovoce.edge.state.own_secret import OwnSecret

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from sottovoce.core.wire.limits import MOST_TURNS
-from sottovoce.core.wire.pieces import Pieces
+from sottovoce.core.wire.streams import Pieces
 from sottovoce.edge.daemon.doorway import asking, messages, tools
 from sottovoce.edge.daemon.doorway.exchange import Call, Reply
 from sottovoce.edge.daemon.doorway.fields import Fields, parsed, refuse

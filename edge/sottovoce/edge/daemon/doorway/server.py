@@ -15,8 +15,7 @@ from contextlib import suppress
 from typing import Final, Self
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.page.failure import Failure
-from sottovoce.core.page.heads import PIECE
+from sottovoce.core.page.gate import PIECE, Failure
 from sottovoce.core.system.threads import Threads
 from sottovoce.core.wire.address import is_loopback, split_address
 from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place

@@ -9,12 +9,18 @@ All others are refused. An admitted graph ends, because no operator here repeats
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["OPERATORS", "check", "check_file", "fields"]
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.errors import DataLoss, Remedy
+
+__all__ = ["OPERATORS", "Session", "check", "check_file", "fields", "runtime", "session", "weights"]
 
 OPERATORS: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset(
@@ -238,3 +244,115 @@ def _text(value: int | memoryview) -> str:
     if len(part) > 256:
         raise ValueError("it has a name of more than 256 bytes")
     return bytes(part).decode("utf-8", "replace")
+
+
+def runtime() -> Any:
+    """Import ``onnxruntime`` with its telemetry off; it takes 19 MB, so only networks import it.
+
+    As released it reports its use to its makers over the network, unless a setting is made before
+    the first import. So nothing else imports it.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import onnxruntime
+
+    return onnxruntime
+
+
+class Session:
+    """An opened network, which turns onnxruntime's exceptions into `DataLoss`.
+
+    Those exceptions have no common parent, and a network comes from the provider, which is not
+    trusted.
+    """
+
+    def __init__(self, opened: Any, name: str) -> None:
+        self._opened = opened
+        self._name = name
+
+    def run(self, outputs: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[Any]:
+        """Return the named outputs, or all.
+
+        Raises:
+            DataLoss: the network does not take these inputs, or fails.
+        """
+        try:
+            found: list[Any] = self._opened.run(outputs, inputs)
+        except Exception:
+            raise _damaged(self._name, "it fails on a text") from None  # the cause may quote it
+        return found
+
+
+def session(model: bytes | str, threads: int = 1, *, name: str = "network") -> Session:
+    """Open a session on the CPU that keeps no memory between runs.
+
+    Args:
+        model: the network, or the path of its file.
+        threads: the most threads of one operator.
+        name: of its file, for errors.
+
+    Raises:
+        DataLoss: it is no network, or has a part that none of our networks has, see `onnx_file`.
+    """
+    try:
+        if isinstance(model, bytes):
+            check(memoryview(model))
+        else:
+            check_file(Path(model))
+        onnxruntime = runtime()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False  # an arena keeps 3 MB, and saves a twentieth of time
+        opened = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except ValueError as error:
+        raise _damaged(name, str(error)) from None
+    except Exception as error:
+        raise _damaged(name, "onnxruntime does not take it") from error
+    opened._model_bytes = None  # kept for a change of providers, and as large as the network
+    return Session(opened, name)
+
+
+def _damaged(name: str, problem: str) -> DataLoss:
+    return DataLoss(
+        f"the network {name} cannot be run: {problem}",
+        fix=Remedy.RESTORE_BUNDLE,
+        subject=name,
+    )
+
+
+# Numbers of fields and types in onnx.proto; whatever else a file holds is skipped.
+_GRAPH_FIELD: Final = 7
+_INITIALIZER: Final = 5
+_DIMS, _TYPE, _NAME, _RAW = 1, 2, 8, 9
+_TYPES: Final = {1: "<f4", 3: "i1", 7: "<i8"}
+
+
+def weights(model: bytes) -> dict[str, NDArray[Any]]:
+    """Return the constants of a model by name: float32, int8 or int64, as they lie in the file.
+
+    Raises:
+        ValueError: it is no ONNX file, or a constant is of another type or stored otherwise.
+    """
+    try:
+        found = [
+            _tensor(tensor)
+            for number, _, graph in fields(memoryview(model))
+            if number == _GRAPH_FIELD
+            for number, _, tensor in fields(graph)  # type: ignore[arg-type]
+            if number == _INITIALIZER
+        ]
+    except (KeyError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError("not an ONNX file") from error
+    return dict(found)
+
+
+def _tensor(data: int | memoryview) -> tuple[str, NDArray[Any]]:
+    shape: list[Any] = []
+    alone: dict[int, Any] = {}
+    for number, _, value in fields(data):  # type: ignore[arg-type]
+        if number == _DIMS:
+            shape.append(value)
+        else:
+            alone[number] = value
+    array = np.frombuffer(alone[_RAW], _TYPES[alone[_TYPE]]).reshape(shape)
+    return bytes(alone[_NAME]).decode(), array

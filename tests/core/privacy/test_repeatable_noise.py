@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.keyed import Fresh, Key, KeyedRows
+from sottovoce.core.privacy.noise import Fresh, Key, KeyedRows
 
 ALPHA = 1e-3
 """The key is fixed, so a test that passes once passes for good."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sottovoce.core.system.files import in_place_of
+from sottovoce.core.platform.files import in_place_of
 
 __all__ = ["aside", "keep", "name_of"]
 

@@ -29,7 +29,7 @@ from bench.attacks.text import Ints, Text
 from bench.console import Figures, share, span
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.models.corpus.treebanks import read_conllu
 
 __all__ = ["KINDS", "InDomain", "measure"]

@@ -18,7 +18,7 @@ from bench.attacks.channels import CLEAR, Words
 from bench.attacks.entities import Entities, EntityTagger, f1, read_entities
 from bench.attacks.public import Public
 from bench.attacks.text import Text
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["attributes", "entities", "recogniser"]
 

@@ -34,8 +34,8 @@ from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.private_trainer import DpHyperparameters, train_private
 from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["CLEAR", "HEAD", "METHODS", "Bools", "Learner", "Pool", "Target"]

@@ -23,7 +23,7 @@ from bench.data import DATA
 from bench.fetch.download import download
 from bench.fetch.sources import LEFT_OUT, SETS, Source
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.system.console import tell
+from sottovoce.core.platform.console import tell
 
 _LARGEST = 200_000_000
 """Bytes of any file."""

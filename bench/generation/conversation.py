@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import observe
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.corpus import frequencies

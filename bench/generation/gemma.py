@@ -26,7 +26,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from sottovoce.core.system.files import in_place_of
+from sottovoce.core.platform.files import in_place_of
 
 __all__ = ["WrongModel", "check", "join", "main", "merges", "tokenizer"]
 

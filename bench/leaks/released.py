@@ -23,7 +23,7 @@ PASS, NOISE, DRAW = "pass", "noise", "draw"
 _ASK: Final = "from sottovoce.edge.cli import main; main()"
 _NAMES: Final = """
 import json
-from sottovoce.core.privacy.limits import LEVELS
+from sottovoce.core.privacy.setting import LEVELS
 try:
     from sottovoce.core.privacy.policies import POLICIES
 except ImportError:  # an older version

@@ -36,7 +36,7 @@ from sottovoce.cloud.training.private_trainer import (
 )
 from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["CLEAR", "Cell", "Place", "Text", "encoding", "result", "working"]
 

@@ -36,10 +36,10 @@ from bench.console import Figures, Table, table
 from bench.data import document
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.noise import Floats2d, draw
 from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.measure.latency import Stopwatch, latency
 
 SIZES: Final = (1, 10, 32, 100, 1_000, 10_000, 50_000)

@@ -33,7 +33,7 @@ from bench.utility.tasks import files, load
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.local.encoder import DESCRIPTION, NETWORK, TABLE, Shape
-from sottovoce.core.system.memory import map_array
+from sottovoce.core.platform.memory import map_array
 from sottovoce.core.text.onnx_models import runtime, session
 from sottovoce.models import encoder as device_encoder
 

@@ -52,7 +52,7 @@ from sottovoce.cloud.training.schedule import batches
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import token_embedding
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 
 RATE: Final = 1e-3
 

@@ -40,8 +40,8 @@ from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.training.linear_probe import probe
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import LEVELS
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
+from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["main"]

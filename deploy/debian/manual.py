@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from sottovoce.core.system.commands import EXIT_CODES
+from sottovoce.core.platform.commands import EXIT_CODES
 
 __all__ = ["pages"]
 

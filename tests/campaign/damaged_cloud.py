@@ -22,7 +22,7 @@ from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import DataLoss, SottovoceError
-from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import bundles_pb2, inference_pb2
 from tests.campaign.damage import World
 from tests.support import cloud as clouds

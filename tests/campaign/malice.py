@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import grpc
 
-from sottovoce.core.wire import limits
+from sottovoce.core.rpc import limits
 from sottovoce.v1 import inference_pb2 as inference
 from sottovoce.v1 import training_pb2 as training
 from tests.support.caller import Caller, credentials, message

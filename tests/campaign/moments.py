@@ -46,7 +46,7 @@ _EDGE: Final = "sottovoce.edge."
 _CLOUD: Final = "sottovoce.cloud."
 _CALLS: Final = f"{_EDGE}client.cloud:Cloud."
 _HOME: Final = f"{_EDGE}state.adapters:AdapterFolder."
-_FILES: Final = "sottovoce.core.system.files:"
+_FILES: Final = "sottovoce.core.platform.files:"
 
 MOMENTS: Final = (
     Moment(

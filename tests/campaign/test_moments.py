@@ -21,7 +21,7 @@ from tests.campaign.tally import Tally
 WRITES = """
 import sys
 from pathlib import Path
-from sottovoce.core.system.files import atomic
+from sottovoce.core.platform.files import atomic
 for number in range(3):
     with atomic(Path(sys.argv[1]) / str(number)) as out:
         out.write(b"whole")

@@ -20,7 +20,7 @@ from typing import Final
 import grpc
 
 from sottovoce.core.errors import Code, SottovoceError
-from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import edge_agent_pb2 as wire
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.campaign.daemons import Daemon

@@ -15,7 +15,7 @@ _PLACES = {
         "  bool continues = 18;\n",
         "  bool continues = 18;\n  uint32 patience = 19;\n",
     ),
-    "core/sottovoce/core/wire/training_settings.py": (
+    "core/sottovoce/core/rpc/training_settings.py": (
         "FIELDS: Final = (\n",
         'FIELDS: Final = (\n    Field("patience", "Epochs without a gain that end it.", 50),\n',
     ),
@@ -30,7 +30,7 @@ from click.testing import CliRunner
 from sottovoce.cloud.server.models_service import _options
 from sottovoce.cloud.server.training_service import ALIKE
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.wire import training_settings
+from sottovoce.core.rpc import training_settings
 from sottovoce.edge.cli import main
 from sottovoce.edge.cli.customize import _training_of
 from sottovoce.v1 import edge_agent_pb2 as agent

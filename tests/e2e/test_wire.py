@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 
 from bench.live.testbed import Agent, Cloud
 from bench.live.wiretap import Wiretap
-from sottovoce.core.wire.streams import padded_size
+from sottovoce.core.rpc.streams import padded_size
 from sottovoce.v1 import inference_pb2, training_pb2
 
 from .conftest import Light, at_home

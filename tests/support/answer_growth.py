@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sottovoce.core.system import memory
+from sottovoce.core.platform import memory
 from sottovoce.edge.client.openai import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.tasks.agent import Agent

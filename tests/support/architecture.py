@@ -34,8 +34,8 @@ Plan = Mapping[str, Sequence[Sequence[str]]]
 PLAN: Plan = {
     "sottovoce.core": [
         ["errors"],
-        ["system"],
-        ["page", "text", "wire"],
+        ["platform"],
+        ["page", "rpc", "text"],
         ["bundle"],
         ["local", "privacy"],
     ],

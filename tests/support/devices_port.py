@@ -17,7 +17,7 @@ from sottovoce.cloud.state.credentials import Credentials
 from sottovoce.core.errors import (
     SottovoceError,
 )
-from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import enrollment_pb2
 from sottovoce.v1 import training_pb2 as training
 from tests.support import device_keys as keys

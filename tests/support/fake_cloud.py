@@ -35,9 +35,9 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
-from sottovoce.core.wire.limits import LARGEST_MESSAGE
-from sottovoce.core.wire.status import ErrorInterceptor
-from sottovoce.core.wire.streams import check_padding
+from sottovoce.core.rpc.limits import LARGEST_MESSAGE
+from sottovoce.core.rpc.status import ErrorInterceptor
+from sottovoce.core.rpc.streams import check_padding
 from sottovoce.v1 import bundles_pb2 as bundles
 from sottovoce.v1 import bundles_pb2_grpc as bundles_grpc
 from sottovoce.v1 import inference_pb2 as inference

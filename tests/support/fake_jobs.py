@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotFound, NotReady, OutOfRange
-from sottovoce.core.wire import training_settings
-from sottovoce.core.wire.limits import FEWEST_PUBLIC
+from sottovoce.core.rpc import training_settings
+from sottovoce.core.rpc.limits import FEWEST_PUBLIC
 from sottovoce.v1 import training_pb2 as training
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sottovoce.core.errors import ConfigError, InvalidInput
-from sottovoce.core.wire import limits
+from sottovoce.core.rpc import limits
 
 __all__ = [
     "DEFAULT_LISTEN",

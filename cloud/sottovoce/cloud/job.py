@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.wire.limits import FEWEST_EXAMPLES, MOST_LABELS
+from sottovoce.core.rpc.limits import FEWEST_EXAMPLES, MOST_LABELS
 
 __all__ = [
     "FINAL",

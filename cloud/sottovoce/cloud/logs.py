@@ -1,6 +1,6 @@
 """Logs on standard error: sentences for people, or JSON lines for log collectors.
 
-Neither may hold text of tenants, as `sottovoce.core.wire.logs` explains. A JSON line from a library
+Neither may hold text of tenants, as `sottovoce.core.rpc.logs` explains. A JSON line from a library
 holds only its source and level.
 
     {"time": "2026-11-23T03:00:00.123Z", "level": "info", "role": "trainer", "pid": 7,
@@ -18,8 +18,8 @@ import os
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sottovoce.core.wire.logs import Sentences, is_ours, place, to_standard_error
-from sottovoce.core.wire.status import kind_and_place
+from sottovoce.core.rpc.logs import Sentences, is_ours, place, to_standard_error
+from sottovoce.core.rpc.status import kind_and_place
 
 __all__ = ["FORMATS", "configure"]
 

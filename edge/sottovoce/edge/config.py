@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.privacy.limits import LARGEST_ETA, LEAST_POLICY, Setting
+from sottovoce.core.privacy.limits import LARGEST_ETA, LEAST_POLICY
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.config_check import check
 
 __all__ = [

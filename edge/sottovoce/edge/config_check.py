@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sottovoce.core.bundle.signature import is_key
 from sottovoce.core.errors import ConfigError, SottovoceError
 from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.limits import LEVELS
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
-from sottovoce.core.wire.address import is_loopback, socket_path, split_address, split_url
-from sottovoce.core.wire.limits import MOST_PLAIN_TOKENS, NAME
+from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.rpc.address import is_loopback, socket_path, split_address, split_url
+from sottovoce.core.rpc.limits import MOST_PLAIN_TOKENS, NAME
 
 if TYPE_CHECKING:
     from sottovoce.edge.config import Config
@@ -153,7 +153,7 @@ def _listen(address: str) -> None:
 
 
 def _collector(address: str) -> None:
-    from sottovoce.core.wire.opentelemetry import collector  # only with tracing
+    from sottovoce.core.rpc.opentelemetry import collector  # only with tracing
 
     collector(address)
 

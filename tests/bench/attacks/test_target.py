@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.attacks.channels import Words
 from bench.attacks.harness import MECHANISMS, Budget
 from bench.attacks.run import DATA_SETS, Place
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 from tests.support.paths import MODELS
 from tests.support.shared_data import shared_data
 

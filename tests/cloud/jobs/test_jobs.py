@@ -15,7 +15,7 @@ from sottovoce.cloud.jobs.records import move
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
-from sottovoce.core.wire import tracing
+from sottovoce.core.rpc import tracing
 from tests.support.examples import RELEASE, WORDS, Example, examples
 from tests.support.jobs import (
     OWNER,

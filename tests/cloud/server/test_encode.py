@@ -21,7 +21,7 @@ from sottovoce.core import errors
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller

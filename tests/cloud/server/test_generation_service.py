@@ -14,9 +14,9 @@ from sottovoce.cloud.config import Settings, UpstreamSettings
 from sottovoce.cloud.models.methods import Lora, Prompt
 from sottovoce.cloud.server.generation_service import TEXTS_PER_TENANT
 from sottovoce.core import errors
-from sottovoce.core.wire import limits
-from sottovoce.core.wire.status import from_rpc_error
-from sottovoce.core.wire.streams import padded_size
+from sottovoce.core.rpc import limits
+from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.streams import padded_size
 from sottovoce.v1 import generation_pb2 as wire
 from sottovoce.v1 import generation_pb2_grpc
 from tests.support import decoders

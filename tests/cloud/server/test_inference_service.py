@@ -19,7 +19,7 @@ from sottovoce.cloud.state import adapters
 from sottovoce.cloud.state.adapters import AdapterFiles, locate, uninstall
 from sottovoce.cloud.state.database import Database
 from sottovoce.core import errors
-from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
 from tests.support.backbones import tiny_bert

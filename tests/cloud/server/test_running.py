@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.cloud.server.running import until_told
 from sottovoce.core.errors import NotReady
-from sottovoce.core.system import memory
+from sottovoce.core.platform import memory
 
 
 def test_its_heap_is_bound_before_anything_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from sottovoce.cloud.server.training_service import UPLOADS_PER_TENANT
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import locate
 from sottovoce.core import errors
-from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller, message

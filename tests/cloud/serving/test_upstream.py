@@ -17,7 +17,7 @@ from sottovoce.cloud.serving.generation import Asked, Done, Finish
 from sottovoce.cloud.serving.sampling import Sampling
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.core import errors
-from sottovoce.core.wire import server_sent
+from sottovoce.core.rpc import server_sent
 from tests.support import upstream_server
 from tests.support.certificates import Certificate
 from tests.support.openai_server import OpenAIServer, chat, event, openai_server, text

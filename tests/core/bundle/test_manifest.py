@@ -17,8 +17,8 @@ from sottovoce.core.bundle.folder import Bundle, check_bound
 from sottovoce.core.bundle.levels import span
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import DataLoss, SottovoceError
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 
 Path_ = tuple[str | int, ...]
 

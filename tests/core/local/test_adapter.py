@@ -15,7 +15,7 @@ from safetensors.numpy import save
 from sottovoce.core.errors import BundleMismatch, DataLoss
 from sottovoce.core.local.adapter import FORMAT, LocalAdapter
 from sottovoce.core.local.encoder import Additions, Encoder, Layer, Shape
-from sottovoce.core.wire.limits import LARGEST_ADAPTER, MOST_LABELS
+from sottovoce.core.rpc.limits import LARGEST_ADAPTER, MOST_LABELS
 
 FACTS = {"format": FORMAT, "labels": "[]", "layers": "[]", "backbone_sha256": "ab" * 32}
 SHAPE = Shape("ab" * 32, 4, 9, 40, 30, (2,), (3,), (Layer("q", 4, 4), Layer("v", 4, 4)), 16)

@@ -17,8 +17,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.bundle.tokenizer import VOCABULARY, without_vocabulary
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
+from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.privacy.denoiser import Denoiser, Facts, misfit, space_sketch, vocabulary_hash
-from sottovoce.core.system.schema import decode, parse_object
 from tests.support.paths import MODELS
 
 SHIPPED = MODELS / "denoiser"

@@ -15,10 +15,10 @@ from itertools import islice
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release, WordRelease
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import split
 from tests.core.privacy.test_exchange import Exchanges
 

@@ -12,9 +12,9 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotFound, NotReady
 from sottovoce.core.privacy import token_embedding
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 
 ALPHA = 1e-3
 

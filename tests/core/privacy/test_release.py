@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.policies import IDENTIFIER, PUNCTUATION, Treatment
 from sottovoce.core.privacy.release import Draft, Output, Release, WordRelease
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import split
 
 TAGS = ("NOUN", "VERB", "X", IDENTIFIER, PUNCTUATION)

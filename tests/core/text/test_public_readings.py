@@ -6,7 +6,8 @@ import gzip
 
 import pytest
 
-from sottovoce.core.text.word_classes import READINGS, UNLISTED, PublicReadings
+from sottovoce.core.text.public_readings import PublicReadings
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
 
 
 def _shipped() -> PublicReadings:

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from sottovoce.core.errors import ConfigError, InvalidInput, NotReady, Unavailable
-from sottovoce.core.system.files import private_folder
+from sottovoce.core.platform.files import private_folder
 from sottovoce.edge.cli.client import Remote, backend, is_running, remote
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from sottovoce.core.system.console import progress_bar
+from sottovoce.core.platform.console import progress_bar
 from sottovoce.edge.cli.progress import brief, sentence
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training

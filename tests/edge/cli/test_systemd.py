@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.wire.address import answers
+from sottovoce.core.rpc.address import answers
 from sottovoce.edge.cli import systemd
 from tests.support.agent import configured
 from tests.support.paths import ROOT

@@ -21,7 +21,7 @@ from sottovoce.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from sottovoce.core.wire import server_sent
+from sottovoce.core.rpc import server_sent
 from sottovoce.edge.client import openai, openai_client
 from sottovoce.edge.client.openai import OpenAIWriter
 from sottovoce.edge.config import ChatConfig

@@ -16,8 +16,8 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from sottovoce.core.rpc.address import answers
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.core.wire.address import answers
 from sottovoce.edge.daemon.server import STREAMS
 from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.database import Store

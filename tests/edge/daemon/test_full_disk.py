@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from sottovoce.core.errors import QuotaExceeded
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_adapters_pb2_grpc as adapters_grpc
 from sottovoce.v1 import edge_agent_pb2 as agent

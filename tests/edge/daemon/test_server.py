@@ -20,8 +20,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from sottovoce.core.errors import ConfigError, NotReady
+from sottovoce.core.rpc.address import answers
 from sottovoce.core.text.tagger import Tagger, Tags
-from sottovoce.core.wire.address import answers
 from sottovoce.edge.config import Config
 from sottovoce.edge.daemon.server import THREADS, serve
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -7,9 +7,9 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import ClassLevel, Level
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.edge.measure.verbatim import drawn, verbatim
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.core.errors import NotFound, SottovoceError
-from sottovoce.core.wire.limits import NAME
+from sottovoce.core.rpc.limits import NAME
 from sottovoce.edge.state.opaque_ids import OpaqueIds, adapter_id, label_ids
 from sottovoce.edge.state.sealing import Seal
 

@@ -11,8 +11,8 @@ import grpc
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.core.wire.status import from_rpc_error
 from sottovoce.edge.tasks import embed
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.embed import Embedder

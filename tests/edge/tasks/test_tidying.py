@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from sottovoce.core.system.files import atomic
+from sottovoce.core.platform.files import atomic
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.adapters import ADAPTERS, AdapterFolder
 from tests.support.agent import configured, opened, running

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded, SottovoceError
+from sottovoce.core.rpc.streams import padded_size
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.core.wire.streams import padded_size
 from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.uploader import Uploader

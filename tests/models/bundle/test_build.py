@@ -11,8 +11,8 @@ from sottovoce.core.bundle.folder import CARDS, Bundle
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 from sottovoce.models import bundle as building

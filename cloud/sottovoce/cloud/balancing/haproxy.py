@@ -15,7 +15,7 @@ from sottovoce.cloud.balancing.layout import (
     Backend,
     Layout,
 )
-from sottovoce.core.wire.channels import TENANT_KEY, TENANTS_ONLY
+from sottovoce.core.rpc.channels import TENANT_KEY, TENANTS_ONLY
 
 __all__ = ["configuration"]
 

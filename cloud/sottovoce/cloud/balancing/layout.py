@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.wire.address import is_ip, is_loopback, split_address
+from sottovoce.core.rpc.address import is_ip, is_loopback, split_address
 from sottovoce.v1 import enrollment_pb2, inference_pb2, training_pb2
 
 __all__ = ["BUSIEST", "CODES", "REPEATABLE", "SIGNING", "TRAINING", "WITH_MODELS"]

@@ -12,8 +12,8 @@ import click
 
 from sottovoce.cloud.cli.configuration import defaults, read
 from sottovoce.core.errors import Side, SottovoceError
-from sottovoce.core.system.commands import LazyGroup
-from sottovoce.core.system.console import tell
+from sottovoce.core.platform.commands import LazyGroup
+from sottovoce.core.platform.console import tell
 
 __all__ = ["COMMANDS", "main"]
 

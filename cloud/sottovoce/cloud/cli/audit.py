@@ -9,7 +9,7 @@ import click
 
 from sottovoce.cloud.cli.options import state_option, store_option, watch_stages
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 
 if TYPE_CHECKING:
     from sottovoce.cloud.job import Example, Job, Progress, TrainingOptions

@@ -10,7 +10,7 @@ from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import opened, state_option, store_option
 from sottovoce.cloud.state.audit_log import KEPT, recorded
 from sottovoce.cloud.state.database import when
-from sottovoce.core.system.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 
 @click.command("audit-log", cls=Command)

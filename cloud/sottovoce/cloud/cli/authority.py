@@ -8,7 +8,7 @@ import click
 
 from sottovoce.cloud.cli.options import state_option
 from sottovoce.cloud.state.authority import AUTHORITY, Authority
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 
 
 @click.group("authority")

@@ -9,7 +9,7 @@ import click
 
 from sottovoce.cloud.balancing import haproxy
 from sottovoce.cloud.balancing.layout import Backend, Layout
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 
 _file = click.Path(dir_okay=False, path_type=Path)
 

@@ -15,7 +15,7 @@ from sottovoce.cloud.state.database import when
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
 from sottovoce.core.errors import NotFound
-from sottovoce.core.system.console import (
+from sottovoce.core.platform.console import (
     Command,
     json_option,
     print_json,

@@ -10,8 +10,8 @@ from sottovoce.cloud.cli.options import state_option, store_option
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.system.console import Command, json_option, print_json
-from sottovoce.core.system.files import in_place_of
+from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.files import in_place_of
 
 token_file_option = click.option(
     "--token-file",

@@ -9,8 +9,8 @@ import click
 
 from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
-from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
-from sottovoce.core.wire.opentelemetry import traced
+from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.rpc.opentelemetry import traced
 
 if TYPE_CHECKING:
     from sottovoce.cloud.server.front import Front

@@ -10,7 +10,7 @@ from sottovoce.cloud.cli.options import tls_ca_option
 from sottovoce.cloud.config import DEFAULT_LISTEN
 from sottovoce.cloud.peers import answers_calls
 from sottovoce.core.errors import NotReady
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 
 
 @click.command("health", cls=Command)

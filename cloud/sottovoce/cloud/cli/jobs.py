@@ -12,7 +12,7 @@ from sottovoce.cloud.cli.options import objects_option, opened, state_option, st
 from sottovoce.cloud.job import Job
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.state import audit_log
-from sottovoce.core.system.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 _LESS: Final = ("progress", "examples")
 """Columns left out on a narrow terminal; `jobs show` has them."""

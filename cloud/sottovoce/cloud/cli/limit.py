@@ -9,7 +9,7 @@ import click
 from sottovoce.cloud.cli.options import opened, state_option, store_option
 from sottovoce.cloud.state import quotas
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 _ORIGINS = {
     "tenant": "for this tenant",

@@ -15,7 +15,7 @@ from sottovoce.cloud.logs import FORMATS
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.pairing import check_objects
-from sottovoce.core.system.console import progress_bar
+from sottovoce.core.platform.console import progress_bar
 
 __all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
 __all__ += [

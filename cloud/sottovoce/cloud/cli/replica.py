@@ -10,8 +10,8 @@ import click
 from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.cloud.cli.serve import tell
-from sottovoce.core.system.console import Command, if_interrupted, json_option
-from sottovoce.core.wire.opentelemetry import traced
+from sottovoce.core.platform.console import Command, if_interrupted, json_option
+from sottovoce.core.rpc.opentelemetry import traced
 
 
 @click.command("replica", cls=Command)

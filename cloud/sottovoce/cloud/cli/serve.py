@@ -11,8 +11,8 @@ from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serving
 from sottovoce.cloud.cli.options import limit_option
 from sottovoce.core.bundle.signature import show_key
-from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
-from sottovoce.core.wire.opentelemetry import traced
+from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.rpc.opentelemetry import traced
 
 if TYPE_CHECKING:
     from sottovoce.cloud.server.server import Server

@@ -19,7 +19,7 @@ from sottovoce.cloud.cli.options import (
 )
 from sottovoce.cloud.peers import FIGURES
 from sottovoce.core.errors import Unavailable
-from sottovoce.core.system.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 _SHOWN: Final = 8
 """Displayed letters of a trainer's random name."""

@@ -11,7 +11,7 @@ from sottovoce.cloud.cli.options import opened, state_option, store_option
 from sottovoce.cloud.state.credentials import Credentials
 from sottovoce.cloud.state.database import when
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.core.system.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 
 @click.group("tenants")

@@ -13,7 +13,7 @@ from sottovoce.cloud.cli.options import DURATION, opened, state_option, store_op
 from sottovoce.cloud.state.codes import SECONDS, Codes
 from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 GRACE_SECONDS: Final = 3600.0
 

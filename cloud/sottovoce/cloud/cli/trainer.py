@@ -23,8 +23,8 @@ from sottovoce.cloud.cli.options import (
 )
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
-from sottovoce.core.wire.opentelemetry import traced
+from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.rpc.opentelemetry import traced
 
 
 @click.command("trainer", cls=Command)

@@ -20,8 +20,8 @@ from sottovoce.cloud.cli.options import (
 from sottovoce.cloud.page.endpoints import endpoints
 from sottovoce.cloud.page.server import PageServer
 from sottovoce.core.page.files import files
-from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
-from sottovoce.core.system.threads import Ending
+from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.platform.threads import Ending
 
 __all__ = ["command"]
 

@@ -14,7 +14,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.state.objects import Objects, one_by_one
 from sottovoce.core.errors import Unavailable
-from sottovoce.core.system import files
+from sottovoce.core.platform import files
 
 __all__ = [
     "adapter_name",

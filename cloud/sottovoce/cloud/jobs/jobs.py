@@ -29,8 +29,8 @@ from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import uninstall
 from sottovoce.cloud.state.database import Database, Row, Transaction
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
-from sottovoce.core.wire import tracing
-from sottovoce.core.wire.limits import FEWEST_PUBLIC
+from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc.limits import FEWEST_PUBLIC
 
 __all__ = ["Jobs"]
 

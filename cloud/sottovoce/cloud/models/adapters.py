@@ -31,7 +31,7 @@ from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Method, from_dict, to_dict
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, SottovoceError
-from sottovoce.core.system.files import in_place_of
+from sottovoce.core.platform.files import in_place_of
 
 __all__ = [
     "FORMAT",

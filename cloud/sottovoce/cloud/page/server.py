@@ -31,9 +31,9 @@ from sottovoce.core.page.gate import (
     headers_of,
     read_head,
 )
-from sottovoce.core.system.threads import Threads
-from sottovoce.core.wire.address import is_loopback, split_address
-from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
+from sottovoce.core.platform.threads import Threads
+from sottovoce.core.rpc.address import is_loopback, split_address
+from sottovoce.core.rpc.status import RETRY_SECONDS, kind_and_place
 
 __all__ = ["AT_ONCE", "MOST_CONNECTIONS", "Endpoint", "PageLimits", "PageServer"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from sottovoce.cloud.metrics import CallMetrics
-from sottovoce.core.wire.interceptors import Handler, Interceptor, within
+from sottovoce.core.rpc.interceptors import Handler, Interceptor, within
 
 __all__ = ["CallCounter"]
 

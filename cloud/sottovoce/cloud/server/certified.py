@@ -20,8 +20,8 @@ from sottovoce.cloud.state.authority import Key, device
 from sottovoce.cloud.state.database import when
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import Unauthenticated
-from sottovoce.core.wire.channels import TENANTS_ONLY, host
-from sottovoce.core.wire.interceptors import Handler, Interceptor, within
+from sottovoce.core.rpc.channels import TENANTS_ONLY, host
+from sottovoce.core.rpc.interceptors import Handler, Interceptor, within
 
 __all__ = ["Certified", "shown", "whose"]
 

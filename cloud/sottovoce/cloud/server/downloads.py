@@ -13,7 +13,7 @@ from sottovoce.cloud.state.adapters import AdapterFiles, with_files
 from sottovoce.cloud.state.database import Database
 from sottovoce.core.errors import NotReady, OutOfRange
 from sottovoce.core.local.adapter import LocalAdapter
-from sottovoce.core.wire.limits import LARGEST_ADAPTER
+from sottovoce.core.rpc.limits import LARGEST_ADAPTER
 from sottovoce.v1 import training_pb2 as wire
 
 __all__ = ["CALLS", "CHUNK", "Downloads", "stays_here"]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput, Overloaded, Unauthenticated
-from sottovoce.core.wire.channels import host
+from sottovoce.core.rpc.channels import host
 
 __all__ = ["MOST", "SECONDS", "FailedAttemptLimiter"]
 

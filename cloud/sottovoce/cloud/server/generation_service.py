@@ -22,8 +22,8 @@ from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, Unavailable
-from sottovoce.core.wire import limits
-from sottovoce.core.wire.streams import check_padding, pad
+from sottovoce.core.rpc import limits
+from sottovoce.core.rpc.streams import check_padding, pad
 from sottovoce.v1 import generation_pb2 as wire
 from sottovoce.v1 import generation_pb2_grpc
 

@@ -19,8 +19,8 @@ import grpc
 
 from sottovoce.cloud.server.certified import shown
 from sottovoce.core.errors import SottovoceError, Unauthenticated
-from sottovoce.core.wire.interceptors import Handler, Interceptor, wrapped
-from sottovoce.core.wire.status import kind_and_place
+from sottovoce.core.rpc.interceptors import Handler, Interceptor, wrapped
+from sottovoce.core.rpc.status import kind_and_place
 
 __all__ = ["IdleStreamReaper"]
 

@@ -22,8 +22,8 @@ from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
-from sottovoce.core.wire import tracing
-from sottovoce.core.wire.streams import check_padding, ordered
+from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc.streams import check_padding, ordered
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import inference_pb2_grpc
 

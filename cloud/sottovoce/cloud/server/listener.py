@@ -19,13 +19,13 @@ from sottovoce.cloud.server.certified import Certified, whose
 from sottovoce.cloud.server.idle_streams import IdleStreamReaper
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.threads import Threads
-from sottovoce.core.wire.address import check_certificate
-from sottovoce.core.wire.channels import TENANTS_ONLY, serve_reflection
-from sottovoce.core.wire.interceptors import PendingCallLimiter
-from sottovoce.core.wire.status import ErrorInterceptor
-from sottovoce.core.wire.streams import OpenStreams
-from sottovoce.core.wire.tracing import Traced
+from sottovoce.core.platform.threads import Threads
+from sottovoce.core.rpc.address import check_certificate
+from sottovoce.core.rpc.channels import TENANTS_ONLY, serve_reflection
+from sottovoce.core.rpc.interceptors import PendingCallLimiter
+from sottovoce.core.rpc.status import ErrorInterceptor
+from sottovoce.core.rpc.streams import OpenStreams
+from sottovoce.core.rpc.tracing import Traced
 from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 
 __all__ = ["BUNDLES", "ENROLLMENT", "GENERATION", "INFERENCE", "STREAMS", "TRAINING", "Listener"]

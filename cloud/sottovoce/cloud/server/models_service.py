@@ -23,8 +23,8 @@ from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.wire import training_settings
-from sottovoce.core.wire.training_settings import METHODS, TASKS
+from sottovoce.core.rpc import training_settings
+from sottovoce.core.rpc.training_settings import METHODS, TASKS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 

@@ -7,9 +7,9 @@ import signal
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from sottovoce.core.system import memory
-from sottovoce.core.system.limits import DAEMON_FILES, room_for_files, room_for_threads
-from sottovoce.core.system.threads import Ending
+from sottovoce.core.platform import memory
+from sottovoce.core.platform.limits import DAEMON_FILES, room_for_files, room_for_threads
+from sottovoce.core.platform.threads import Ending
 
 __all__ = ["until_told"]
 

@@ -25,9 +25,9 @@ from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady
-from sottovoce.core.wire.limits import LARGEST_MESSAGE
-from sottovoce.core.wire.streams import check_padding
-from sottovoce.core.wire.training_settings import METHODS, TASKS
+from sottovoce.core.rpc.limits import LARGEST_MESSAGE
+from sottovoce.core.rpc.streams import check_padding
+from sottovoce.core.rpc.training_settings import METHODS, TASKS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 

@@ -23,7 +23,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.core.errors import DataLoss, NotReady, Overloaded
-from sottovoce.core.wire import tracing
+from sottovoce.core.rpc import tracing
 
 __all__ = ["BUDGET", "AdapterCache"]
 

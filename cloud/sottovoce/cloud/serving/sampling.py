@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sottovoce.core.wire.limits import NEW_TOKENS
+from sottovoce.core.rpc.limits import NEW_TOKENS
 
 __all__ = ["Draw", "Sampling", "choose"]
 

@@ -31,7 +31,7 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.wire.server_sent import cut, heard, timed
+from sottovoce.core.rpc.server_sent import cut, heard, timed
 
 __all__ = ["Upstream"]
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from sottovoce.core.errors import ConfigError, InvalidInput
-from sottovoce.core.system.files import atomic, open_to_others, private_folder
+from sottovoce.core.platform.files import atomic, open_to_others, private_folder
 
 __all__ = ["AUTHORITY", "AUTHORITY_KEY", "LARGEST_REQUEST", "Authority", "asked", "device"]
 

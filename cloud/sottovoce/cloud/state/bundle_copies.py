@@ -25,7 +25,7 @@ from sottovoce.cloud.state.objects import Objects
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, StoredFile, sha256
 from sottovoce.core.bundle.signature import SIGNATURE
 from sottovoce.core.errors import DataLoss, NotReady, QuotaExceeded
-from sottovoce.core.system.files import atomic, disk, sync_folder, sync_tree
+from sottovoce.core.platform.files import atomic, disk, sync_folder, sync_tree
 
 __all__ = ["folders", "is_id"]
 

@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce.cloud.state.objects import Objects, one_by_one
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, Unavailable
-from sottovoce.core.system.files import atomic, disk, open_to_others, sweep
-from sottovoce.core.wire.streams import padded_size
+from sottovoce.core.platform.files import atomic, disk, open_to_others, sweep
+from sottovoce.core.rpc.streams import padded_size
 
 if TYPE_CHECKING:
     from sottovoce.cloud.state.database import Database, Transaction

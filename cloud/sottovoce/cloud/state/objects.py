@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from sottovoce.cloud.state.bound import OBJECTS_ID, BoundObjects
 from sottovoce.core.errors import Unavailable
-from sottovoce.core.system.files import in_place_of, sync_folder
+from sottovoce.core.platform.files import in_place_of, sync_folder
 
 __all__ = ["FileObjects", "Objects", "copy_files", "one_by_one"]
 

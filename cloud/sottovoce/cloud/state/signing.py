@@ -19,7 +19,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.files import atomic, open_to_others, sweep
+from sottovoce.core.platform.files import atomic, open_to_others, sweep
 
 __all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
 

@@ -20,7 +20,7 @@ from sottovoce.cloud.state.keys import MASTER_KEY, Keys
 from sottovoce.cloud.state.migrations import VERSIONS, earlier, remove_leftovers
 from sottovoce.cloud.state.objects import FileObjects, Objects
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
-from sottovoce.core.system.database_files import DatabaseFiles, make_database
+from sottovoce.core.platform.database_files import DatabaseFiles, make_database
 
 __all__ = ["SqliteDatabase"]
 

@@ -10,7 +10,7 @@ from sottovoce.cloud.state import audit_log, credentials, quotas
 from sottovoce.cloud.state.credentials import FIRST, VALID, Scope, hashed, made
 from sottovoce.cloud.state.database import Database, Row, when
 from sottovoce.core.errors import InvalidInput, PermissionDenied, Unauthenticated
-from sottovoce.core.wire.channels import BEARER, TENANT_KEY, TOKEN_KEY
+from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
 
 __all__ = ["Tenant", "Tenants"]
 

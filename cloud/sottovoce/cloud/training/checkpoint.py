@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
-from sottovoce.core.system.files import in_place_of
+from sottovoce.core.platform.files import in_place_of
 
 __all__ = ["Checkpoint", "Weights"]
 

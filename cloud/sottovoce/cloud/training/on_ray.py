@@ -26,8 +26,8 @@ from sottovoce.core.errors import (
     Unavailable,
     speaking_to,
 )
-from sottovoce.core.wire.opentelemetry import traced
-from sottovoce.core.wire.status import kind_and_place
+from sottovoce.core.rpc.opentelemetry import traced
+from sottovoce.core.rpc.status import kind_and_place
 
 __all__ = ["Given", "Trainer", "run"]
 

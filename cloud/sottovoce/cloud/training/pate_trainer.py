@@ -35,10 +35,10 @@ from sottovoce.cloud.training.private_trainer import begin, features
 from sottovoce.cloud.training.run import UNWATCHED, Result, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.errors import NotReady
+from sottovoce.core.platform.files import in_place_of
 from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
-from sottovoce.core.system.files import in_place_of
-from sottovoce.core.wire.limits import FEWEST_EXAMPLES
+from sottovoce.core.rpc.limits import FEWEST_EXAMPLES
 
 __all__ = ["train_pate"]
 

@@ -19,7 +19,7 @@ from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.metrics import expose
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import Side, speaking_to
-from sottovoce.core.wire.opentelemetry import traced
+from sottovoce.core.rpc.opentelemetry import traced
 
 __all__ = ["main", "work"]
 

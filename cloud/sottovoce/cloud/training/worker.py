@@ -46,8 +46,8 @@ from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.scratch import Scratch, scratch
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.errors import QuotaExceeded, SottovoceError, Unavailable
-from sottovoce.core.wire import tracing
-from sottovoce.core.wire.status import kind_and_place
+from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc.status import kind_and_place
 
 __all__ = ["Worker"]
 

@@ -24,7 +24,7 @@ from sottovoce.core.bundle.manifest import ENCODER, MANIFEST, Manifest, WordClas
 from sottovoce.core.bundle.signature import SIGNATURE
 from sottovoce.core.bundle.word_list import RowFile, WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
-from sottovoce.core.system.memory import map_array
+from sottovoce.core.platform.memory import map_array
 from sottovoce.core.text import onnx_models
 from sottovoce.core.text.word_classes import READINGS
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.schema import Range
+from sottovoce.core.platform.schema import Range
 
 __all__ = [
     "ATTACKED",

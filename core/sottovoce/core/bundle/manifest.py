@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 from sottovoce.core.bundle.levels import EmbedLevel, Level, Share, between, is_target
 from sottovoce.core.bundle.signature import SIGNATURE
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, Remedy
-from sottovoce.core.system.schema import (
+from sottovoce.core.platform.schema import (
     Longest,
     Malformed,
     Match,

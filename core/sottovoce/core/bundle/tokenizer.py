@@ -19,7 +19,7 @@ import tokenizers
 
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, Remedy
-from sottovoce.core.system.schema import Longest, Malformed, Range, decode, parse
+from sottovoce.core.platform.schema import Longest, Malformed, Range, decode, parse
 
 __all__ = ["VOCABULARY", "Tokenizer", "open_tokenizer", "without_vocabulary"]
 

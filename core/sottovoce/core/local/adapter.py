@@ -20,8 +20,8 @@ from safetensors.numpy import save
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, Remedy
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
-from sottovoce.core.system.schema import decode, parse, parse_object
-from sottovoce.core.wire.limits import LARGEST_ADAPTER, MOST_LABELS
+from sottovoce.core.platform.schema import decode, parse, parse_object
+from sottovoce.core.rpc.limits import LARGEST_ADAPTER, MOST_LABELS
 
 __all__ = ["FORMAT", "LocalAdapter"]
 

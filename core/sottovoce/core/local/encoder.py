@@ -21,7 +21,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.tokenizer import Tokenizer
 from sottovoce.core.bundle.word_list import RowFile
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
-from sottovoce.core.system.schema import decode, parse_object
+from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.text.onnx_models import Session, session
 
 __all__ = ["DESCRIPTION", "FORMAT", "NETWORK", "TABLE", "Additions", "Encoder", "Layer", "Shape"]

@@ -25,7 +25,7 @@ from sottovoce.core.bundle.manifest import Backbone, Count, sha256
 from sottovoce.core.bundle.tokenizer import VOCABULARY
 from sottovoce.core.bundle.word_list import RowFile
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady, Remedy
-from sottovoce.core.system.schema import Malformed, Sha256, decode, parse_object
+from sottovoce.core.platform.schema import Malformed, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_models import session
 
 __all__ = [

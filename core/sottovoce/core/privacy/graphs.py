@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import NotReady, SottovoceError
+from sottovoce.core.platform.files import atomic, private_folder
+from sottovoce.core.platform.limits import opening
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.system.files import atomic, private_folder
-from sottovoce.core.system.limits import opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

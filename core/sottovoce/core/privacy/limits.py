@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.policies import Policy, find
 
-__all__ = ["LARGEST_ETA", "LEAST_POLICY", "LEVELS", "PrivacyLimits", "Setting"]
+__all__ = ["LARGEST_ETA", "LEAST_POLICY", "PrivacyLimits"]
 
 LARGEST_ETA: Final = 100.0
 """Unless the owner says otherwise. The lightest named level of the default bundle has 76."""
@@ -64,22 +62,3 @@ class PrivacyLimits:
                 fix="take a stronger policy, or change privacy.least_policy in the configuration",
                 subject="privacy.least_policy",
             )
-
-
-LEVELS: Final = ("strong", "balanced", "light")
-"""Levels that every bundle is built with, from the strongest on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How to privatise: names that the bundle's manifest resolves.
-
-    Attributes:
-        level: a calibrated protection level.
-        mechanism: a versioned name.
-        policy: which words are protected, and how.
-    """
-
-    level: str = "balanced"
-    mechanism: str = registry.DEFAULT
-    policy: str = policies.DEFAULT

@@ -23,13 +23,14 @@ from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Stage
 from sottovoce.core.privacy.graphs import Graphs
-from sottovoce.core.privacy.limits import PrivacyLimits, Setting
+from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text import word_shapes

@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.policies import Treatment
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import Word, iter_words
 
 __all__ = ["Draft", "Output", "Release", "WordRelease"]

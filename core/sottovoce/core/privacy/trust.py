@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle, unsound
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.text.names import NameFinder
-from sottovoce.core.text.word_classes import READINGS, UNLISTED, PublicReadings
+from sottovoce.core.text.public_readings import PublicReadings
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.word_shapes import looks
 from sottovoce.core.text.words import Kind, Word, split
 

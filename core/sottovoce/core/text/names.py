@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
-from sottovoce.core.system.memory import map_array
-from sottovoce.core.system.schema import Range, Sha256, decode, parse_object
+from sottovoce.core.platform.memory import map_array
+from sottovoce.core.platform.schema import Range, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_models import check, weights
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, Rows, shape
 from sottovoce.core.text.word_shapes import FIRST_WORD, LOOKS

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
-from sottovoce.core.system.schema import Longest, Malformed, Range, Sha256, decode, parse_object
+from sottovoce.core.platform.schema import Longest, Malformed, Range, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_models import session
 
 __all__ = [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from sottovoce.core.system.commands import LazyGroup
+from sottovoce.core.platform.commands import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from sottovoce.core.system.console import plain, print_json
-from sottovoce.core.wire.streams import Pieces
+from sottovoce.core.platform.console import plain, print_json
+from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend, in_process
 from sottovoce.edge.config import Config

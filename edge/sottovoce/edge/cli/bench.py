@@ -16,9 +16,9 @@ import click
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unavailable
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.platform.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.config import Config

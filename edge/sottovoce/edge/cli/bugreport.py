@@ -16,10 +16,10 @@ import click
 
 from sottovoce.core.bundle.levels import is_target
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.limits import LEVELS
+from sottovoce.core.platform.console import Command, json_option, plain, print_json
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.system.console import Command, json_option, plain, print_json
+from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli.client import is_running
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.doctor import examine

@@ -14,8 +14,8 @@ import click
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level, name_of, strongest
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.system.console import Command, json_option, print_json, progress_bar
-from sottovoce.core.system.files import atomic, private_folder
+from sottovoce.core.platform.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.platform.files import atomic, private_folder
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.config import Config
@@ -230,8 +230,8 @@ def _example(config: Config, level: str, mechanism: str) -> dict[str, Any]:
     They hold no personal data, so nothing is charged.
     """
     from sottovoce.core.privacy import token_embedding
-    from sottovoce.core.privacy.limits import Setting
     from sottovoce.core.privacy.noise import SecureRandom
+    from sottovoce.core.privacy.setting import Setting
     from sottovoce.edge.tasks.engine import Engine
 
     engine = Engine.configured(config.bundle, config.privacy, config.tagger)

@@ -11,8 +11,8 @@ from functools import partial
 import click
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.system.console import Command, json_option, tell
-from sottovoce.core.wire.limits import LARGEST_PROMPT, MOST_TURNS
+from sottovoce.core.platform.console import Command, json_option, tell
+from sottovoce.core.rpc.limits import LARGEST_PROMPT, MOST_TURNS
 from sottovoce.edge.cli import answers
 from sottovoce.edge.cli.client import Backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options

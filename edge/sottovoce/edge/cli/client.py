@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import grpc
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.wire.address import (
+from sottovoce.core.rpc.address import (
     LARGEST_ANSWER,
     answers,
     is_loopback,
     socket_path,
     split_address,
 )
-from sottovoce.core.wire.channels import BEARER, NO_RETRIES, TOKEN_KEY
-from sottovoce.core.wire.interceptors import ReadingChannel, answered
-from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.rpc.channels import BEARER, NO_RETRIES, TOKEN_KEY
+from sottovoce.core.rpc.interceptors import ReadingChannel, answered
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.edge.cli.owner_check import not_a_strangers
 from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.config import Config

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import click
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.limits import LEVELS
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge import config as settings
 from sottovoce.edge.config import Config
 

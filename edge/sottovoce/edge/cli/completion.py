@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sottovoce.core.system.commands import completion_command
+from sottovoce.core.platform.commands import completion_command
 
 __all__ = ["command"]
 

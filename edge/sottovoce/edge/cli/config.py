@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, Final
 import click
 
 from sottovoce.core.errors import ConfigError, DataLoss, SottovoceError
-from sottovoce.core.system.console import Command, json_option, print_json
-from sottovoce.core.system.files import as_owner_of, disk, in_place_of
+from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.files import as_owner_of, disk, in_place_of
 from sottovoce.edge import config as settings
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config

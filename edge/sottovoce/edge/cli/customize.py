@@ -10,15 +10,15 @@ import click
 from rich.progress import Progress
 
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.system.console import (
+from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
     json_option,
     print_json,
     progress_bar,
 )
-from sottovoce.core.wire import training_settings
-from sottovoce.core.wire.limits import MOST_SEQUENCES
+from sottovoce.core.rpc import training_settings
+from sottovoce.core.rpc.limits import MOST_SEQUENCES
 from sottovoce.edge.cli import progress as told
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Remote, remote, request_id

@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import ConfigError, InvalidInput
-from sottovoce.core.system.console import (
+from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
     json_option,
     print_json,
     progress_bar,
 )
-from sottovoce.core.system.files import atomic
-from sottovoce.core.wire.training_settings import MOST
+from sottovoce.core.platform.files import atomic
+from sottovoce.core.rpc.training_settings import MOST
 from sottovoce.edge.cli.answers import asking
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config, privacy_options

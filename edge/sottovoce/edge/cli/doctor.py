@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.system.console import Command, json_option, plain, print_json
+from sottovoce.core.platform.console import Command, json_option, plain, print_json
 from sottovoce.edge.cli.client import is_running
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config

@@ -11,9 +11,9 @@ import click
 import numpy as np
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.limits import LEVELS
-from sottovoce.core.system.console import Command, json_option, print_json
-from sottovoce.core.system.files import atomic
+from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.files import atomic
+from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
 from sottovoce.edge.cli.common import either, load_config, numbered

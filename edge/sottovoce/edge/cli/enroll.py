@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import NotReady, SottovoceError
-from sottovoce.core.system.console import Command, json_option, print_json
-from sottovoce.core.system.files import as_owner_of
+from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.files import as_owner_of
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.client.cloud import Cloud

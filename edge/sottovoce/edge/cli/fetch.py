@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sottovoce.core.errors import InvalidInput, NotReady, SottovoceError
-from sottovoce.core.system.console import (
+from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
     json_option,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.system.console import Command, json_option
+from sottovoce.core.platform.console import Command, json_option
 from sottovoce.edge.cli import answers
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.interruptible import interruptible

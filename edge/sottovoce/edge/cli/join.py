@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.tasks.sharing import LARGEST, join

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sottovoce.core.system.console import (
+from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
     json_option,

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from sottovoce.core.system.console import Command, json_option, plain, print_json, print_table
+from sottovoce.core.platform.console import Command, json_option, plain, print_json, print_table
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend
 from sottovoce.edge.cli.common import load_config

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import click
 
 from sottovoce.core.bundle.folder import CARDS, Bundle
-from sottovoce.core.system.console import Command, json_option, plain, print_json
+from sottovoce.core.platform.console import Command, json_option, plain, print_json
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.tasks.bundle import open_current
 

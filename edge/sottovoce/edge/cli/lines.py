@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.console import if_interrupted, progress_bar
+from sottovoce.core.platform.console import if_interrupted, progress_bar
 from sottovoce.core.text.checks import LARGEST_TEXT, decode
 from sottovoce.edge.cli.common import numbered
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sottovoce.core.system.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend
 from sottovoce.edge.cli.common import load_config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 from sottovoce.edge.cli import progress, views
 from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config

@@ -7,7 +7,7 @@ import json
 import click
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.cli.owner_check import not_as_root

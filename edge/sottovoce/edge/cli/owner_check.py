@@ -12,7 +12,7 @@ import pwd
 from contextlib import suppress
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.wire.address import socket_path
+from sottovoce.core.rpc.address import socket_path
 from sottovoce.edge.config import MACHINE, Config
 from sottovoce.edge.state.database import DATABASE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.platform.console import Command, json_option
+from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.policies import PUNCTUATION
-from sottovoce.core.system.console import Command, json_option
-from sottovoce.core.system.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options

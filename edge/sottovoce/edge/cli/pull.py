@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from sottovoce.core.bundle.signature import read_key, show_key
-from sottovoce.core.system.console import (
+from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
     json_option,

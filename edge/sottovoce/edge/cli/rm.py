@@ -7,7 +7,7 @@ import sys
 import click
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli.client import backend
 from sottovoce.edge.cli.common import load_config
 from sottovoce.v1 import edge_adapters_pb2 as adapters

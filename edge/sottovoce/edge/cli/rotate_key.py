@@ -6,7 +6,7 @@ from contextlib import closing
 
 import click
 
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.owner_check import not_as_root
 from sottovoce.edge.state.database import Store

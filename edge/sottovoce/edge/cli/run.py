@@ -7,7 +7,7 @@ import os
 import click
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.daemon.doorway.gate import read_key

@@ -9,8 +9,8 @@ import sys
 
 import click
 
-from sottovoce.core.system.console import INTERRUPTED, Command, json_option, print_json
-from sottovoce.core.wire.logs import Sentences, to_standard_error
+from sottovoce.core.platform.console import INTERRUPTED, Command, json_option, print_json
+from sottovoce.core.rpc.logs import Sentences, to_standard_error
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import DoorwayConfig
 from sottovoce.edge.daemon import server

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import ConfigError, NotReady
-from sottovoce.core.system.console import Command, json_option, print_json
-from sottovoce.core.system.files import disk, in_place_of
+from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.files import disk, in_place_of
 from sottovoce.edge.cli import systemd
 from sottovoce.edge.config import MACHINE
 

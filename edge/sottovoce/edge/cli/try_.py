@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.platform.console import Command, json_option, plain, print_json, print_table
 from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.system.console import Command, json_option, plain, print_json, print_table
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import read_texts, text_argument
 from sottovoce.edge.tasks.engine import Engine

@@ -7,7 +7,7 @@ import webbrowser
 
 import click
 
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config
 

@@ -12,9 +12,9 @@ from typing import Final
 import grpc
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.wire.address import is_loopback, split_address
-from sottovoce.core.wire.channels import NO_RETRIES
-from sottovoce.core.wire.limits import LARGEST_MESSAGE
+from sottovoce.core.rpc.address import is_loopback, split_address
+from sottovoce.core.rpc.channels import NO_RETRIES
+from sottovoce.core.rpc.limits import LARGEST_MESSAGE
 from sottovoce.edge.client.device_certificate import Held
 from sottovoce.edge.config import CloudConfig
 

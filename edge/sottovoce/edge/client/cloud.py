@@ -16,12 +16,12 @@ from typing import Any
 import grpc
 
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
-from sottovoce.core.wire import tracing
-from sottovoce.core.wire.address import split_address
-from sottovoce.core.wire.channels import BEARER, TENANT_KEY, TOKEN_KEY
-from sottovoce.core.wire.interceptors import answered
-from sottovoce.core.wire.limits import WRITING_SECONDS
-from sottovoce.core.wire.status import from_rpc_error
+from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc.address import split_address
+from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
+from sottovoce.core.rpc.interceptors import answered
+from sottovoce.core.rpc.limits import WRITING_SECONDS
+from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.edge.client.channel import connect, needs_tls, roots
 from sottovoce.edge.client.connection import Connection, Method
 from sottovoce.edge.client.device_certificate import DeviceCertificate, Held

@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from sottovoce.core.wire.interceptors import ReadingChannel
+from sottovoce.core.rpc.interceptors import ReadingChannel
 from sottovoce.edge.client.device_certificate import Held
 from sottovoce.v1 import (
     bundles_pb2_grpc,

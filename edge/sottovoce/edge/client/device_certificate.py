@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
-from sottovoce.core.system.files import atomic, disk, open_to_others, private_folder
-from sottovoce.core.wire.address import split_address
+from sottovoce.core.platform.files import atomic, disk, open_to_others, private_folder
+from sottovoce.core.rpc.address import split_address
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey

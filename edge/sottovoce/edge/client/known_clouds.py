@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from sottovoce.core.bundle.signature import read_key, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput
-from sottovoce.core.system.files import atomic
-from sottovoce.core.wire.address import split_address
+from sottovoce.core.platform.files import atomic
+from sottovoce.core.rpc.address import split_address
 from sottovoce.edge.config import BundleConfig
 
 __all__ = ["KNOWN_CLOUDS", "KnownClouds"]

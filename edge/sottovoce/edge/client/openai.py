@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
-from sottovoce.core.wire.server_sent import Called, heard
-from sottovoce.core.wire.streams import Pieces
+from sottovoce.core.rpc.server_sent import Called, heard
+from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.client.generation import Stoppable, check_size
 from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.config import ChatConfig

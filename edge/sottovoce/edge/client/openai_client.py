@@ -22,8 +22,8 @@ from sottovoce.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from sottovoce.core.wire.address import is_loopback, split_url
-from sottovoce.core.wire.server_sent import cut, timed
+from sottovoce.core.rpc.address import is_loopback, split_url
+from sottovoce.core.rpc.server_sent import cut, timed
 from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.client.handshake import Protocol, Server, certificate_problem, spoken
 from sottovoce.edge.client.secret_file import SecretFile

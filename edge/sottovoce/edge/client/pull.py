@@ -36,14 +36,14 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.privacy import inspection
-from sottovoce.core.system.files import (
+from sottovoce.core.platform.files import (
     disk,
     in_place_of,
     private_folder,
     sync_folder,
     sync_tree,
 )
+from sottovoce.core.privacy import inspection
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.known_clouds import KnownClouds
 from sottovoce.edge.config import BundleConfig

@@ -1,7 +1,7 @@
 """Which calls are retried when the cloud does not answer, and when.
 
 A restart of the cloud, or of its load balancer, is over in a second. The owner need not notice it.
-The retries of gRPC itself would lose the ends of streams: see `sottovoce.core.wire.channels`.
+The retries of gRPC itself would lose the ends of streams: see `sottovoce.core.rpc.channels`.
 """
 
 from __future__ import annotations

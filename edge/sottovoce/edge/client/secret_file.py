@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.files import open_to_others
+from sottovoce.core.platform.files import open_to_others
 
 __all__ = ["SecretFile"]
 

@@ -17,8 +17,8 @@ import grpc
 from grpc_health.v1 import health
 
 from sottovoce.core.errors import PermissionDenied
-from sottovoce.core.wire.channels import BEARER, TOKEN_KEY
-from sottovoce.core.wire.interceptors import Handler, Interceptor, wrapped
+from sottovoce.core.rpc.channels import BEARER, TOKEN_KEY
+from sottovoce.core.rpc.interceptors import Handler, Interceptor, wrapped
 from sottovoce.edge.state.apps import stranger
 from sottovoce.edge.state.caller import App, inside
 from sottovoce.edge.tasks.callers import Callers

@@ -16,7 +16,7 @@ import stat
 from pathlib import Path
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.files import disk
+from sottovoce.core.platform.files import disk
 
 __all__ = ["folder_for", "give_to", "number_of"]
 

@@ -21,11 +21,11 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from sottovoce.core.errors import ConfigError, NotReady
-from sottovoce.core.system import memory
-from sottovoce.core.system.files import disk, private_folder
-from sottovoce.core.system.limits import DAEMON_FILES, room_for_files, room_for_threads
-from sottovoce.core.system.threads import Ending, Threads, join
-from sottovoce.core.wire.address import (
+from sottovoce.core.platform import memory
+from sottovoce.core.platform.files import disk, private_folder
+from sottovoce.core.platform.limits import DAEMON_FILES, room_for_files, room_for_threads
+from sottovoce.core.platform.threads import Ending, Threads, join
+from sottovoce.core.rpc.address import (
     LARGEST_ANSWER,
     answers,
     check_certificate,
@@ -33,12 +33,12 @@ from sottovoce.core.wire.address import (
     socket_path,
     split_address,
 )
-from sottovoce.core.wire.channels import host, serve_reflection
-from sottovoce.core.wire.interceptors import Interceptor, PendingCallLimiter
-from sottovoce.core.wire.opentelemetry import traced
-from sottovoce.core.wire.status import ErrorInterceptor
-from sottovoce.core.wire.streams import OpenStreams
-from sottovoce.core.wire.tracing import Traced
+from sottovoce.core.rpc.channels import host, serve_reflection
+from sottovoce.core.rpc.interceptors import Interceptor, PendingCallLimiter
+from sottovoce.core.rpc.opentelemetry import traced
+from sottovoce.core.rpc.status import ErrorInterceptor
+from sottovoce.core.rpc.streams import OpenStreams
+from sottovoce.core.rpc.tracing import Traced
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
 from sottovoce.edge.daemon import group_socket
 from sottovoce.edge.daemon.adapters_service import AdaptersService

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import DataLoss, InvalidInput
+from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.system.files import atomic
 
 __all__ = ["Classifier"]
 

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 import numpy as np
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.privatizer import STAGES, Privatizer
+from sottovoce.core.privacy.setting import Setting
 
 __all__ = ["Stopwatch", "document", "latency", "resident", "wait_until_settled"]
 

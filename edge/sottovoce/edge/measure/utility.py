@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Kind, split
 

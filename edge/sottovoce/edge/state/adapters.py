@@ -19,8 +19,8 @@ from typing import Final
 
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
-from sottovoce.core.system.files import atomic, disk, private_folder, sweep, sync_folder
-from sottovoce.core.wire.limits import NAME
+from sottovoce.core.platform.files import atomic, disk, private_folder, sweep, sync_folder
+from sottovoce.core.rpc.limits import NAME
 
 __all__ = ["ADAPTERS", "FOLLOWED", "KEPT", "AdapterFolder", "any_held", "is_version"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import DataLoss, NotReady
-from sottovoce.core.system.files import atomic, disk, private_folder, sweep
+from sottovoce.core.platform.files import atomic, disk, private_folder, sweep
 from sottovoce.edge.state.sealing import Seal
 
 __all__ = ["Ballot", "Ballots"]

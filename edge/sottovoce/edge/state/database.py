@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, SottovoceError, Unavailable
-from sottovoce.core.system.database_files import DatabaseFiles, make_database
-from sottovoce.core.system.files import disk, private_folder, sync_folder
+from sottovoce.core.platform.database_files import DatabaseFiles, make_database
+from sottovoce.core.platform.files import disk, private_folder, sync_folder
 from sottovoce.edge.state import ledger_row, schema
 from sottovoce.edge.state.device_key import HALVES, KEY, DeviceKey, InFile, beginning
 from sottovoce.edge.state.sealing import AFRESH, Seal

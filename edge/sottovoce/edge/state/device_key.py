@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from sottovoce.core.errors import ConfigError, DataLoss, NotReady
-from sottovoce.core.system.files import atomic, disk, open_to_others, sync_folder
+from sottovoce.core.platform.files import atomic, disk, open_to_others, sync_folder
 from sottovoce.edge.state.sealing import BYTES, Seal
 
 __all__ = [

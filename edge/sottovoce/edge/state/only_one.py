@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.system.files import disk, private_folder
+from sottovoce.core.platform.files import disk, private_folder
 
 __all__ = ["is_held", "only_one"]
 

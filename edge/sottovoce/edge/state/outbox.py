@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 
 from sottovoce.core.errors import NotFound, QuotaExceeded
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.state import corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.opaque_ids import BY_ID, OpaqueIds

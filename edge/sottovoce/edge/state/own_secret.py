@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.system.files import atomic, disk
+from sottovoce.core.platform.files import atomic, disk
 
 __all__ = ["OWNER", "OwnSecret"]
 

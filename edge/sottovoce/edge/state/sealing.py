@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce.core.errors import ConfigError, DataLoss
-from sottovoce.core.system.files import disk, open_to_others, sync_folder
+from sottovoce.core.platform.files import disk, open_to_others, sync_folder
 
 __all__ = ["AFRESH", "BYTES", "Seal"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.state.opaque_ids import OpaqueIds
 from sottovoce.edge.state.outbox import Outbox, setting_of
 from sottovoce.edge.tasks.naming import trained_by_cloud

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 from sottovoce.core.errors import BundleMismatch, NotReady
 from sottovoce.core.privacy.graphs import GRAPHS, Graphs
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.config import Config

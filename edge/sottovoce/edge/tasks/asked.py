@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.wire.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
+from sottovoce.core.rpc.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
 from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats

@@ -16,12 +16,12 @@ from typing import Any, Final, TypeVar
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, SottovoceError, Unavailable
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.restoration import COMMON, Restoration
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
+from sottovoce.core.rpc.streams import Pieces
 from sottovoce.core.text.frequencies import commonest
 from sottovoce.core.text.word_classes import READINGS
-from sottovoce.core.wire.streams import Pieces
 from sottovoce.edge.client.generation import Stoppable, Writer, check_size
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.outbox import Outbox

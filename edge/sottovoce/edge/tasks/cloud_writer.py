@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.wire.streams import pad
+from sottovoce.core.rpc.streams import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.state.outbox import Outbox

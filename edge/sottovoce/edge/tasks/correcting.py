@@ -10,8 +10,8 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.rpc import training_settings
 from sottovoce.core.text.checks import check_text
-from sottovoce.core.wire import training_settings
 from sottovoce.edge.state.corrections import Correction, Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.outbox import Outbox

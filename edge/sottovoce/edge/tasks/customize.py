@@ -23,10 +23,10 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.privacy import token_embedding
 from sottovoce.core.privacy.gaussian import usual_delta
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.noise import SecureRandom
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.votes import check_epsilon, respond
-from sottovoce.core.wire import training_settings
+from sottovoce.core.rpc import training_settings
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger

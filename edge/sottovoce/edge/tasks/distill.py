@@ -26,9 +26,9 @@ import numpy as np
 
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.gaussian import Budget
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.votes import VotePlan, ask, deal, tally
-from sottovoce.core.wire.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
+from sottovoce.core.rpc.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
 from sottovoce.edge.client.log_probabilities import NextTokens
 from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.state.ballots import Ballot, Ballots

@@ -13,11 +13,11 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError, Unauthenticated
+from sottovoce.core.platform.files import open_to_others
 from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.trust import TrustedWords
-from sottovoce.core.system.files import open_to_others
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config, PrivacyConfig
 from sottovoce.edge.state.database import Store

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError, Unavailable
+from sottovoce.core.platform import memory
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.core.system import memory
+from sottovoce.core.rpc.streams import ordered, pad
 from sottovoce.core.text.checks import check_text
-from sottovoce.core.wire.streams import ordered, pad
 from sottovoce.edge.client.cloud import Cloud, Stoppable
 from sottovoce.edge.client.resending import WINDOW, ReconnectingStream
 from sottovoce.edge.state.ledger import Ledger

@@ -15,11 +15,12 @@ from functools import partial
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady, SottovoceError
+from sottovoce.core.platform import memory
 from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.graphs import Graphs
-from sottovoce.core.privacy.limits import PrivacyLimits, Setting
+from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.system import memory
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
 from sottovoce.edge.tasks.bundle import open_current

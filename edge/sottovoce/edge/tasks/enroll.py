@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput, Unauthenticated
-from sottovoce.core.system.files import (
+from sottovoce.core.platform.files import (
     as_owner_of,
     atomic,
     disk,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.wire.limits import (
+from sottovoce.core.rpc.limits import (
     FEWEST_EXAMPLES,
     FEWEST_PRIVATE_EXAMPLES,
     FEWEST_PUBLIC,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.system.threads import join
+from sottovoce.core.platform.threads import join
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.tasks.local_inference import Home
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.system.files import atomic, disk
+from sottovoce.core.platform.files import atomic, disk
+from sottovoce.core.rpc.limits import LARGEST_ADAPTER
 from sottovoce.core.text.checks import check_text
-from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.opaque_ids import adapter_id, label_ids

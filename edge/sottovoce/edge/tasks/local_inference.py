@@ -26,10 +26,10 @@ from sottovoce.core.errors import (
     QuotaExceeded,
     Unavailable,
 )
-from sottovoce.core.system import memory
-from sottovoce.core.system.files import disk
+from sottovoce.core.platform import memory
+from sottovoce.core.platform.files import disk
+from sottovoce.core.rpc.limits import LARGEST_ADAPTER
 from sottovoce.core.text.checks import check_text
-from sottovoce.core.wire.limits import LARGEST_ADAPTER
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version
 from sottovoce.edge.state.opaque_ids import BY_ID, OpaqueIds

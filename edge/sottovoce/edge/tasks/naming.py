@@ -6,7 +6,7 @@ Customising, learning and joining each take a name, and must refuse names with t
 from __future__ import annotations
 
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.wire.limits import NAME
+from sottovoce.core.rpc.limits import NAME
 from sottovoce.edge.state.outbox import Outbox, is_usable
 from sottovoce.v1 import edge_agent_pb2 as agent
 

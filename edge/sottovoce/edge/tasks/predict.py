@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.limits import Setting
-from sottovoce.core.wire.streams import ordered, pad
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.rpc.streams import ordered, pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.resending import WINDOW, ReconnectingStream
 from sottovoce.edge.state.opaque_ids import OpaqueIds

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.limits import Setting
+from sottovoce.core.platform import memory
 from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.surrogate import Owners
-from sottovoce.core.system import memory
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.purpose import FOR_APPS, Purpose

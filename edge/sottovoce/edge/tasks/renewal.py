@@ -13,8 +13,8 @@ import threading
 from typing import Final
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.system.threads import join
-from sottovoce.core.wire.status import kind_and_place
+from sottovoce.core.platform.threads import join
+from sottovoce.core.rpc.status import kind_and_place
 from sottovoce.edge.client.cloud import Cloud
 
 __all__ = ["Renewal"]

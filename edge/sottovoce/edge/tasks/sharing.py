@@ -15,8 +15,8 @@ from typing import Any, Final
 from google.protobuf import json_format
 
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.wire import training_settings
-from sottovoce.core.wire.limits import LONGEST_LABEL, MOST_LABELS, NAME
+from sottovoce.core.rpc import training_settings
+from sottovoce.core.rpc.limits import LONGEST_LABEL, MOST_LABELS, NAME
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.tasks.naming import check_free, check_name, trained_by_cloud

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from glob import escape
 
+from sottovoce.core.platform.files import sweep
 from sottovoce.core.privacy.graphs import GRAPHS
-from sottovoce.core.system.files import sweep
 from sottovoce.edge.client.known_clouds import KNOWN_CLOUDS
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.adapters import ADAPTERS

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.core.errors import NotFound, SottovoceError
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.policies import POLICIES, Treatment, find
 from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.tasks.engine import OpenBundle
 from sottovoce.edge.tasks.spending import guessed
 

@@ -25,9 +25,9 @@ from sottovoce.core.errors import (
     QuotaExceeded,
     SottovoceError,
 )
-from sottovoce.core.system.threads import join
-from sottovoce.core.wire import tracing
-from sottovoce.core.wire.streams import pad
+from sottovoce.core.platform.threads import join
+from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc.streams import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.opaque_ids import OpaqueIds
 from sottovoce.edge.state.outbox import ENDED, Outbox

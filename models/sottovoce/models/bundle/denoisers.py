@@ -14,9 +14,9 @@ import numpy as np
 
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.bundle.manifest import Backbone
+from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, Facts, misfit
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.core.system.schema import decode, parse_object
 from sottovoce.models.calibration import token_calibration
 
 __all__ = ["add"]

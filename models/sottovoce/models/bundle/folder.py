@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.system.files import sync_folder, sync_tree
+from sottovoce.core.platform.files import sync_folder, sync_tree
 
 __all__ = ["replacing"]
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.limits import Setting
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d
@@ -28,6 +27,7 @@ from sottovoce.core.privacy.running_text import (
     weights_by_reading,
 )
 from sottovoce.core.privacy.search import Search
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.models.corpus.frequencies import FrequencyTable

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from sottovoce.core.errors import Side
-from sottovoce.core.system.commands import LazyGroup
+from sottovoce.core.platform.commands import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 

@@ -12,7 +12,7 @@ import click
 from sottovoce.cloud.cli.options import folder, watch_stages
 from sottovoce.cloud.state.signing import signing_key
 from sottovoce.core.bundle.manifest import bundle_id
-from sottovoce.core.system.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 
 if TYPE_CHECKING:
     from sottovoce.models.bundle.indexes import Choice

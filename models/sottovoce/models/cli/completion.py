@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sottovoce.core.system.commands import completion_command
+from sottovoce.core.platform.commands import completion_command
 
 command = completion_command("sotto-models")

@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from sottovoce.cloud.cli.options import folder, watch_stages
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 
 
 @click.command("train-names", cls=Command)

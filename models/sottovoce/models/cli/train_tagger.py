@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import folder, watch_stages
-from sottovoce.core.system.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 
 
 @click.command("train-tagger", cls=Command)

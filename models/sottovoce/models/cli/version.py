@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sottovoce.core.system.commands import version_command
+from sottovoce.core.platform.commands import version_command
 
 command = version_command("sotto-models", "sottovoce-models")

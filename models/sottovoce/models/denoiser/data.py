@@ -22,10 +22,10 @@ from torch import Tensor
 
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.core.platform.files import in_place_of
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.denoiser import space_sketch
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.system.files import in_place_of
 
 __all__ = [
     "Answers",

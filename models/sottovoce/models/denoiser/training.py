@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from sottovoce.core.system.files import in_place_of
+from sottovoce.core.platform.files import in_place_of
 from sottovoce.models.denoiser.data import Answers, Passages, Progress
 from sottovoce.models.denoiser.network import Network, Size
 

@@ -20,8 +20,9 @@ from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
 from sottovoce.core.privacy.policies import POLICIES, Treatment
 from sottovoce.core.privacy.running_text import counts_by_tag
+from sottovoce.core.text.public_readings import PublicReadings
 from sottovoce.core.text.tagger import UPOS, Tagger
-from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED, PublicReadings
+from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED
 from sottovoce.models.corpus.frequencies import FrequencyTable
 from sottovoce.models.vocabulary.classes import CLOSED, CLOSED_TIMES, Carriers, tagger_votes
 from sottovoce.models.vocabulary.vocabulary import Vocabulary

@@ -13,7 +13,7 @@ from sottovoce.cloud.models import backbone, methods
 from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt, from_options, lora
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.wire import training_settings
+from sottovoce.core.rpc import training_settings
 
 
 @pytest.mark.parametrize(

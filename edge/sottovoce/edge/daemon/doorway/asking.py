@@ -9,8 +9,8 @@ from collections.abc import Generator, Mapping
 from typing import Any, Final, TypeVar
 
 from sottovoce.core.errors import NotFound
-from sottovoce.core.wire.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS
-from sottovoce.core.wire.streams import Pieces
+from sottovoce.core.rpc.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS
+from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.daemon.doorway.fields import Fields, refuse
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -7,7 +7,7 @@ from typing import Final
 
 from sottovoce.core import errors
 from sottovoce.core.page.gate import Failure
-from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
+from sottovoce.core.rpc.status import RETRY_SECONDS, kind_and_place
 
 __all__ = ["failure"]
 

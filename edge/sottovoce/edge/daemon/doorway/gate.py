@@ -15,7 +15,7 @@ from typing import Final
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.page.gate import CHALLENGE, Failure
-from sottovoce.core.wire.address import is_loopback, split_address
+from sottovoce.core.rpc.address import is_loopback, split_address
 from sottovoce.edge.state.caller import App
 from sottovoce.edge.state.own_secret import OwnSecret
 

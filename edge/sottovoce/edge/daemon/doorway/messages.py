@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sottovoce.core.wire.limits import MOST_TURNS
+from sottovoce.core.rpc.limits import MOST_TURNS
 from sottovoce.edge.daemon.doorway.fields import Fields, refuse
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation

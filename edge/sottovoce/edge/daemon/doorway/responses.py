@@ -8,8 +8,8 @@ from contextlib import closing
 from itertools import count
 from typing import Any, Final
 
-from sottovoce.core.wire.limits import MOST_TURNS
-from sottovoce.core.wire.streams import Pieces
+from sottovoce.core.rpc.limits import MOST_TURNS
+from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.daemon.doorway import asking, messages, tools
 from sottovoce.edge.daemon.doorway.exchange import Call, Reply
 from sottovoce.edge.daemon.doorway.fields import Fields, parsed, refuse

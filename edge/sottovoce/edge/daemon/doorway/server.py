@@ -16,9 +16,9 @@ from typing import Final, Self
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.page.gate import PIECE, Failure
-from sottovoce.core.system.threads import Threads
-from sottovoce.core.wire.address import is_loopback, split_address
-from sottovoce.core.wire.status import RETRY_SECONDS, kind_and_place
+from sottovoce.core.platform.threads import Threads
+from sottovoce.core.rpc.address import is_loopback, split_address
+from sottovoce.core.rpc.status import RETRY_SECONDS, kind_and_place
 from sottovoce.edge.daemon.doorway.connection import Connection, Site
 from sottovoce.edge.daemon.doorway.endpoints import ENDPOINTS
 from sottovoce.edge.daemon.doorway.gate import Gate, read_key

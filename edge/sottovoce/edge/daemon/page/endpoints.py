@@ -12,7 +12,7 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.page.files import File, files
 from sottovoce.core.page.gate import SESSION, PageGate
 from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.wire.address import answers, socket_path
+from sottovoce.core.rpc.address import answers, socket_path
 from sottovoce.edge.config import Config
 from sottovoce.edge.daemon.doorway.connection import Endpoint
 from sottovoce.edge.daemon.doorway.exchange import Call, Reply

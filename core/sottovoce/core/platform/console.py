@@ -1,0 +1,222 @@
+"""Shared parts of all commands: errors, interrupts, JSON, progress.
+
+Every command fails alike: ``error:`` and ``fix:`` on standard error, and an exit code by kind of
+error. Standard output holds data alone. Output may hold text from other parties, so control
+characters that a terminal would obey are removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.platform.limits import room_for_files
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = [
+    "INTERRUPTED",
+    "Command",
+    "if_interrupted",
+    "json_option",
+    "plain",
+    "print_json",
+    "print_table",
+    "progress_bar",
+    "tell",
+]
+
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C, as in shells: 128 plus the number of the signal."""
+_NOTE: Final = "sottovoce.interrupted"
+_GAP = "  "
+_WHOLE = 10
+"""The longest word, in letters, that a narrow column does not break."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, one object a line; errors too."
+)
+
+
+class Command(click.Command):
+    """A command that reports errors in the project's form."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            room_for_files()
+            return super().invoke(ctx)
+        except SottovoceError as error:
+            _report(error, as_json=bool(ctx.params.get("as_json")))
+            ctx.exit(error.exit_code)
+        except (KeyboardInterrupt, click.Abort) as error:  # the second from a prompt
+            if isinstance(error.__context__, EOFError):
+                ended = InvalidInput("standard input ended before an answer", fix="type one")
+                _report(ended, as_json=bool(ctx.params.get("as_json")))
+                ctx.exit(ended.exit_code)
+            # A second Ctrl-C during the clean-up ends the program at once, without a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            _report_interrupt(ctx, as_json=bool(ctx.params.get("as_json")))
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:  # the reader of our output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+
+
+def if_interrupted(problem: str, fix: str = "") -> None:
+    """Set the message for Ctrl-C from now on.
+
+    Args:
+        problem: what was interrupted, and what goes on or is kept.
+        fix: how to resume.
+    """
+    click.get_current_context().meta[_NOTE] = (problem, fix)
+
+
+def _report_interrupt(ctx: click.Context, *, as_json: bool) -> None:
+    problem, fix = ctx.meta.get(_NOTE, ("", ""))
+    if as_json:
+        told = {"code": "CANCELLED", "problem": problem or "interrupted", "fix": fix, "subject": ""}
+        click.echo(_json({"error": told}), err=True)
+        return
+    click.echo(f"interrupted: {plain(problem, line=True)}" if problem else "interrupted", err=True)
+    if fix:
+        click.echo(f" next: {plain(fix, line=True)}", err=True)
+
+
+def _report(error: SottovoceError, *, as_json: bool) -> None:
+    if as_json:
+        told = {
+            "code": error.code.name,
+            "problem": error.problem,
+            "fix": error.fix,
+            "subject": error.subject,
+        }
+        click.echo(_json({"error": told}), err=True)
+    else:
+        tell(error)
+
+
+def tell(error: SottovoceError) -> None:
+    """Print a problem and its fix for a person, on standard error."""
+    click.echo(f"error: {plain(error.problem, line=True)}", err=True)
+    if error.fix:
+        click.echo(f"  fix: {plain(error.fix, line=True)}", err=True)
+
+
+def plain(text: str, *, line: bool = False) -> str:
+    """Return ``text`` without control characters that a terminal obeys.
+
+    With ``line``, line breaks are replaced too.
+    """
+    shown = _CONTROLS.sub("\ufffd", text)
+    return shown.replace("\n", "\ufffd") if line else shown
+
+
+def print_json(value: Any) -> None:
+    """Print one object on one line of standard output."""
+    click.echo(_json(value))
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)  # which leaves some controls as they are
+    return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str] = ()
+) -> None:
+    """Print rows under the names of their columns; no value is cut short.
+
+    A file or pipe gets each row on one line. If a terminal is too narrow, columns of ``spare`` are
+    left out first, and standard error names them. Then the widest values continue on a second line.
+    The first column does not: it holds values that people copy.
+
+    Args:
+        spare: names of columns that readers can do without, the least important one first.
+    """
+    lines = [[name.upper() for name in columns]]
+    lines += [[plain(value, line=True) for value in row] for row in rows]
+    cells = dict(zip(columns, zip(*lines, strict=True), strict=True))
+    widths = {name: max(map(len, cells[name])) for name in columns}
+    room = get_terminal_size((0, 0)).columns or sys.maxsize
+    left_out = [name for name in spare if _width(widths) > room and widths.pop(name, 0)]
+    _fold(widths, cells, room)
+    for number in range(len(lines)):
+        parts = [_folded(cells[name][number], width) for name, width in widths.items()]
+        for line in zip_longest(*parts, fillvalue=""):
+            padded = (text.ljust(width) for text, width in zip(line, widths.values(), strict=True))
+            click.echo(_GAP.join(padded).rstrip())
+    if left_out:
+        click.echo(
+            f"Left out in {room} columns: {', '.join(left_out)}. A wider terminal or --json shows "
+            "all columns.",
+            err=True,
+        )
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    return [cell] if len(cell) <= width else wrap(cell, width)
+
+
+def _width(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
+
+
+def _fold(widths: dict[str, int], cells: Mapping[str, Sequence[str]], room: int) -> None:
+    """Narrow the widest columns but the first, down to their longest word of `_WHOLE` letters."""
+    least = {
+        name: max(min(len(word), _WHOLE) for cell in cells[name] for word in cell.split() or [""])
+        for name in list(widths)[1:]
+    }
+    while _width(widths) > room:
+        name = max(least, key=lambda each: widths[each] - least[each], default="")
+        if not name or widths[name] <= least[name]:
+            return
+        widths[name] -= 1
+
+
+@contextmanager
+def progress_bar(*, enabled: bool = True) -> Iterator[Progress]:
+    """Return a progress display on standard error, a line a task; silent if that is no terminal."""
+    # Imported here, which saves the daemon two megabytes.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=16),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        # What does not fit in 80 columns is cut: a second line would be drawn over the next bar.
+        TextColumn(
+            "{task.fields[note]}",
+            table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+        ),
+        console=console,
+        disable=not (enabled and console.is_terminal),
+        transient=True,
+        expand=True,
+    ) as progress:
+        yield progress

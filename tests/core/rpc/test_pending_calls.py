@@ -1,0 +1,105 @@
+"""Calls that are opened and then say nothing, on real connections, beside calls that do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import grpc
+import pytest
+
+from sottovoce.core.errors import Unauthenticated
+from sottovoce.core.rpc.interceptors import PendingCallLimiter
+from sottovoce.core.rpc.status import ErrorInterceptor
+from tests.support.raw_http2 import RawConnection
+from tests.support.waiting import until
+
+MOST, THREADS = 8, 12
+OPEN, TENANTS = "/test.Open/{}", "/test.Tenants/{}"
+
+
+def _authenticate(context: grpc.ServicerContext) -> str:
+    name = dict(context.invocation_metadata()).get("name")
+    if not isinstance(name, str):
+        raise Unauthenticated("who?", fix="say it")
+    return name
+
+
+@contextmanager
+def served(seconds: tuple[float, float] = (60.0, 60.0)) -> Iterator[tuple[str, PendingCallLimiter]]:
+    """A server of few threads with a doorkeeper; its methods give back what they get."""
+    handlers = {
+        "One": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
+        "Many": grpc.unary_stream_rpc_method_handler(lambda request, _: iter([request] * 2)),
+    }
+    keeper = PendingCallLimiter(
+        most=MOST, seconds=seconds, tenants_only={"test.Tenants"}, authenticate=_authenticate
+    )
+    server = grpc.server(ThreadPoolExecutor(THREADS), interceptors=[ErrorInterceptor(), keeper])
+    for service in ("test.Open", "test.Tenants"):
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    keeper.start()
+    try:
+        yield f"127.0.0.1:{port}", keeper
+    finally:
+        keeper.close()
+        server.stop(0).wait()
+
+
+def waiting(keeper: PendingCallLimiter) -> dict[str, int]:
+    return {name: len(crowd) for name, crowd in keeper._waiting.items()}
+
+
+def test_who_sends_a_message_is_answered_as_ever() -> None:
+    with served() as (address, keeper), grpc.insecure_channel(address) as channel:
+        for path in (OPEN, TENANTS):
+            one = channel.unary_unary(path.format("One"))
+            many = channel.unary_stream(path.format("Many"))
+            assert one(b"it", metadata=[("name", "a")], timeout=10) == b"it"
+            assert [*many(b"it", metadata=[("name", "a")], timeout=10)] == [b"it", b"it"]
+        assert waiting(keeper) == {}
+
+
+@pytest.mark.parametrize("method", ["One", "Many"])
+def test_strangers_are_turned_away_before_they_have_said_anything(method: str) -> None:
+    with served() as (address, _), RawConnection(address) as raw:
+        stream = raw.open(TENANTS.format(method))
+        assert raw.ended([stream]) == {stream: "UNAUTHENTICATED"}
+
+
+def test_a_call_that_ends_without_a_request_is_told_so() -> None:
+    with served() as (address, _), RawConnection(address) as raw:
+        stream = raw.open(OPEN.format("One"))
+        raw.send(stream, None)
+        assert raw.ended([stream]) == {stream: "INVALID_ARGUMENT"}
+
+
+@pytest.mark.parametrize("method", ["One", "Many"])
+def test_whoever_waits_too_long_is_ended(method: str) -> None:
+    with served((60.0, 0.1)) as (address, keeper), RawConnection(address) as raw:
+        slow = raw.open(TENANTS.format(method), [("name", "a")])
+        nameless = [raw.open(OPEN.format(method)) for _ in range(3)]
+        assert set(raw.ended(nameless).values()) <= {"reset", "CANCELLED"}
+        until(lambda: waiting(keeper) == {"a": 1})  # with a tenant there is more patience
+        raw.send(slow, b"it")
+        assert raw.ended([slow]) == {slow: "OK"}
+        assert waiting(keeper) == {}
+
+
+def test_a_crowd_makes_room_for_others_oldest_first() -> None:
+    with served() as (address, keeper), RawConnection(address) as raw:
+        slow = raw.open(TENANTS.format("One"), [("name", "a")])
+        until(lambda: waiting(keeper) == {"a": 1})
+        crowd = [raw.open(OPEN.format("One")) for _ in range(200)]
+        ended = raw.ended(crowd[: -2 * THREADS])
+        assert set(ended.values()) <= {"reset", "CANCELLED"}
+        until(lambda: waiting(keeper) == {"a": 1, "": MOST - 1})
+        with grpc.insecure_channel(address) as channel:
+            for path in (OPEN, TENANTS):
+                call = channel.unary_unary(path.format("One"))
+                assert call(b"it", metadata=[("name", "b")], timeout=10) == b"it"
+        raw.send(slow, b"it")
+        assert raw.ended([slow]) == {slow: "OK"}

@@ -1,0 +1,100 @@
+"""Answers in pieces are read as far as they are what was agreed, and no further."""
+
+from __future__ import annotations
+
+import io
+import json
+import select
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.core.rpc import server_sent
+from sottovoce.core.rpc.server_sent import Heard, cut, heard
+from tests.support.certificates import Certificate
+from tests.support.upstream_server import openai_server
+
+
+def _said(*events: Any) -> list[Heard]:
+    lines = [event if isinstance(event, bytes) else _line(event) for event in events]
+    return list(heard(io.BytesIO(b"\n".join([*lines, b""]))))
+
+
+def _line(event: Any) -> bytes:
+    return b"data: " + json.dumps(event).encode()
+
+
+def _piece(text: str, **more: Any) -> dict[str, Any]:
+    return {"choices": [{"delta": {"content": text}, **more}]}
+
+
+def test_pieces_of_both_forms_are_read_up_to_the_end() -> None:
+    usage = {"usage": {"prompt_tokens": 3, "completion_tokens": -1}, "choices": []}
+    done = _piece("", finish_reason="length")
+    told = _said(b": alive", _piece("Ana "), b"event: x", {"choices": [{"text": "was"}]}, done)
+    assert told == [Heard("Ana ", "", None), Heard("was", "", None), Heard("", "length", None)]
+    assert _said(usage, b"data: [DONE]", _piece("late")) == [Heard("", "", (3, 0))]
+
+
+def test_what_is_no_text_of_the_answer_is_left_out() -> None:
+    assert _said(_piece("b", index=1)) == [Heard("", "", None)]
+    for delta in (None, {}, {"content": None}, {"content": 3}, {"tool_calls": []}):
+        assert _said({"choices": [{"delta": delta}]}) == [Heard("", "", None)], delta
+    assert _said({"choices": [{"delta": "no piece"}]}) == [Heard("", "", None)]
+    assert _said(_piece("\ud83d")) == [Heard("\ufffd", "", None)]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [b"data: {", b"data: 3", b"data: \xff", {"error": {"message": "x"}}, {"choices": 3}],
+)
+def test_what_was_not_agreed_is_an_error(event: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        _said(_piece("before"), event)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("LONGEST_LINE", 20), ("MOST_BYTES", 100), ("MOST_SECONDS", -1.0)]
+)
+def test_what_has_no_end_is_ended(monkeypatch: pytest.MonkeyPatch, name: str, most: float) -> None:
+    assert len(_said(*[_piece("word")] * 9)) == 9
+    monkeypatch.setattr(server_sent, name, most)
+    with pytest.raises(ValueError, match="no end"):
+        _said(*[_piece("word")] * 9)
+
+
+def test_what_is_cut_stays_encrypted_and_sends_no_more(tmp_path: Path) -> None:
+    files = Certificate.make().write(tmp_path)
+    context = ssl.create_default_context(cafile=files[0])
+    with (
+        openai_server(files) as server,
+        socket.create_connection(("127.0.0.1", server.server_port)) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        cut(connection)
+        assert connection._sslobj is not None  # type: ignore[attr-defined]
+        with pytest.raises((ssl.SSLError, BrokenPipeError)):
+            connection.sendall(b"SECRET")
+        cut(connection)
+
+
+def test_a_peer_that_waits_for_room_to_write_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = socket.create_connection(server.getsockname())
+        peer, _ = server.accept()
+    with peer:
+        peer.setblocking(False)
+        room = select.poll()
+        room.register(peer, select.POLLOUT)
+        while room.poll(1_000):
+            peer.send(bytes(1 << 16))
+        cut(connection)
+        with connection:
+            while connection.recv(1 << 16):
+                pass
+        assert room.poll(30_000)  # without a word, it asks after seconds that double each time
+        with pytest.raises(OSError, match=r"Broken pipe|reset"):
+            peer.send(b"x")

@@ -59,7 +59,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "in the ledger, not in its account",
-        *("device", f"{_EDGE}state.accounts:Accounts.add", "before", "embed"),
+        *("device", f"{_EDGE}state.ledger:Accounts.add", "before", "embed"),
     ),
     Moment(
         "conversation packed, not sealed",

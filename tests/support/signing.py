@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
-from sottovoce.edge.client.known_clouds import KnownClouds
+from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import Config
 
 

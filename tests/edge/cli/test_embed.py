@@ -61,7 +61,7 @@ def test_local_needs_neither_cloud_nor_daemon(device: Device) -> None:
 def test_lines_of_a_file_and_of_a_pipe_are_answered_in_order(
     linked: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.edge.cli.embed.CHUNK", 4)
+    monkeypatch.setattr("sottovoce.edge.cli.predict.CHUNK", 4)
     lines = [f"the river {'cold ' * n}" for n in range(11)]
     for arguments, stdin in ((("--input", _file(linked, *lines)), ""), ((), "\n".join(lines))):
         answers = linked.json("embed", *arguments, stdin=stdin)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 import pytest
 
 from sottovoce.core.errors import NotFound
-from sottovoce.edge.cli.interruptible import interruptible
+from sottovoce.edge.cli.common import interruptible
 from sottovoce.edge.client.cloud import Stoppable
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.edge.cli import pull as pulling
+from sottovoce.edge.cli import enroll as pulling
 from sottovoce.edge.client.openai import OpenAIWriter
 from sottovoce.edge.tasks.distill import Distiller
 from sottovoce.edge.tasks.learn import Learner

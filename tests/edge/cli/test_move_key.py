@@ -127,7 +127,7 @@ def _cut_at(patched: pytest.MonkeyPatch, number: int) -> Callable[[], int]:
     for place in moving_key.PLACES.values():
         for name in ("put", "remove", "settle"):
             patched.setattr(place, name, counted(getattr(place, name)))
-    patched.setattr("sottovoce.edge.cli.move_key.write", counted(write))
+    patched.setattr("sottovoce.edge.cli.keys.write", counted(write))
     unlink = Path.unlink
     last = counted(unlink)  # of a key that is overwritten
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.edge.cli import owner_check
+from sottovoce.edge.cli import common
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
 
@@ -57,7 +57,7 @@ def test_before_the_first_release_the_machines_settings_say_whose_it_will_be(
     file.write_text(f'[agent]\nstate = "{home}/state"\n[bundle]\npath = "{home}/bundle"\n')
     pull = ("--config", str(file), "pull", cloud.address)
     with monkeypatch.context() as machine:
-        machine.setattr(owner_check, "MACHINE", file)
+        machine.setattr(common, "MACHINE", file)
         device.sotto(*pull, code=78)
     assert not list(home.iterdir())
     device.sotto(*pull)  # a container's volume: whose it is outside says nothing

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sottovoce.core.platform.console import progress_bar
-from sottovoce.edge.cli.progress import brief, sentence
+from sottovoce.edge.cli.common import brief, sentence
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from sottovoce.edge.client import channel
+from sottovoce.edge.client import connection
 from sottovoce.edge.config import CloudConfig
 
 _ENOUGH = 12
@@ -51,9 +51,9 @@ def cloud() -> Iterator[HangsUp]:
 def test_waits_between_attempts_do_not_grow_beyond_their_bound(
     cloud: HangsUp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(channel, "_LONGEST_WAIT", 100)
+    monkeypatch.setattr(connection, "_LONGEST_WAIT", 100)
     config = CloudConfig(address=f"127.0.0.1:{cloud.port}", token_file=tmp_path / "token")
-    with channel.connect(config) as connection:
-        waiting = grpc.channel_ready_future(connection)  # which has it try again and again
+    with connection.connect(config) as channel:
+        waiting = grpc.channel_ready_future(channel)  # which has it try again and again
         assert cloud.enough.wait(60)
         waiting.cancel()

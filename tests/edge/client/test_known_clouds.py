@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss
-from sottovoce.edge.client.known_clouds import KnownClouds
+from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig
 
 ONE, OTHER = bytes(32), b"1" * 32

@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.core.errors import Unavailable
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.repeats import pause
+from sottovoce.edge.client.retry import pause
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import generation_pb2, training_pb2
 from sottovoce.v1 import generation_pb2_grpc as generation_grpc

@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from sottovoce.core.errors import InvalidInput, Unavailable
-from sottovoce.edge.client import resending
-from sottovoce.edge.client.resending import ReconnectingStream
+from sottovoce.edge.client import retry
+from sottovoce.edge.client.retry import ReconnectingStream
 from sottovoce.v1 import inference_pb2 as inference
 
 
@@ -35,7 +35,7 @@ class Cloud:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resending, "_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "_SECONDS", 0.0)
 
 
 def _queries(count: int) -> list[inference.EncodeRequest]:

@@ -16,7 +16,7 @@ import pytest
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config, load
-from sottovoce.edge.daemon.group_socket import folder_for
+from sottovoce.edge.daemon.admission import folder_for
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, running

@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import QuotaExceeded
-from sottovoce.edge.state.accounts import DAY_SECONDS, DAYS, LONGEST_NAME, MOST_NAMES, Accounts
 from sottovoce.edge.state.database import DATABASE, Store
-from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.ledger import (
+    DAY_SECONDS,
+    DAYS,
+    LONGEST_NAME,
+    MOST_NAMES,
+    Accounts,
+    Ledger,
+    Purpose,
+)
 
 MAIL, CHAT = Purpose("predict", "secretproject"), Purpose("chat")
 

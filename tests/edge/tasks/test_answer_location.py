@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.edge.tasks.answer_location import who_answers
+from sottovoce.edge.tasks.local_inference import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 UNSPECIFIED, DEVICE = agent.WHERE_UNSPECIFIED, agent.WHERE_DEVICE

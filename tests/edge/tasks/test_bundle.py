@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss
 from sottovoce.edge.config import Config
-from sottovoce.edge.tasks.bundle import open_current, signer
+from sottovoce.edge.tasks.engine import open_current, signer
 from tests.support.agent import configured
 from tests.support.signing import lay_pulled, sign
 from tests.support.tampering import change_array

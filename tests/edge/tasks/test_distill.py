@@ -26,7 +26,7 @@ from sottovoce.edge.client.log_probabilities import NextTokens
 from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.state.ballots import Ballots
-from sottovoce.edge.tasks import distill, teachers
+from sottovoce.edge.tasks import distill
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.distill import Distilled, Distiller, Wanted
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -58,7 +58,7 @@ def device(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) ->
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teachers, "_PAUSE", 0.0)
+    monkeypatch.setattr(distill, "_PAUSE", 0.0)
 
 
 def distiller(device: Agent, server: Server) -> Distiller:
@@ -86,7 +86,7 @@ def vote(
 
 def prompts_of(server: Server) -> list[str]:
     """What teachers asked, without the question whether anybody answers."""
-    return [b["prompt"] for _, _, b in server.asked if b["prompt"] != teachers._NOTHING_PRIVATE]
+    return [b["prompt"] for _, _, b in server.asked if b["prompt"] != distill._NOTHING_PRIVATE]
 
 
 def under_way(device: Agent) -> list[Path]:
@@ -209,15 +209,15 @@ def test_a_server_that_falters_is_asked_again(device: Agent, server: Server) -> 
     usual, times = server.answer, Counter[str]()
 
     def falter(body: dict[str, Any]) -> Iterable[bytes]:
-        if body["prompt"] == teachers._NOTHING_PRIVATE:
+        if body["prompt"] == distill._NOTHING_PRIVATE:
             return usual(body)
         times[body["prompt"]] += 1
-        return [b"?"] if times[body["prompt"]] < teachers._ATTEMPTS else usual(body)
+        return [b"?"] if times[body["prompt"]] < distill._ATTEMPTS else usual(body)
 
     server.answer = falter
     found, _ = vote(device, server, EXAMPLES[:16], PUBLIC, replace(WANTED, shots=4))
     assert found.plan.teachers == 4
-    assert set(times.values()) == {teachers._ATTEMPTS}
+    assert set(times.values()) == {distill._ATTEMPTS}
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_calls_that_nobody_waits_for_are_cut(server: Server) -> None:
 
     server.status, server.answer = status, stall
     model = NextTokens(OpenAIServer(ChatConfig(upstream=server.url)), "m")
-    asking = teachers.Teachers(model, ["a", "b"], 16, 4)
+    asking = distill.Teachers(model, ["a", "b"], 16, 4)
     try:
         with pytest.raises(NotFound):
             asking.votes([("x", "a")], ["one", "two", "three", "the fourth", "five", "six"])

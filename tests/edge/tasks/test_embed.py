@@ -28,8 +28,8 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, unpack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.client import resending
-from sottovoce.edge.client.resending import WINDOW
+from sottovoce.edge.client import retry
+from sottovoce.edge.client.retry import WINDOW
 from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.embed import Embedder
@@ -44,7 +44,7 @@ from tests.support.waiting import until
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resending, "_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "_SECONDS", 0.0)
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.tasks import local_inference as homes
+from sottovoce.edge.tasks.adapters import share
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.learn import Learner
-from sottovoce.edge.tasks.sharing import share
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training

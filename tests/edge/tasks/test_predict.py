@@ -13,7 +13,7 @@ from sottovoce.core.errors import InvalidInput, NotFound, NotReady, Unavailable
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.resending import WINDOW
+from sottovoce.edge.client.retry import WINDOW
 from sottovoce.edge.config import CloudConfig
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent

@@ -15,10 +15,10 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import cloud as clients
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.tasks import local_inference as homes
+from sottovoce.edge.tasks.adapters import join, share
 from sottovoce.edge.tasks.agent import Agent
-from sottovoce.edge.tasks.follower import Follower
 from sottovoce.edge.tasks.learn import Learner
-from sottovoce.edge.tasks.sharing import join, share
+from sottovoce.edge.tasks.local_inference import Follower
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened, teach

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import difflib
-import keyword
 import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -43,8 +43,9 @@ class LazyGroup(click.Group):
     """Knows its commands by name and summary before any is imported.
 
     Args:
-        package: the package of the modules; each has its command as ``command``.
+        package: the package of the modules that define the commands.
         summaries: one line for each command, in the order of the help.
+        modules: the module of each command that does not have the module of its own name.
         side: whose program it is, which decides what errors say to do.
     """
 
@@ -53,12 +54,14 @@ class LazyGroup(click.Group):
         *args: Any,
         package: str,
         summaries: Mapping[str, str],
+        modules: Mapping[str, str] = MappingProxyType({}),
         side: Side = Side.DEVICE,
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
         self._package = package
         self._summaries = summaries
+        self._modules = modules
         self._side = side
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -69,11 +72,12 @@ class LazyGroup(click.Group):
             return self._help()
         if cmd_name not in self._summaries:
             return None
-        module = cmd_name.replace("-", "_")
-        if keyword.iskeyword(module):
-            module += "_"
-        found: click.Command = import_module(f"{self._package}.{module}").command
-        return found
+        module = self._modules.get(cmd_name, cmd_name.replace("-", "_"))
+        return next(
+            found
+            for found in vars(import_module(f"{self._package}.{module}")).values()
+            if isinstance(found, click.Command) and found.name == cmd_name
+        )
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -1,7 +1,7 @@
 """The ``sotto`` command.
 
-Each subcommand is a separate module, imported when it runs. A Raspberry Pi takes a second to
-import gRPC and onnxruntime. ``sotto --help`` should be faster.
+A module is imported when one of its commands runs. A Raspberry Pi takes a second to import gRPC and
+onnxruntime. ``sotto --help`` should be faster.
 """
 
 from __future__ import annotations
@@ -64,10 +64,30 @@ COMMANDS = {
 }
 
 
+MODULES = {
+    name: module
+    for module, names in {
+        "privatize": ("try",),
+        "conversations": ("chat", "generate", "run"),
+        "predict": ("embed",),
+        "customize": ("learn",),
+        "corrections": ("correct",),
+        "adapters": ("list", "show", "cancel", "rollback", "rm", "share", "join", "fetch"),
+        "enroll": ("pull",),
+        "keys": ("move-key", "rotate-key"),
+        "service": ("serve", "ui"),
+        "reports": ("status", "ledger", "logs", "doctor", "licences"),
+    }.items()
+    for name in names
+}
+"""The module of each command that has none of its own name."""
+
+
 @click.group(
     cls=LazyGroup,
     package=__name__,
     summaries=COMMANDS,
+    modules=MODULES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(

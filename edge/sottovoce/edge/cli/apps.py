@@ -11,8 +11,7 @@ import click
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 from sottovoce.core.platform.files import atomic
-from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.owner_check import not_as_root
+from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.database import Store

@@ -23,8 +23,7 @@ from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.config import Config
 from sottovoce.edge.measure import latency as benchmark
-from sottovoce.edge.tasks.bundle import open_current
-from sottovoce.edge.tasks.engine import open_tagger
+from sottovoce.edge.tasks.engine import open_current, open_tagger
 from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 

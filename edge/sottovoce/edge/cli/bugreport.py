@@ -22,14 +22,14 @@ from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli.client import is_running
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.doctor import examine
+from sottovoce.edge.cli.reports import examine
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import DATABASE, Store
 from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.tasks.bundle import open_current
 from sottovoce.edge.tasks.doctor import Finding
+from sottovoce.edge.tasks.engine import open_current
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["command"]

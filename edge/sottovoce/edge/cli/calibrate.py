@@ -16,10 +16,9 @@ from sottovoce.core.bundle.levels import Level, name_of, strongest
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.platform.files import atomic, private_folder
-from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.owner_check import not_as_root
+from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.config import Config
-from sottovoce.edge.tasks.bundle import open_current
+from sottovoce.edge.tasks.engine import open_current
 
 if TYPE_CHECKING:
     from sottovoce.edge.measure.utility import Utility
@@ -167,7 +166,7 @@ def command(
 
 def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> Utility:
     """Return the labelled texts' utility by level, from a kept result or anew."""
-    from sottovoce.edge.cli.tables import read_table
+    from sottovoce.edge.cli.lines import read_table
     from sottovoce.edge.measure import utility as utilities
     from sottovoce.edge.tasks.engine import Engine
 
@@ -291,7 +290,7 @@ def _as_typed(
     """Return the shares of words that leave unchanged or are drawn, by policy."""
     from sottovoce.core.privacy.mechanisms import registry
     from sottovoce.core.privacy.policies import POLICIES
-    from sottovoce.edge.measure.verbatim import drawn, verbatim
+    from sottovoce.edge.measure.utility import drawn, verbatim
 
     shares = bundle.manifest.shares
     known = mechanism in registry.MECHANISMS

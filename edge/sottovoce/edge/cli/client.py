@@ -24,7 +24,7 @@ from sottovoce.core.rpc.address import (
 from sottovoce.core.rpc.channels import BEARER, NO_RETRIES, TOKEN_KEY
 from sottovoce.core.rpc.interceptors import ReadingChannel, answered
 from sottovoce.core.rpc.status import from_rpc_error
-from sottovoce.edge.cli.owner_check import not_a_strangers
+from sottovoce.edge.cli.common import not_a_strangers
 from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.only_one import is_held
@@ -293,7 +293,7 @@ def in_process(config: Config) -> Iterator[Agent]:
     Raises:
         ConfigError: the user is root, and the agent belongs to another user.
     """
-    from sottovoce.edge.cli.owner_check import not_as_root
+    from sottovoce.edge.cli.common import not_as_root
     from sottovoce.edge.tasks.agent import Agent  # imports onnxruntime: only where needed
 
     not_as_root(config)

@@ -6,24 +6,41 @@ kind of error. Standard output holds only data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+import pwd
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 
 import click
 
-from sottovoce.core.errors import SottovoceError
+from sottovoce.core.errors import ConfigError, SottovoceError
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.rpc.address import socket_path
 from sottovoce.edge import config as settings
-from sottovoce.edge.config import Config
+from sottovoce.edge.cli import views
+from sottovoce.edge.client.cloud import Stoppable
+from sottovoce.edge.config import MACHINE, Config
+from sottovoce.edge.state.database import DATABASE
+from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = [
+    "brief",
     "either",
+    "figures",
+    "interruptible",
+    "left",
     "load_config",
+    "not_a_strangers",
+    "not_as_root",
     "numbered",
     "privacy_options",
+    "sentence",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -63,3 +80,176 @@ def numbered(error: SottovoceError, place: str) -> SottovoceError:
     return type(error)(
         f"{place}: {error.problem}", fix=error.fix, subject=error.subject, metadata=error.metadata
     )
+
+
+T = TypeVar("T")
+
+
+def interruptible(
+    answer: Callable[[Stoppable], Generator[T, None, None]],
+) -> Generator[T, None, None]:
+    """Yield the items of ``answer``, read in a separate thread.
+
+    Closing this generator stops ``answer``.
+
+    Args:
+        answer: makes the stream; it calls its argument with the function that stops it.
+
+    Raises:
+        BaseException: any error that ``answer`` raises.
+    """
+    reader = _Reader(answer)
+    thread = threading.Thread(target=reader.run, daemon=True)
+    thread.start()
+    try:
+        while (came := reader.came.get()) is not None:
+            if isinstance(came, BaseException):
+                raise came
+            yield came[0]
+    finally:
+        reader.stop()
+
+
+class _Reader(Generic[T]):
+    def __init__(self, answer: Callable[[Stoppable], Generator[T, None, None]]) -> None:
+        self._answer = answer
+        self._lock = threading.Lock()
+        self._stops: list[Callable[[], None]] = []
+        self._stopped = False
+        self.came: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
+
+    def run(self) -> None:
+        try:
+            with closing(self._answer(self._stoppable)) as events:
+                for event in events:
+                    self.came.put((event,))
+        except BaseException as error:
+            self.came.put(error)
+        self.came.put(None)
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            stops = self._stops.copy()
+        for stop in stops:
+            stop()
+
+    def _stoppable(self, stop: Callable[[], None]) -> None:
+        with self._lock:
+            stopped = self._stopped
+            self._stops.append(stop)
+        if stopped:
+            stop()
+
+
+def not_as_root(config: Config) -> None:
+    """Refuse to let root write into the state of another user's agent.
+
+    Raises:
+        ConfigError: the user is root, and the agent belongs to another user.
+    """
+    user = _user(config) if os.geteuid() == 0 else 0
+    if user:
+        name = _name(user)
+        raise ConfigError(
+            f"the agent's state in {config.agent.state} is of the user {name}, who could not read "
+            "what root leaves there",
+            fix=f"type it as that user: sudo -u {name} sotto ...",
+            subject="agent.state",
+        )
+
+
+def not_a_strangers(config: Config) -> None:
+    """Refuse a unix socket unless this user, root or the state's owner owns it.
+
+    Raises:
+        ConfigError: the socket belongs to another user.
+    """
+    path = socket_path(config.agent.listen)
+    if path is None:
+        return
+    ours = {os.geteuid(), 0}
+    with suppress(OSError):  # no state, so no owner
+        ours.add(config.agent.state.lstat().st_uid)
+    with suppress(FileNotFoundError):  # the agent has just ended
+        if (owner := path.stat().st_uid) not in ours:
+            raise ConfigError(
+                f"{path} is of the user {_name(owner)}, and not the agent's",
+                fix="find out who that is; then set agent.listen to a socket in a folder that only "
+                "you can write",
+                subject="agent.listen",
+            )
+
+
+def _user(config: Config) -> int:
+    """Return the id of the user that runs the agent: the owner of its database.
+
+    Without a database, it is the owner of the nearest existing folder above, if the settings are
+    the machine's. Otherwise it is 0, so that root may decide, as in a container.
+    """
+    state = config.agent.state
+    places = [state, *state.parents] if config.source == MACHINE else []
+    for place in (state / DATABASE, *places):
+        try:
+            return place.lstat().st_uid
+        except FileNotFoundError:
+            continue
+    return 0
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:  # a number without a name, as in containers
+        return f"#{user}"
+
+
+def left(name: str) -> tuple[str, str]:
+    """Return the message of Ctrl-C while a customisation is followed."""
+    return (
+        f"no longer following {name}, which goes on in the agent and in the cloud",
+        f"`sotto logs {name}` follows it again, `sotto cancel {name}` ends it",
+    )
+
+
+def figures(record: agent.Customization) -> str:
+    """Return the training figures that the cloud has sent so far."""
+    seen = record.progress
+    told = []
+    if seen.loss:
+        told.append(f"loss {seen.loss:.3f}")
+    if seen.reconstruction_loss:
+        told.append(f"reconstruction loss {seen.reconstruction_loss:.3f}")
+    if seen.held_out_accuracy:
+        told.append(f"held-out accuracy {seen.held_out_accuracy:.1%}")
+    if seen.examples_per_second:
+        told.append(f"{seen.examples_per_second:.0f} examples/s")
+        told.append(f"{seen.seconds_left:.0f} s left")
+    return "  ".join([*told, record.message] if record.message else told)
+
+
+def brief(record: agent.Customization) -> str:
+    """Return the figures that fit beside a bar in a line of 80 columns."""
+    seen = record.progress
+    if record.message or not seen.epochs:
+        return record.message
+    accuracy = seen.held_out_accuracy
+    told = f"accuracy {accuracy:.1%}" if accuracy else f"loss {seen.loss:.3f}"
+    return f"{told}  {seen.seconds_left:.0f} s left" if seen.seconds_left else told
+
+
+def sentence(record: agent.Customization) -> str:
+    """Return a sentence with the adapter's name and its customisation's state."""
+    name, seen = f"{record.adapter} ({record.id[:8]})", record.progress
+    waiting = f": {record.message}" if record.message else ""
+    match record.state:
+        case agent.CUSTOMIZATION_STATE_UPLOADING:
+            return f"{name}: {record.uploaded} of {record.examples} uploaded{waiting}"
+        case agent.CUSTOMIZATION_STATE_TRAINING if seen.epochs:
+            return f"{name}: epoch {seen.epoch} of {seen.epochs}  {figures(record)}"
+        case agent.CUSTOMIZATION_STATE_SUCCEEDED:
+            if not seen.held_out_accuracy:  # private training has no held-out part
+                return f"{name}: trained"
+            return f"{name}: trained, held-out accuracy {seen.held_out_accuracy:.1%}"
+        case _:
+            return f"{name}: {views.state_name(record).lower()}{waiting}"

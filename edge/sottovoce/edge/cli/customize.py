@@ -19,18 +19,17 @@ from sottovoce.core.platform.console import (
 )
 from sottovoce.core.rpc import training_settings
 from sottovoce.core.rpc.limits import MOST_SEQUENCES
-from sottovoce.edge.cli import progress as told
+from sottovoce.edge.cli import common as told
 from sottovoce.edge.cli import views
-from sottovoce.edge.cli.client import Remote, remote, request_id
-from sottovoce.edge.cli.common import load_config, privacy_options
-from sottovoce.edge.cli.interruptible import interruptible
-from sottovoce.edge.cli.lines import read_lines
-from sottovoce.edge.cli.tables import FOR_EITHER, read_table
+from sottovoce.edge.cli.client import Remote, in_process, remote, request_id
+from sottovoce.edge.cli.common import interruptible, load_config, privacy_options
+from sottovoce.edge.cli.lines import FOR_EITHER, read_lines, read_table
 from sottovoce.edge.state.outbox import ENDED
+from sottovoce.edge.tasks.learn import Learner
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["command"]
+__all__ = ["customize_command", "learn_command"]
 
 _EXAMPLES_A_MESSAGE = 16
 _WITH_ADDED: Final = frozenset(
@@ -143,7 +142,7 @@ def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
 @click.option("--watch/--no-watch", default=True, show_default=True, help="Wait until it ends.")
 @json_option
 @click.pass_context
-def command(
+def customize_command(
     ctx: click.Context,
     /,
     adapter: str,
@@ -293,3 +292,40 @@ def _watch(
             click.echo(told.sentence(record), err=True)
             news = now
     return record
+
+
+@click.command("learn", cls=Command)
+@click.argument("adapter", metavar="NAME")
+@click.option(
+    "--input",
+    "source",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Table: a header with the columns text and label, then one example a line, tab-separated.",
+)
+@click.option("--replace", is_flag=True, help="Train it anew where there is one of this name.")
+@json_option
+@click.pass_context
+def learn_command(
+    ctx: click.Context, adapter: str, source: Path, replace: bool, as_json: bool
+) -> None:
+    """Train the adapter NAME on this device alone: nothing is released, sent or charged.
+
+    A linear head over the bundle's encoder (`sotto pull --encoder`). `sotto predict` takes it as it
+    takes those that the cloud trained, which learn more from as many examples.
+    """
+    examples = read_table(source)
+    if_interrupted(f"{adapter} has not changed", "run the same command again")
+    with in_process(load_config(ctx)) as device, progress_bar() as bar:
+        task = bar.add_task("reading", total=len(examples), note="")
+        learner = Learner(device.store, device.outbox, device.home, device.home.folder)
+        record = learner.learn(
+            adapter,
+            examples,
+            replace=replace,
+            progress=lambda done: bar.update(task, completed=done),
+        )
+    if as_json:
+        print_json(views.customization(record))
+    else:
+        click.echo(f"{adapter} has learnt from {record.examples} examples, on this device alone")

@@ -19,11 +19,10 @@ from sottovoce.core.platform.console import (
 )
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.rpc.training_settings import MOST
-from sottovoce.edge.cli.answers import asking
 from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config, privacy_options
-from sottovoce.edge.cli.lines import read_lines
-from sottovoce.edge.cli.tables import read_table
+from sottovoce.edge.cli.conversations import asking
+from sottovoce.edge.cli.lines import read_lines, read_table
 from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.ballots import Ballots

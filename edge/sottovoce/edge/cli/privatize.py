@@ -7,20 +7,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.platform.console import Command, json_option
+from sottovoce.core.platform.console import Command, json_option, plain, print_json, print_table
 from sottovoce.core.platform.files import atomic
-from sottovoce.core.privacy.policies import PUNCTUATION
+from sottovoce.core.privacy.policies import POLICIES, PUNCTUATION
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Backend, backend
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, answered, read_texts, text_argument
+from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.privatize import MOST_DRAWS, Piece, Trial, settings, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["command"]
+__all__ = ["privatize_command", "try_command"]
 
 
 @click.command("privatize", cls=Command)
@@ -38,7 +41,7 @@ __all__ = ["command"]
 @click.option("--words", is_flag=True, help="Also show what became of each word.")
 @json_option
 @click.pass_context
-def command(
+def privatize_command(
     ctx: click.Context,
     text: str | None,
     level: str,
@@ -96,3 +99,103 @@ def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:
             released = response.text[word.released_start : word.released_end]
             treatment = views.treatment_name(word).lower()
             yield f"    {typed:20}  {released:20}  {treatment:5}  {word.tag}"
+
+
+_COLOURS = {"noise": "yellow", "draw": "cyan"}
+
+
+@click.command("try", cls=Command)
+@text_argument
+@privacy_options
+@click.option(
+    "--draws",
+    type=click.IntRange(1, MOST_DRAWS),
+    default=1,
+    show_default=True,
+    help="How often to draw each.",
+)
+@json_option
+@click.pass_context
+def try_command(
+    ctx: click.Context,
+    text: str | None,
+    source: Path | None,
+    level: str,
+    mechanism: str,
+    policy: str,
+    draws: int,
+    as_json: bool,
+) -> None:
+    """Show TEXT, or one text a line, under every level and policy side by side.
+
+    With noise drawn for this screen alone: nothing is sent and nothing is charged, and what is
+    released afterwards is another draw. Yellow got noise, and is underlined where it came out as
+    itself; blue gave way to a random one of its kind; the rest leaves as typed.
+    """
+    config = load_config(ctx)
+    opened = Engine.configured(config.bundle, config.privacy, config.tagger).current()
+    mechanism = mechanism or config.privacy.mechanism
+    wanted = settings(opened, level, mechanism, policy)
+    for line in read_texts(text, source, "trying"):
+        try:
+            trials = [tried(opened, line.text, each, draws) for each in wanted]
+        except SottovoceError as error:
+            raise (numbered(error, line.place) if line.place else error) from error
+        if as_json:
+            print_json({"text": line.text, "tried": [*map(_view, trials)]})
+        else:
+            _show(line.text, trials)
+
+
+def _view(trial: Trial) -> dict[str, Any]:
+    setting = trial.setting
+    view: dict[str, Any] = {
+        "level": setting.level,
+        "mechanism": setting.mechanism,
+        "policy": setting.policy,
+    }
+    if trial.refused:
+        return view | {"refused": trial.refused}
+    return view | {
+        "eta": trial.eta,
+        "guessed": trial.guessed,
+        "charge": trial.charge,
+        "releases": [release.text for release in trial.releases],
+    }
+
+
+def _show(text: str, trials: list[Trial]) -> None:
+    click.echo(f"{'typed':10}{plain(text, line=True)}")
+    policy, rows = "", []
+    for trial in trials:
+        setting = trial.setting
+        if setting.policy != policy:
+            policy = setting.policy
+            click.echo(f"\n{click.style(policy, bold=True)}: {POLICIES[policy].about}")
+        if trial.refused:
+            click.echo(f"{setting.level:10}not allowed here: {trial.refused}")
+            continue
+        for number, pieces in enumerate(trial.pieces()):
+            shown = "".join(map(_coloured, pieces))
+            click.echo(f"{'' if number else setting.level:10}{shown}")
+        rows.append(
+            (
+                policy,
+                setting.level,
+                f"{trial.eta:.4g}",
+                f"{trial.guessed:.0%}",
+                f"{trial.charge:.4g} eta",
+            )
+        )
+    if rows:
+        click.echo()
+        print_table(("policy", "level", "eta", "guessed", "costs"), rows)
+        click.echo(
+            "\nguessed: of words with noise, by the strongest attacker we have, on the worst kind\n"
+            "of text that was tried (`sotto calibrate`); costs: what the ledger is charged for it."
+        )
+
+
+def _coloured(piece: Piece) -> str:
+    shown, colour = plain(piece.text, line=True), _COLOURS.get(piece.became)
+    return click.style(shown, fg=colour, underline=piece.kept or None) if colour else shown

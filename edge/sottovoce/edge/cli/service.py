@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import getpass
+import logging
 import os
 import shutil
 import subprocess
+import sys
+import webbrowser
 from pathlib import Path
 
 import click
 
 from sottovoce.core.errors import ConfigError, NotReady
-from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.console import INTERRUPTED, Command, json_option, print_json
 from sottovoce.core.platform.files import disk, in_place_of
+from sottovoce.core.rpc.logs import Sentences, to_standard_error
 from sottovoce.edge.cli import systemd
-from sottovoce.edge.config import MACHINE
+from sottovoce.edge.cli.client import remote
+from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.config import MACHINE, DoorwayConfig
+from sottovoce.edge.daemon import server
 
-__all__ = ["command"]
+__all__ = ["serve_command", "service_command", "ui_command"]
 
 _scope = click.option(
     "--system",
@@ -26,11 +34,11 @@ _scope = click.option(
 
 
 @click.group("service")
-def command() -> None:
+def service_command() -> None:
     """Have systemd run the agent: install, uninstall, status."""
 
 
-@command.command("install", cls=Command)
+@service_command.command("install", cls=Command)
 @_scope
 @click.option(
     "--run-as",
@@ -76,7 +84,7 @@ def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_js
         click.echo(f"the agent runs, by {manager.file}")
 
 
-@command.command("uninstall", cls=Command)
+@service_command.command("uninstall", cls=Command)
 @_scope
 @json_option
 def uninstall(system: bool, as_json: bool) -> None:
@@ -97,7 +105,7 @@ def uninstall(system: bool, as_json: bool) -> None:
         click.echo(f"removed {manager.file}; state, bundle and settings are where they were")
 
 
-@command.command("status", cls=Command)
+@service_command.command("status", cls=Command)
 @_scope
 @json_option
 @click.pass_context
@@ -175,3 +183,68 @@ def _program(manager: systemd.Manager) -> str:
             subject="service",
         )
     return found
+
+
+@click.command("serve", cls=Command)
+@click.option(
+    "--listen", help='Address: "unix:PATH" or "HOST:PORT".  [default: configured, a unix socket]'
+)
+@click.option(
+    "--doorway",
+    help="Also answer HTTP, as OpenAI's servers do: 127.0.0.1:PORT.  [default: configured, no]",
+)
+@json_option
+@click.pass_context
+def serve_command(
+    ctx: click.Context, listen: str | None, doorway: str | None, as_json: bool
+) -> None:
+    """Run the agent for apps on this device, until SIGTERM (exit code 0) or Ctrl-C (130).
+
+    Starts without a bundle and uses one as soon as it is pulled. Logs go to standard error and
+    never hold text. With --json, one object {"serving": ADDRESS} is printed when it is ready.
+    """
+    config = load_config(ctx)
+    if listen:
+        config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, listen=listen))
+    if doorway is not None:
+        config = dataclasses.replace(config, doorway=DoorwayConfig(doorway))
+    to_standard_error(Sentences("%(levelname)s %(name)s: %(message)s"))
+
+    def ready(address: str) -> None:
+        if as_json:
+            print_json({"serving": address})
+
+    interrupted = server.serve(config, ready=ready)
+    if interrupted:
+        click.echo("interrupted: what is queued goes on with the next `sotto serve`", err=True)
+    # All is closed, and no more text is released. A thread that still processes a long text for a
+    # departed caller would otherwise keep the process alive.
+    sys.stdout.flush()
+    logging.shutdown()
+    os._exit(INTERRUPTED if interrupted else 0)
+
+
+@click.command("ui", cls=Command)
+@click.option(
+    "--open/--no-open",
+    "show",
+    default=None,
+    help="Show it in this desktop's browser.  [default: where there is a desktop]",
+)
+@json_option
+@click.pass_context
+def ui_command(ctx: click.Context, show: bool | None, as_json: bool) -> None:
+    """Open the running agent's page: try texts, see levels, ledger, adapters and what left.
+
+    The agent answers it on loopback from now on, until it ends. The link is good once, for ten
+    minutes; run this again for another. With --json, one object {"url": LINK} and no browser.
+    """
+    with remote(load_config(ctx)) as agent:
+        url = agent.open_page()
+    if as_json:
+        print_json({"url": url})
+        return
+    click.echo(url)
+    desktop = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if show or (show is None and desktop):
+        webbrowser.open(url)

@@ -22,13 +22,11 @@ from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
 from sottovoce.core.rpc.interceptors import answered
 from sottovoce.core.rpc.limits import WRITING_SECONDS
 from sottovoce.core.rpc.status import from_rpc_error
-from sottovoce.edge.client.channel import connect, needs_tls, roots
-from sottovoce.edge.client.connection import Connection, Method
+from sottovoce.edge.client.connection import Connection, Method, connect, needs_tls, roots
 from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
 from sottovoce.edge.client.handshake import diagnosis, in_plaintext
-from sottovoce.edge.client.repeats import repeated, streamed
+from sottovoce.edge.client.retry import SingleFlight, repeated, streamed
 from sottovoce.edge.client.secret_file import SecretFile
-from sottovoce.edge.client.single_flight import SingleFlight
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,

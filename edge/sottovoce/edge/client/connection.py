@@ -11,12 +11,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
+from sottovoce.core.bundle.signature import read_key, show_key
+from sottovoce.core.errors import BundleMismatch, ConfigError, DataLoss, InvalidInput
+from sottovoce.core.platform.files import atomic
+from sottovoce.core.rpc.address import is_loopback, split_address
+from sottovoce.core.rpc.channels import NO_RETRIES
 from sottovoce.core.rpc.interceptors import ReadingChannel
+from sottovoce.core.rpc.limits import LARGEST_MESSAGE
 from sottovoce.edge.client.device_certificate import Held
+from sottovoce.edge.config import BundleConfig, CloudConfig
 from sottovoce.v1 import (
     bundles_pb2_grpc,
     enrollment_pb2_grpc,
@@ -25,7 +32,7 @@ from sottovoce.v1 import (
     training_pb2_grpc,
 )
 
-__all__ = ["Connection", "Method"]
+__all__ = ["KNOWN_CLOUDS", "Connection", "KnownClouds", "Method", "connect", "needs_tls", "roots"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +100,152 @@ class _Methods:
             return Method(self._over, path, make(path, *given, **options))
 
         return made
+
+
+_LONGEST_WAIT: Final = 5_000
+"""Longest time between two attempts to connect, in milliseconds.
+
+gRPC's own bound is two minutes. With it, a device still reported "does not answer" after a long
+outage, although the cloud was back.
+"""
+
+
+def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
+    """Return a channel to the cloud, which connects when it is first used.
+
+    Args:
+        config: the cloud's address and authority.
+        shown: the certificate to show, at ``config.devices_port``.
+
+    Raises:
+        ConfigError: there is no address, or the authorities cannot be read.
+    """
+    host, port = split_address(config.address)
+    port = config.devices_port if shown else port
+    options = [
+        NO_RETRIES,
+        ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+        ("grpc.max_send_message_length", LARGEST_MESSAGE),
+        ("grpc.max_reconnect_backoff_ms", _LONGEST_WAIT),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.enable_http_proxy", 0 if is_loopback(host) else 1),
+    ]
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if shown is not None:
+        tls = grpc.ssl_channel_credentials(roots(config), shown.key, shown.certificate)
+        return grpc.secure_channel(target, tls, options)
+    if not needs_tls(config):
+        return grpc.insecure_channel(target, options)
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(roots(config)), options)
+
+
+def needs_tls(config: CloudConfig) -> bool:
+    """Return whether plaintext to ``config.address`` is forbidden."""
+    return config.ca_file is not None or not is_loopback(split_address(config.address)[0])
+
+
+def roots(config: CloudConfig) -> bytes | None:
+    """Return the trusted authorities as PEM; None stands for the system's.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if config.ca_file is None:
+        return None
+    try:
+        return config.ca_file.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {config.ca_file}: {error.strerror}",
+            fix="set cloud.ca_file to a file you can read",
+            subject="cloud.ca_file",
+        ) from error
+
+
+KNOWN_CLOUDS = "known_clouds"
+"""The file's name, in the folder of bundles."""
+
+
+class KnownClouds:
+    """The file ``known_clouds`` among the bundles.
+
+    Each line has an address and a public key.
+    """
+
+    def __init__(self, config: BundleConfig) -> None:
+        self._file = config.path / KNOWN_CLOUDS
+        self._configured = read_key(config.key) if config.key else None
+
+    def check(self, address: str, key: bytes) -> None:
+        """Check that the cloud at `address` may sign with `key`.
+
+        It may if it did before, or if the device has not met it yet.
+
+        Raises:
+            BundleMismatch: the owner configured another key, or another is stored.
+            DataLoss: the file of keys is damaged.
+        """
+        if self._configured is not None:
+            self._check_configured(key)
+            return
+        noted = self._noted().get(_place(address))
+        if noted is not None and noted != key:
+            raise BundleMismatch(
+                f"{address} signs bundles with {show_key(key)}, and not as before with "
+                f"{show_key(noted)}",
+                fix="somebody may stand in for it; if the provider confirms the new key, "
+                f"run `sotto pull --key {show_key(key)}`",
+                subject="bundle.key",
+            )
+
+    def check_any(self, key: bytes) -> None:
+        """Check that `key` is the configured key, or else any stored cloud's key.
+
+        Raises:
+            BundleMismatch: it is not. DataLoss: the file of keys is damaged.
+        """
+        if self._configured is not None:
+            self._check_configured(key)
+        elif key not in self._noted().values():
+            raise BundleMismatch(
+                f"the bundle is signed with {show_key(key)}, a key that was never noted here",
+                fix=f"run `sotto pull`, which notes keys in {self._file}",
+                subject="bundle.key",
+            )
+
+    def note(self, address: str, key: bytes) -> None:
+        """Store `key` as the signing key of the cloud at `address`."""
+        noted = self._noted()
+        if noted.get(_place(address)) == key:
+            return
+        lines = (noted | {_place(address): key}).items()
+        with atomic(self._file) as file:
+            file.write("".join(f"{place} {show_key(each)}\n" for place, each in lines).encode())
+
+    def _check_configured(self, key: bytes) -> None:
+        if key != self._configured:
+            raise BundleMismatch(
+                f"the bundle is signed with {show_key(key)}, which is not the configured key",
+                fix="pull from the right cloud, or change bundle.key in the configuration",
+                subject="bundle.key",
+            )
+
+    def _noted(self) -> dict[str, bytes]:
+        try:
+            lines = self._file.read_text(encoding="ascii").splitlines()
+            pairs = (line.split() for line in lines)
+            return {place: read_key(key) for place, key in pairs}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, InvalidInput) as error:
+            raise DataLoss(
+                f"{self._file} is damaged",
+                fix="bring it back, or remove it and run `sotto pull`, which trusts anew",
+                subject=str(self._file),
+            ) from error
+
+
+def _place(address: str) -> str:
+    host, port = split_address(address)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

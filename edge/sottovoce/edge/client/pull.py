@@ -45,7 +45,7 @@ from sottovoce.core.platform.files import (
 )
 from sottovoce.core.privacy import inspection
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.known_clouds import KnownClouds
+from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig
 
 __all__ = ["Progress", "Pulled", "pull"]

@@ -40,12 +40,9 @@ from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
-from sottovoce.edge.daemon import group_socket
-from sottovoce.edge.daemon.adapters_service import AdaptersService
+from sottovoce.edge.daemon import admission
 from sottovoce.edge.daemon.admission import Admission
-from sottovoce.edge.daemon.chat_service import ChatService
-from sottovoce.edge.daemon.owner_service import OwnerService
-from sottovoce.edge.daemon.service import Service
+from sottovoce.edge.daemon.services import AdaptersService, ChatService, OwnerService, Service
 from sottovoce.edge.state.caller import App, calling
 from sottovoce.edge.state.only_one import only_one
 from sottovoce.edge.state.own_secret import OWNER
@@ -246,11 +243,11 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
     if path is None:
         yield _bind_port(server, config)
         return
-    group = group_socket.number_of(config.group) if config.group else None
+    group = admission.number_of(config.group) if config.group else None
     if group is None:
         private_folder(path.parent)
     else:
-        group_socket.folder_for(path, group, config.state)
+        admission.folder_for(path, group, config.state)
     if answers(path):
         raise NotReady(
             f"something already listens on {path}",
@@ -266,7 +263,7 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
         os.umask(before)
     try:
         if group is not None:
-            group_socket.give_to(path, group)
+            admission.give_to(path, group)
         yield f"unix:{path}"
     finally:
         path.unlink(missing_ok=True)

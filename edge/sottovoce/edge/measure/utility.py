@@ -9,7 +9,7 @@ classifies better, but the fall in accuracy from level to level carries over.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -19,13 +19,27 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.policies import Policy, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Kind, split
 
-__all__ = ["FOLDS", "LEVELS", "MOST_TEXTS", "Point", "Utility", "accuracy", "estimate", "kernel"]
+__all__ = [
+    "FOLDS",
+    "LEVELS",
+    "MOST_TEXTS",
+    "Point",
+    "Utility",
+    "accuracy",
+    "drawn",
+    "estimate",
+    "kernel",
+    "verbatim",
+]
 
 LEVELS: Final = 7
 """Number of levels tried, evenly spaced.
@@ -230,3 +244,38 @@ def accuracy(alike: Gram, labels: Sequence[str]) -> float:
         scores = alike[np.ix_(judge, learn)] @ weights + mean
         right += int((scores.argmax(axis=1) == answers[judge]).sum())
     return right / len(answers)
+
+
+def verbatim(shares: Mapping[str, float], level: Level, mechanism: str, policy: Policy) -> float:
+    """Return the share of all words of everyday text that leave as they were typed.
+
+    A word that is drawn anew counts as hidden, because only chance can return the original.
+
+    Args:
+        shares: of running text by reading, see `Manifest.shares`.
+        level: of the mechanism.
+        mechanism: the name of a mechanism that goes by readings.
+        policy: which readings pass, and which get noise.
+
+    Raises:
+        NotFound: there is no such mechanism.
+    """
+    made = registry.make(mechanism, level, policy.with_noise())
+    found = 0.0
+    for reading, share in shares.items():
+        if policy.table[reading] is Treatment.PASS:
+            found += share
+        elif policy.table[reading] is Treatment.NOISE:
+            within = level.classes.get(made.word_class(reading, reading == "CLITIC"))
+            found += share * (1 - (within.replaced if within else level.replaced))
+    return found
+
+
+def drawn(shares: Mapping[str, float], policy: Policy) -> float:
+    """Return the share of words that are replaced at random for their reading alone.
+
+    Names with another reading, which the finder finds, come on top.
+    """
+    return sum(
+        share for reading, share in shares.items() if policy.table[reading] is Treatment.DRAW
+    )

@@ -15,7 +15,7 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.ledger import Purpose
 
 __all__ = ["LONGEST", "MOST", "SECONDS", "Departure", "Record", "released_texts"]
 

@@ -10,21 +10,19 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.generation import Stoppable, Writer
 from sottovoce.edge.config import Config
-from sottovoce.edge.state.accounts import DAYS
 from sottovoce.edge.state.adapters import ADAPTERS
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
-from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.ledger import DAYS, FOR_APPS, Ledger
 from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.state.purpose import FOR_APPS
 from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.adapters import Adapters
 from sottovoce.edge.tasks.callers import Callers
 from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.cloud_writer import CloudWriter
-from sottovoce.edge.tasks.correcting import Corrector
+from sottovoce.edge.tasks.corrections import Corrector
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.local_inference import Home

@@ -29,21 +29,23 @@ from sottovoce.core.privacy.votes import check_epsilon, respond
 from sottovoce.core.rpc import training_settings
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.ledger import Ledger, Purpose
 from sottovoce.edge.state.opaque_ids import OpaqueIds, adapter_id, label_ids
 from sottovoce.edge.state.outbox import Outbox, outbox_place
-from sottovoce.edge.state.purpose import Purpose
-from sottovoce.edge.tasks.adding import Base, base_of
-from sottovoce.edge.tasks.corrected import Corrected
+from sottovoce.edge.tasks.adapters import check_free, check_name
+from sottovoce.edge.tasks.corrections import Corrected
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.examples import (
+    Base,
+    base_of,
     check_example,
     check_labels,
     check_number,
     check_private,
+    choice,
+    label_charge,
+    labelled,
 )
-from sottovoce.edge.tasks.labelled import choice, label_charge, labelled
-from sottovoce.edge.tasks.naming import check_free, check_name
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training

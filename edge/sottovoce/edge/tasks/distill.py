@@ -15,34 +15,123 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.errors import InvalidInput, NotReady, Overloaded, Unavailable
 from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.privacy.votes import VotePlan, ask, deal, tally
+from sottovoce.core.privacy.votes import NOBODY, VotePlan, ask, deal, tally
 from sottovoce.core.rpc.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
-from sottovoce.edge.client.log_probabilities import NextTokens
+from sottovoce.edge.client.log_probabilities import NextTokens, likeliest
 from sottovoce.edge.client.openai_client import OpenAIServer
 from sottovoce.edge.state.ballots import Ballot, Ballots
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.ledger import Ledger, Purpose
 from sottovoce.edge.tasks.engine import Engine
-from sottovoce.edge.tasks.examples import check_example, check_labels, numbered
-from sottovoce.edge.tasks.labelled import choice, label_charge, labelled
+from sottovoce.edge.tasks.examples import (
+    check_example,
+    check_labels,
+    choice,
+    label_charge,
+    labelled,
+    numbered,
+)
 from sottovoce.edge.tasks.privatize import Releases
-from sottovoce.edge.tasks.teachers import Teachers
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["Distilled", "Distiller", "Wanted"]
+__all__ = ["Distilled", "Distiller", "Teachers", "Wanted"]
+
+_ATTEMPTS: Final = 5
+_PAUSE: Final = 0.5
+"""Seconds before the second attempt; doubles before each further attempt."""
+
+_NOTHING_PRIVATE: Final = "Text: it is fine\nLabel: good\n\nText: it is awful\nLabel:"
+
+
+class Teachers:
+    """Teachers of a vote.
+
+    Args:
+        model: reads the prompts.
+        labels: in the order of their places.
+        most: largest number of examples in a prompt.
+        at_once: number of concurrent calls.
+    """
+
+    def __init__(self, model: NextTokens, labels: Sequence[str], most: int, at_once: int) -> None:
+        self._model = model
+        self._labels = labels
+        self._most = most
+        self._at_once = at_once
+        self._stopped = threading.Event()
+        self._calls: dict[int, Callable[[], None]] = {}
+
+    def check(self) -> None:
+        """Send a request without private content, to find a wrong address before paying.
+
+        Raises:
+            Unavailable and others: the model does not answer as it must.
+        """
+        self._model.after(_NOTHING_PRIVATE)
+
+    def votes(self, shots: Sequence[tuple[str, str]], texts: Sequence[str]) -> list[int]:
+        """Return one teacher's votes: for each text the place of a label, or `NOBODY`.
+
+        `NOBODY` means that the teacher names no label.
+
+        Args:
+            shots: the teacher's own examples, released, with their labels.
+            texts: released.
+
+        Raises:
+            Unavailable, Overloaded: the model does not answer, even after retries.
+        """
+        head = f"One of these labels suits each text: {', '.join(self._labels)}.\n\n"
+        head += "".join(f"Text: {text}\nLabel: {label}\n\n" for text, label in shots[: self._most])
+
+        def vote(text: str) -> int:
+            found = self._named(f"{head}Text: {text}\nLabel:")
+            return NOBODY if found is None else found
+
+        with ThreadPoolExecutor(self._at_once) as pool:
+            cast = [pool.submit(vote, text) for text in texts]
+            try:
+                for each in as_completed(cast):
+                    each.result()
+            except BaseException:  # also after Ctrl-C: do not wait for running calls
+                self._stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                for cut in [*self._calls.values()]:
+                    cut()
+                raise
+        return [each.result() for each in cast]
+
+    def _named(self, prompt: str) -> int | None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return likeliest(self._model.after(prompt, self._note), self._labels)
+            except InvalidInput:
+                return None
+            except (Unavailable, Overloaded):
+                if attempt == _ATTEMPTS or self._stopped.wait(_PAUSE * 2 ** (attempt - 1)):
+                    raise
+        raise AssertionError("not reached")
+
+    def _note(self, cut: Callable[[], None]) -> None:
+        """Note how to end the call of this thread."""
+        self._calls[threading.get_ident()] = cut
+        if self._stopped.is_set():
+            cut()
+
 
 _LARGEST_SHARE: Final = 4
 """Largest number of examples in a prompt, in multiples of the usual number.

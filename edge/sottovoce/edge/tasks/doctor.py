@@ -24,8 +24,7 @@ from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import InCredential, key_in
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.noise_keys import NoiseKeys
-from sottovoce.edge.tasks.bundle import open_current, signer
-from sottovoce.edge.tasks.engine import open_tagger
+from sottovoce.edge.tasks.engine import open_current, open_tagger, signer
 
 __all__ = ["Finding", "default_level", "examine", "run"]
 

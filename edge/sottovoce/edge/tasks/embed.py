@@ -27,10 +27,9 @@ from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.rpc.streams import ordered, pad
 from sottovoce.core.text.checks import check_text
 from sottovoce.edge.client.cloud import Cloud, Stoppable
-from sottovoce.edge.client.resending import WINDOW, ReconnectingStream
-from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.client.retry import WINDOW, ReconnectingStream
+from sottovoce.edge.state.ledger import Ledger, Purpose
 from sottovoce.edge.state.noise_keys import NoiseKeys
-from sottovoce.edge.state.purpose import Purpose
 from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -12,9 +12,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
-from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import NotReady, SottovoceError
+from sottovoce.core.bundle.folder import Bundle, check_bound
+from sottovoce.core.bundle.manifest import MANIFEST
+from sottovoce.core.bundle.signature import SIGNATURE, Signature
+from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.core.platform import memory
 from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.graphs import Graphs
@@ -22,10 +25,64 @@ from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
+from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
-from sottovoce.edge.tasks.bundle import open_current
 
-__all__ = ["Engine", "OpenBundle", "open_tagger"]
+__all__ = ["Engine", "OpenBundle", "open_current", "open_tagger", "signer"]
+
+
+def open_current(config: BundleConfig) -> Bundle:
+    """Open the bundle that ``current`` points to, and check it.
+
+    The check covers its files, its signature and its numbers. A pulled bundle lies in a folder
+    named after its id, which also checks its manifest. A bundle that the owner linked by hand has
+    another folder name. Without a configured key it needs no signature, and its manifest is
+    trusted.
+
+    Raises:
+        NotReady: there is no bundle (``sotto pull``).
+        BundleMismatch, DataLoss: the bundle cannot be used.
+    """
+    folder = config.current.resolve()
+    expected = folder.name if _pulled(config, folder) else None
+    bundle = Bundle.open(folder, expected=expected, backbone=config.backbone or None)
+    _signer(config, folder)
+    check_bound(bundle)
+    return bundle
+
+
+def signer(config: BundleConfig) -> bytes | None:
+    """Return the key that signed the current bundle; None for one linked by hand.
+
+    Raises:
+        NotReady: there is no bundle.
+        DataLoss: the signature does not fit the manifest.
+        BundleMismatch: this device does not know the signing key, or a required signature is
+            missing.
+    """
+    if not config.current.exists():
+        raise NotReady("there is no bundle, so nobody vouches for one", fix="run `sotto pull`")
+    return _signer(config, config.current.resolve())
+
+
+def _signer(config: BundleConfig, folder: Path) -> bytes | None:
+    if not _pulled(config, folder) and not config.key:
+        return None
+    signature = Signature.read(folder)
+    if signature is None:
+        raise BundleMismatch(
+            f"the bundle has no {SIGNATURE}, so nobody vouches for it",
+            fix="run `sotto pull`" + (", or take bundle.key out" if config.key else ""),
+            subject="bundle.key",
+        )
+    KnownClouds(config).check_any(signature.key)
+    signature.check((folder / MANIFEST).read_bytes())
+    return signature.key
+
+
+def _pulled(config: BundleConfig, folder: Path) -> bool:
+    return folder.parent == config.pulled.resolve()
+
 
 _log = logging.getLogger(__name__)
 

@@ -5,11 +5,14 @@ Examples that the cloud would refuse are refused here, before any privacy is spe
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.rpc.limits import (
     FEWEST_EXAMPLES,
     FEWEST_PRIVATE_EXAMPLES,
@@ -19,9 +22,26 @@ from sottovoce.core.rpc.limits import (
     MOST_EXAMPLES,
     MOST_LABELS,
 )
+from sottovoce.core.text.words import iter_words
+from sottovoce.edge.state.opaque_ids import OpaqueIds
+from sottovoce.edge.state.outbox import Outbox, setting_of
+from sottovoce.edge.state.sealing import Seal
+from sottovoce.edge.tasks.adapters import trained_by_cloud
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["check_example", "check_labels", "check_number", "check_private", "numbered"]
+__all__ = [
+    "Base",
+    "base_of",
+    "check_example",
+    "check_labels",
+    "check_number",
+    "check_private",
+    "choice",
+    "label_charge",
+    "labelled",
+    "numbered",
+]
 
 
 def check_example(sequence: int, example: agent.LabelledText, *, writes: bool) -> None:
@@ -119,3 +139,67 @@ def check_labels(seen: Counter[str]) -> None:
         fix = "give at least 2 examples of each label, or drop it"
     if problem:
         raise InvalidInput(problem, fix=fix, subject="examples")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """An adapter to add to.
+
+    Attributes:
+        names: the pseudonyms of the adapter and its labels in the cloud.
+        training: its training settings.
+        setting: the privacy setting of its examples.
+    """
+
+    names: OpaqueIds
+    training: training.TrainingSettings
+    setting: Setting
+
+    def check(self, seen: Iterable[str]) -> None:
+        """Refuse labels that the adapter does not have (InvalidInput)."""
+        unknown = sorted(set(seen) - set(self.names.labels.values()))
+        if self.names.labels and unknown:
+            raise InvalidInput(
+                f"the adapter has no label {unknown[0]!r}",
+                fix="leave those examples out, or train it anew with all labels (--replace)",
+                subject="examples",
+            )
+
+
+def base_of(outbox: Outbox, name: str) -> Base:
+    """Return the adapter ``name`` as a base for more examples.
+
+    Raises:
+        NotFound, NotReady: see `trained_by_cloud`.
+    """
+    record = trained_by_cloud(outbox, name)
+    job = outbox.job_request(record.id)
+    # Only this adapter's labels: the cloud does not know labels of the name's other records.
+    return Base(outbox.pseudonyms(record), job.training, setting_of(job))
+
+
+def labelled(seal: Seal, text: str, label: str) -> bytes:
+    """Return the identifier of an example with its label."""
+    return seal.name(b"labelled", _words(text), label.encode())
+
+
+def choice(seal: Seal, labels: Iterable[str]) -> bytes:
+    """Return the identifier of the set of labels that an example could have had."""
+    return seal.name(b"labels", *(label.encode() for label in labels))
+
+
+def label_charge(seal: Seal, example: bytes, among: bytes) -> bytes:
+    """Return the ledger's key for an example's label.
+
+    Both arguments come from the functions above.
+    """
+    return seal.name(b"label charged", example, among)
+
+
+def _words(text: str) -> bytes:
+    """Return a hash that near copies share: lower-case words without punctuation."""
+    held = hashlib.sha256()
+    for word in iter_words(text):
+        if any(map(str.isalnum, word.text)):
+            held.update(word.text.lower().encode() + b" ")
+    return held.digest()

@@ -22,9 +22,9 @@ from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.opaque_ids import adapter_id, label_ids
 from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.tasks.adapters import check_free, check_name
 from sottovoce.edge.tasks.examples import check_example, check_labels, check_number, numbered
 from sottovoce.edge.tasks.local_inference import Home
-from sottovoce.edge.tasks.naming import check_free, check_name
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 

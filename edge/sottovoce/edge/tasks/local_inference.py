@@ -7,10 +7,13 @@ calls the cloud, when the owner asks for it and never because of a text.
 
 from __future__ import annotations
 
+import logging
 import os
+import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,26 +27,63 @@ from sottovoce.core.errors import (
     NotReady,
     OutOfRange,
     QuotaExceeded,
+    SottovoceError,
     Unavailable,
 )
 from sottovoce.core.platform import memory
 from sottovoce.core.platform.files import disk
+from sottovoce.core.platform.threads import join
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER
 from sottovoce.core.text.checks import check_text
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version
 from sottovoce.edge.state.opaque_ids import BY_ID, OpaqueIds
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.tasks.answer_location import who_answers
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-if TYPE_CHECKING:  # loaded only if the device answers itself
+if TYPE_CHECKING:
     from sottovoce.core.local.adapter import LocalAdapter
     from sottovoce.core.local.encoder import Encoder
 
-__all__ = ["Fetched", "Home"]
+__all__ = ["Fetched", "Follower", "Home", "who_answers"]
+
+_CONFIGURED = {
+    "device": agent.WHERE_DEVICE,
+    "cloud": agent.WHERE_CLOUD,
+    "auto": agent.WHERE_AUTO,
+}
+
+
+def who_answers(asked: agent.Where, configured: str) -> agent.Where:
+    """Return where to answer: the device, the cloud, or either.
+
+    Args:
+        asked: the request's choice; unspecified leaves it to the configuration.
+        configured: "device", "cloud" or "auto". "device" is a limit; the others are defaults.
+
+    Raises:
+        InvalidInput: the request names a place that this version does not know.
+        NotReady: the request asks for the cloud, and the owner does not allow it.
+    """
+    where = asked or _CONFIGURED[configured]
+    if where not in _CONFIGURED.values():  # an app may be newer than this device
+        raise InvalidInput(
+            "`where` names nobody that could answer",
+            fix="ask for the device, the cloud or auto",
+            subject="where",
+        )
+    if configured != "device":
+        return where
+    if where == agent.WHERE_CLOUD:
+        raise NotReady(
+            "the owner of this device lets nobody else answer",
+            fix='set where = "auto" under [predict] in the configuration to allow it',
+            subject="predict.where",
+        )
+    return agent.WHERE_DEVICE
+
 
 MOST_FOLLOWED: Final = 32
 _BREAKS: Final = 5
@@ -362,3 +402,84 @@ def _open_encoder(bundle: Bundle) -> Encoder:
 
 def _size(file: Path) -> int:
     return file.stat().st_size if file.is_file() else 0
+
+
+_LOOK_SECONDS = 2.0
+_LONGEST_WAIT = 60.0
+_log = logging.getLogger(__name__)
+
+
+class Follower:
+    """A thread beside the daemon that follows adapters.
+
+    Args:
+        cloud: reports new versions.
+        home: fetches them.
+        look: seconds between checks whether any adapter is followed; also the first pause after the
+            cloud did not answer, which doubles up to a minute.
+    """
+
+    def __init__(self, cloud: Cloud, home: Home, *, look: float = _LOOK_SECONDS) -> None:
+        self._cloud = cloud
+        self._home = home
+        self._look = look
+        self._stopped = threading.Event()
+        self._seen: dict[str, str] = {}
+        self._end: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, seconds: float = 10.0) -> None:
+        """Stop within ``seconds``; a running fetch is cut off and resumes next time."""
+        self._stopped.set()
+        self._end()
+        join([self._thread], seconds)
+
+    def _run(self) -> None:
+        wait = self._look
+        while not self._stopped.wait(wait * random.uniform(0.75, 1.0)):
+            try:
+                self._once()
+                wait = self._look
+            except SottovoceError as error:
+                self._warn(error)
+                wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _once(self) -> None:
+        """Open one stream, if any adapter is followed, and read it to its end."""
+        followed = self._home.followed()
+        self._seen = {name: version for name, version in self._seen.items() if name in followed}
+        if not followed:
+            return
+        with closing(self._cloud.watch_adapters(sorted(followed), self._stoppable)) as versions:
+            for said in versions:
+                if self._stopped.is_set():
+                    return
+                if self._seen.get(said.adapter) != said.version:
+                    self._take(said.adapter, said.version)
+
+    def _take(self, adapter: str, version: str) -> None:
+        """Fetch one version, if the owner still follows its adapter.
+
+        A failed version comes again with the next stream, and does not delay the others.
+        """
+        name = self._home.followed().get(adapter)
+        if name is None:
+            return
+        try:
+            self._home.fetch(name)
+            self._seen[adapter] = version
+        except SottovoceError as error:
+            self._warn(error)
+
+    def _warn(self, error: SottovoceError) -> None:
+        if not self._stopped.is_set():
+            _log.warning("following adapters: %s", type(error).__name__)
+
+    def _stoppable(self, end: Callable[[], None]) -> None:
+        self._end = end
+        if self._stopped.is_set():
+            end()

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sottovoce.core.bundle.levels import Level, strongest
-from sottovoce.edge.state.ledger import MOST_CHARGED
-from sottovoce.edge.state.purpose import KINDS
+from sottovoce.edge.state.ledger import KINDS, MOST_CHARGED
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2 as owner
 

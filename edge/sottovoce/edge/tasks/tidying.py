@@ -10,7 +10,7 @@ from glob import escape
 
 from sottovoce.core.platform.files import sweep
 from sottovoce.core.privacy.graphs import GRAPHS
-from sottovoce.edge.client.known_clouds import KNOWN_CLOUDS
+from sottovoce.edge.client.connection import KNOWN_CLOUDS
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.adapters import ADAPTERS
 

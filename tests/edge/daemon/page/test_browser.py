@@ -12,7 +12,7 @@ import pytest
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.state.corrections import Corrections
-from sottovoce.edge.state.purpose import Purpose
+from sottovoce.edge.state.ledger import Purpose
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, opened, running

@@ -20,7 +20,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Remote
 from sottovoce.edge.daemon.page import endpoints
 from sottovoce.edge.daemon.page.endpoints import LONGEST_TEXT, MOST_TRIED
-from sottovoce.edge.tasks.trial import Trial, tried
+from sottovoce.edge.tasks.privatize import Trial, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, running
 from tests.support.doorway import Answer, Door, entered

@@ -20,7 +20,7 @@ from sottovoce.edge.daemon.doorway.fields import parsed
 from sottovoce.edge.state.outbox import is_usable
 from sottovoce.edge.tasks import spending
 from sottovoce.edge.tasks.doctor import examine
-from sottovoce.edge.tasks.trial import MOST_DRAWS, Trial, settings, tried
+from sottovoce.edge.tasks.privatize import MOST_DRAWS, Trial, settings, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["LONGEST_TEXT", "MOST_TRIED", "endpoints", "is_file"]

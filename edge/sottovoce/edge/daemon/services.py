@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, Self
 
 import grpc
 
@@ -18,13 +18,24 @@ from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Customizer, Defaults
-from sottovoce.edge.tasks.follower import Follower
+from sottovoce.edge.tasks.local_inference import Follower
 from sottovoce.edge.tasks.renewal import Renewal
 from sottovoce.edge.tasks.uploader import Uploader
+from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import (
+    edge_adapters_pb2_grpc,
+    edge_agent_pb2_grpc,
+    edge_chat_pb2_grpc,
+    edge_owner_pb2_grpc,
+)
 from sottovoce.v1 import edge_agent_pb2 as agent
-from sottovoce.v1 import edge_agent_pb2_grpc
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import edge_owner_pb2 as owner
 
-__all__ = ["Service"]
+if TYPE_CHECKING:
+    from sottovoce.edge.daemon.page.page import Page
+
+__all__ = ["AdaptersService", "ChatService", "OwnerService", "Service"]
 
 _FOR_APPS: Final = frozenset(
     {
@@ -177,3 +188,132 @@ def _examples(requests: Iterator[agent.CustomizeRequest]) -> Iterator[agent.Labe
                 subject="examples",
             )
         yield from request.examples.examples
+
+
+class AdaptersService(edge_adapters_pb2_grpc.EdgeAdaptersServiceServicer):
+    """Serve calls about adapters.
+
+    `ErrorInterceptor` turns errors into statuses with details.
+    """
+
+    def __init__(self, device: Agent) -> None:
+        self._agent = device
+
+    def CancelCustomization(  # noqa: N802 - gRPC's name
+        self, request: adapters.CancelCustomizationRequest, context: grpc.ServicerContext
+    ) -> adapters.CancelCustomizationResponse:
+        if not request.id:
+            _check(request.adapter)
+        return adapters.CancelCustomizationResponse(customization=self._agent.cancel(request))
+
+    def RollBackAdapter(  # noqa: N802
+        self, request: adapters.RollBackAdapterRequest, context: grpc.ServicerContext
+    ) -> adapters.RollBackAdapterResponse:
+        _check(request.adapter)
+        return adapters.RollBackAdapterResponse(customization=self._agent.roll_back(request))
+
+    def DeleteAdapter(  # noqa: N802
+        self, request: adapters.DeleteAdapterRequest, context: grpc.ServicerContext
+    ) -> adapters.DeleteAdapterResponse:
+        _check(request.adapter)
+        return adapters.DeleteAdapterResponse(deleted=self._agent.delete(request))
+
+    def KeepCorrections(  # noqa: N802
+        self, request: adapters.KeepCorrectionsRequest, context: grpc.ServicerContext
+    ) -> adapters.KeepCorrectionsResponse:
+        _check(request.adapter)
+        return adapters.KeepCorrectionsResponse(waiting=self._agent.keep_corrections(request))
+
+    def ListCorrections(  # noqa: N802
+        self, request: adapters.ListCorrectionsRequest, context: grpc.ServicerContext
+    ) -> Iterator[adapters.ListCorrectionsResponse]:
+        _check(request.adapter)
+        for correction in self._agent.corrections(request.adapter):
+            yield adapters.ListCorrectionsResponse(correction=correction)
+
+    def ForgetCorrections(  # noqa: N802
+        self, request: adapters.ForgetCorrectionsRequest, context: grpc.ServicerContext
+    ) -> adapters.ForgetCorrectionsResponse:
+        _check(request.adapter)
+        forgotten = self._agent.forget_corrections(request)
+        return adapters.ForgetCorrectionsResponse(forgotten=forgotten)
+
+
+def _check(adapter: str) -> None:
+    if not adapter:
+        raise InvalidInput("no adapter is named", fix="name one", subject="adapter")
+
+
+class ChatService(edge_chat_pb2_grpc.EdgeChatServiceServicer):
+    """Serve conversations.
+
+    `ErrorInterceptor` turns errors into statuses with details.
+    """
+
+    def __init__(self, device: Agent) -> None:
+        self._agent = device
+
+    def Chat(  # noqa: N802 - gRPC's name
+        self, request: chats.ChatRequest, context: grpc.ServicerContext
+    ) -> Iterator[chats.ChatResponse]:
+        yield from self._agent.chat(request, _with(context))
+
+    def Complete(  # noqa: N802
+        self, request: chats.CompleteRequest, context: grpc.ServicerContext
+    ) -> Iterator[chats.CompleteResponse]:
+        yield from self._agent.complete(request, _with(context))
+
+
+def _with(context: grpc.ServicerContext) -> Callable[[Callable[[], None]], None]:
+    """Return a function that stops an answer at the end of the call."""
+
+    def stoppable(stop: Callable[[], None]) -> None:
+        if not context.add_callback(stop):
+            stop()
+
+    return stoppable
+
+
+class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
+    """Serve the owner's commands, and open the page.
+
+    `ErrorInterceptor` turns errors into statuses with details.
+    """
+
+    def __init__(self, device: Agent) -> None:
+        self._agent = device
+        self._lock = threading.Lock()
+        self._page: Page | None = None
+        self._stopped = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(0, 0)
+        if self._page is not None:
+            self._page.close()
+
+    def stop(self, grace: float, closing: float) -> None:
+        """Stop the page (see `Doorway.stop`), and let no page be opened from now on."""
+        with self._lock:
+            self._stopped = True
+            if self._page is not None:
+                self._page.stop(grace, closing)
+
+    def OpenPage(  # noqa: N802 - gRPC's name
+        self, request: owner.OpenPageRequest, context: grpc.ServicerContext
+    ) -> owner.OpenPageResponse:
+        with self._lock:
+            if self._stopped:
+                raise Unavailable("the agent is stopping", fix="ask again when it runs")
+            if self._page is None:
+                from sottovoce.edge.daemon.page.page import Page  # imports h11: only on demand
+
+                self._page = Page(self._agent)
+            return owner.OpenPageResponse(url=self._page.open())
+
+    def GetSpending(  # noqa: N802
+        self, request: owner.GetSpendingRequest, context: grpc.ServicerContext
+    ) -> owner.GetSpendingResponse:
+        return self._agent.spending()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import click
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform.console import Command, json_option, print_json
-from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.cli.config import place, write
-from sottovoce.edge.cli.owner_check import not_as_root
-from sottovoce.edge.state.device_key import PLACES
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.device_key import PLACES, key_in
+from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.moving_key import copy_key, leave_others
 
-__all__ = ["command"]
+__all__ = ["move_key_command", "rotate_key_command"]
 
 _SETTING = "agent.key_place"
 
@@ -23,7 +25,7 @@ _SETTING = "agent.key_place"
 @click.argument("there", metavar="PLACE", type=click.Choice(list(PLACES)))
 @json_option
 @click.pass_context
-def command(ctx: click.Context, there: str, as_json: bool) -> None:
+def move_key_command(ctx: click.Context, there: str, as_json: bool) -> None:
     """Have the key that seals this device's state lie in PLACE, and nowhere else.
 
     \b
@@ -65,3 +67,25 @@ def command(ctx: click.Context, there: str, as_json: bool) -> None:
     else:
         for line in (f"the key of {state} lies here: {there}", *filter(None, lay.values())):
             click.echo(line)
+
+
+@click.command("rotate-key", cls=Command)
+@json_option
+@click.pass_context
+def rotate_key_command(ctx: click.Context, as_json: bool) -> None:
+    """Replace the secret key of the noise; the old one is destroyed.
+
+    From then on nobody, not even this device, can take the noise out of what was released before.
+    A text released before is drawn afresh when it is released again, and charged again: who has
+    both releases knows more of it than from either. A running agent takes the new key up with the
+    next text. The key of the state, which seals this one, stays (`sotto move-key`); where it is a
+    credential of the service, this says how to be run with it.
+    """
+    config = load_config(ctx)
+    not_as_root(config)
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+        epoch = NoiseKeys(store).rotate()
+    if as_json:
+        print_json({"epoch": epoch})
+    else:
+        click.echo(f"noise is now drawn from key {epoch}; the one before is destroyed")

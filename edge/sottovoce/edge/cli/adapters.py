@@ -1,0 +1,370 @@
+"""``sotto list``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError
+from sottovoce.core.platform.console import (
+    Command,
+    if_interrupted,
+    json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from sottovoce.core.platform.files import atomic
+from sottovoce.edge.cli import views
+from sottovoce.edge.cli.client import backend, in_process
+from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.state.outbox import ENDED
+from sottovoce.edge.tasks.adapters import LARGEST, join, share
+from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+if TYPE_CHECKING:
+    from sottovoce.edge.tasks.agent import Agent
+
+__all__ = [
+    "cancel_command",
+    "fetch_command",
+    "join_command",
+    "list_command",
+    "rm_command",
+    "rollback_command",
+    "share_command",
+    "show_command",
+]
+
+
+@click.command("list", cls=Command)
+@json_option
+@click.pass_context
+def list_command(ctx: click.Context, as_json: bool) -> None:
+    """List the adapters that were customised here, the newest first.
+
+    Of each name the version that it stands for, and those in training; `sotto show NAME` lists all.
+    Corrections are those that wait on this device or are in training (`sotto corrections NAME`).
+    """
+    with backend(load_config(ctx)) as device:
+        status = device.status()
+    records = status.customizations
+    named: dict[str, agent.Customization] = {}
+    for record in views.by_standing(records):
+        named.setdefault(record.adapter, record)
+    present = {record.id for record in named.values()}
+    shown = [each for each in records if each.id in present or each.state not in ENDED]
+    if as_json:
+        print_json(
+            {
+                "adapters": [
+                    views.customization(each)
+                    | {"corrections": views.corrections(status, each.adapter)}
+                    for each in shown
+                ]
+            }
+        )
+        return
+    if not shown:
+        click.echo("no adapters yet: `sotto customize NAME --input FILE` trains one")
+        return
+    print_table(
+        ("name", "id", "state", "examples", "accuracy", "level", "corrections", "made"),
+        [
+            (
+                each.adapter,
+                each.id[:8],
+                views.standing(each),
+                f"{each.examples:,}",
+                views.accuracy(each),
+                each.privacy.level or "-",
+                f"{sum(views.corrections(status, each.adapter).values()):,}",
+                views.day(each.create_time),
+            )
+            for each in shown
+        ],
+        ("made", "corrections", "examples"),
+    )
+
+
+@click.command("show", cls=Command)
+@click.argument("name")
+@json_option
+@click.pass_context
+def show_command(ctx: click.Context, name: str, as_json: bool) -> None:
+    """Show the adapter NAME and its versions, the newest first."""
+    with backend(load_config(ctx)) as device:
+        status = device.status()
+    customized = status.customizations
+    kept = views.corrections(status, name)
+    records = [each for each in customized if each.adapter == name]
+    if not records:
+        raise NotFound(f"no adapter {name!r} on this device", fix="see `sotto list`", subject=name)
+    present = views.by_standing(records)[0]
+    if as_json:
+        versions = [views.customization(each) for each in records]
+        print_json({"name": name, "present": present.id, "versions": versions, "corrections": kept})
+        return
+    shown = views.customization(present)
+    privacy = ", ".join(value for value in shown["privacy"].values() if value)
+    shown |= {"adapter": name, "state": views.standing(present), "privacy": privacy}
+    for key, value in shown.items():
+        if value not in ("", 0, 0.0, False):
+            click.echo(f"{key.replace('_', ' '):20}{value}")
+    if any(kept.values()):
+        click.echo(f"{'corrections':20}{kept['waiting']:,} wait, {kept['taken']:,} in training")
+    click.echo()
+    print_table(
+        ("", "version", "state", "examples", "accuracy", "made"),
+        [
+            (
+                "*" if each.id == present.id else "",
+                each.id[:8],
+                views.standing(each),
+                f"{each.examples:,}",
+                views.accuracy(each),
+                views.day(each.create_time),
+            )
+            for each in records
+        ],
+    )
+
+
+@click.command("cancel", cls=Command)
+@click.argument("name")
+@json_option
+@click.pass_context
+def cancel_command(ctx: click.Context, name: str, as_json: bool) -> None:
+    """End the newest training of the adapter NAME.
+
+    Nothing more of it leaves this device from then on, and the cloud is told to stop; where it
+    cannot be told, this fails and may be repeated. What was released before stays released, and
+    charged.
+    """
+    with backend(load_config(ctx)) as device:
+        record = device.cancel(adapters.CancelCustomizationRequest(adapter=name))
+    if as_json:
+        print_json(views.customization(record))
+    else:
+        click.echo(f"{name} ({record.id[:8]}) is cancelled")
+
+
+@click.command("rollback", cls=Command)
+@click.argument("name")
+@click.argument("version", required=False, default="")
+@json_option
+@click.pass_context
+def rollback_command(ctx: click.Context, name: str, version: str, as_json: bool) -> None:
+    """Have an earlier version of the adapter NAME back: VERSION, or the one before the present one.
+
+    VERSION is an id that `sotto show NAME` lists, or how it begins; a later one that was rolled
+    back may be named as well. The cloud keeps earlier versions, up to the limit of past jobs that
+    its provider set.
+    """
+    with backend(load_config(ctx)) as device:
+        record = device.roll_back(adapters.RollBackAdapterRequest(adapter=name, id=version))
+    if as_json:
+        print_json(views.customization(record))
+    else:
+        made = views.day(record.create_time)
+        click.echo(f"{name} is version {record.id[:8]} of {made}, {record.examples:,} examples")
+
+
+@click.command("rm", cls=Command)
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option(
+    "--force", "-f", is_flag=True, help="Forget it here even where the cloud cannot be told."
+)
+@json_option
+@click.pass_context
+def rm_command(ctx: click.Context, name: str, yes: bool, force: bool, as_json: bool) -> None:
+    """Delete the adapter NAME with all its versions, here and in the cloud.
+
+    Cannot be undone. What was released for it stays released, and charged.
+    """
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InvalidInput("deleting must be confirmed", fix="add --yes", subject="yes")
+        click.confirm(f"Delete {name} and all its versions?", abort=True, err=True)
+    with backend(load_config(ctx)) as device:
+        deleted = device.delete(adapters.DeleteAdapterRequest(adapter=name, force=force))
+    if as_json:
+        print_json({"adapter": name, "deleted": deleted})
+    else:
+        click.echo(f"deleted {name} ({deleted} version{'s' * (deleted != 1)})")
+
+
+@click.command("share", cls=Command)
+@click.argument("adapter")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File to write (mode 0600); carry it to the other devices yourself.",
+)
+@json_option
+@click.pass_context
+def share_command(ctx: click.Context, adapter: str, output: Path, as_json: bool) -> None:
+    """Write down what your other devices need to use ADAPTER, and to teach it (`sotto join`).
+
+    It holds the adapter's name and labels, and what the cloud knows them by: show it to nobody
+    else. The other devices need the same tenant, each with a token of its own.
+    """
+    with in_process(load_config(ctx)) as device:
+        data = share(device.outbox, adapter)
+    try:
+        with atomic(output) as file:
+            file.write(data)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write {output}: {error.strerror}", fix="choose another --output"
+        ) from error
+    if as_json:
+        print_json({"adapter": adapter, "output": str(output)})
+    else:
+        click.echo(f"{output} is for your other devices: `sotto join {output.name}` there")
+
+
+@click.command("join", cls=Command)
+@click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--name", default="", help="Call the adapter so on this device.  [default: as there]")
+@json_option
+@click.pass_context
+def join_command(ctx: click.Context, source: Path, name: str, as_json: bool) -> None:
+    """Use an adapter of another device of yours, out of the FILE that `sotto share` wrote there.
+
+    `sotto predict`, `fetch` and `customize --add` then take it as if it were trained here. Sends
+    nothing.
+    """
+    try:
+        with source.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot read {source}: {error.strerror}", fix="give what `sotto share` wrote"
+        ) from error
+    with in_process(load_config(ctx)) as device:
+        record = join(device.store, device.outbox, data, name)
+    if as_json:
+        print_json({"adapter": record.adapter, "adapter_id": record.adapter_id})
+    else:
+        click.echo(f"{record.adapter} is known here; bring it home with `sotto fetch`")
+
+
+@click.command("fetch", cls=Command)
+@click.argument("adapter")
+@click.option("--roll-back", is_flag=True, help="Go back to the version before the one in use.")
+@click.option("--versions", is_flag=True, help="List the versions on this device.")
+@click.option(
+    "--follow/--no-follow",
+    default=None,
+    help="Have the agent fetch new versions by itself from now on, or no longer. The cloud learns"
+    " when the device is on.",
+)
+@json_option
+@click.pass_context
+def fetch_command(
+    ctx: click.Context,
+    adapter: str,
+    roll_back: bool,
+    versions: bool,
+    follow: bool | None,
+    as_json: bool,
+) -> None:
+    """Bring ADAPTER home, or its newest version, so that this device answers itself.
+
+    `sotto predict` then needs no cloud: nothing is released, sent or charged. Also brings the
+    bundle's encoder, if this device has none. Needs a provider who hands adapters out. A running
+    agent takes the new version up by itself; if anything fails, the old one goes on answering.
+    Whoever gets hold of the device gets the adapter, and can test what it was trained on.
+    """
+    if roll_back + versions + (follow is not None) > 1:
+        raise InvalidInput(
+            "more than one of --roll-back, --versions and --follow or --no-follow is given",
+            fix="give one of them",
+        )
+    with in_process(load_config(ctx)) as device:
+        if versions:
+            found = device.home.versions(adapter)
+            if as_json:
+                print_json({"versions": [{"version": v, "in_use": used} for v, used in found]})
+            for version, used in () if as_json else found:
+                click.echo(f"{'*' if used else ' '} {version}")
+            return
+        if roll_back:
+            version = device.home.roll_back(adapter)
+            if as_json:
+                print_json({"version": version})
+            else:
+                click.echo(f"{adapter} answers with version {version[:16]} again")
+            return
+        if follow is False:  # with the cloud away, too
+            device.home.follow(adapter, False)
+            if as_json:
+                print_json({"followed": False})
+            else:
+                click.echo(f"{adapter} is followed no longer")
+            return
+        if_interrupted(
+            f"what has arrived is kept, and {adapter} answers as before",
+            f"run `sotto fetch {adapter}` again to go on",
+        )
+        with progress_bar() as bar:
+            task = bar.add_task("fetching", total=None, note="")
+
+            def progress(done: int, total: int) -> None:
+                bar.update(task, completed=done >> 10, total=total >> 10, note="KiB")
+
+            fetched = device.home.fetch(adapter, progress=progress)
+            missing = _complete(device, progress)
+        if follow:
+            device.home.follow(adapter, True)
+    if as_json:
+        print_json(
+            {
+                "version": fetched.version,
+                "bytes": fetched.bytes,
+                "up_to_date": fetched.up_to_date,
+                "encoder": missing is None,
+            }
+        )
+    elif fetched.up_to_date:
+        click.echo(f"{adapter} is up to date (version {fetched.version[:16]})")
+    else:
+        size = f"{fetched.bytes / 1e6:.1f} MB"
+        click.echo(f"{adapter} is at home (version {fetched.version[:16]}, {size})")
+    if missing is not None:
+        click.echo(
+            f"this device cannot answer with {adapter} yet: {missing.problem}\n"
+            f"  fix: {missing.fix}; until then: `sotto predict {adapter} --where cloud`",
+            err=True,
+        )
+
+
+def _complete(device: Agent, progress: Callable[[int, int], None]) -> SottovoceError | None:
+    """Fetch the encoder of the bundle in use, if this device has none; return why it cannot."""
+    try:
+        device.home.encoder()
+    except NotReady as error:
+        from sottovoce.edge.client.pull import pull
+
+        pulled = device.config.bundle.pulled.resolve()
+        if pulled not in device.engine.current().bundle.folder.resolve().parents:
+            return error  # linked by hand: a pull would move the owner's link
+        try:
+            pull(
+                device.cloud,
+                device.config.bundle,
+                wanted=device.engine.current().bundle.id,
+                encoder=True,
+                progress=lambda _, done, total: progress(done, total),
+            )
+        except SottovoceError as refused:
+            return refused
+    return None

@@ -1,0 +1,377 @@
+"""``sotto chat``."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError
+from sottovoce.core.platform.console import Command, json_option, plain, print_json, tell
+from sottovoce.core.rpc.limits import LARGEST_PROMPT, MOST_TURNS
+from sottovoce.core.rpc.streams import Pieces
+from sottovoce.edge.cli import views
+from sottovoce.edge.cli.client import Backend, backend, in_process, remote
+from sottovoce.edge.cli.common import interruptible, load_config, numbered, privacy_options
+from sottovoce.edge.cli.lines import Line, answered, read_lines, read_texts, text_argument
+from sottovoce.edge.config import Config
+from sottovoce.edge.daemon.doorway.gate import read_key
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
+
+__all__ = [
+    "answering",
+    "asking",
+    "chat_command",
+    "generate_command",
+    "run_command",
+    "sampling",
+    "sampling_options",
+    "show",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def sampling_options(function: _F) -> _F:
+    """Add the sampling options, --upstream and --show."""
+    for option in (
+        click.option("--show", "shown", is_flag=True, help="Also print what left and what came."),
+        click.option("--upstream", default="", help="Server that speaks as OpenAI's do: its URL."),
+        click.option("--stop", "stops", multiple=True, help="Ends the answer; may be repeated."),
+        click.option("--seed", type=click.IntRange(min=0), help="Of the model's choices."),
+        click.option(
+            "--temperature",
+            type=click.FloatRange(0, 2),
+            help="How freely the model chooses, up to 2.  [default: the model's own]",
+        ),
+        click.option(
+            "--max-tokens",
+            type=click.IntRange(min=0),
+            default=0,
+            help="Of an answer, at most.  [default: the model's own]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def sampling(max_tokens: int, temperature: float | None, seed: int | None) -> chats.Sampling:
+    """Return the sampling settings for these options."""
+    return chats.Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed)
+
+
+def answering(config: Config, upstream: str) -> AbstractContextManager[Backend]:
+    """Return the backend that answers.
+
+    It is the running agent, or its parts in this process. With ``upstream``, it is always its
+    parts.
+    """
+    return in_process(asking(config, upstream)) if upstream else backend(config)
+
+
+def asking(config: Config, upstream: str) -> Config:
+    """Return the settings with ``upstream`` as the server, if it is given.
+
+    Another server must not get the key and model of the configured one, so both are removed.
+    """
+    chat = config.chat
+    if not upstream:
+        return config
+    if chat.upstream and not _same(chat.upstream, upstream):
+        chat = dataclasses.replace(chat, key_file=None, model="")
+    return dataclasses.replace(config, chat=dataclasses.replace(chat, upstream=upstream))
+
+
+def _same(one: str, other: str) -> bool:
+    """Return whether two URLs have the same scheme and host."""
+    try:
+        return urlsplit(one)[:2] == urlsplit(other)[:2]
+    except ValueError:
+        return False
+
+
+def show(
+    events: Generator[chats.ChatResponse, None, None]
+    | Generator[chats.CompleteResponse, None, None],
+    *,
+    shown: bool,
+    as_json: bool,
+    part: Callable[[str], object] = lambda text: None,
+) -> str:
+    """Print an answer and return its text.
+
+    Args:
+        events: the agent's events; closed at the end.
+        shown: also print the released and the received text, on standard error.
+        as_json: print one object when the answer is complete.
+        part: called with every piece, the only way to keep the text of an interrupted answer.
+    """
+    safe = plain if sys.stdout.isatty() else str
+    departed, ended, text = chats.Departed(), chats.Answered(), Pieces()
+    with closing(events):
+        for event in events:
+            match event.WhichOneof("event"):
+                case "departed":
+                    departed = event.departed
+                    if shown and not as_json:
+                        _note("left", departed.turns[-1].released_text)
+                case "delta_text":
+                    text.add(event.delta_text)
+                    part(event.delta_text)
+                    if not as_json:
+                        click.echo(safe(event.delta_text), nl=False)
+                        sys.stdout.flush()
+                case "answered":
+                    ended = event.answered
+    if as_json:
+        print_json(views.answer(departed, text.text(), ended))
+        return text.text()
+    click.echo()
+    if shown:
+        _note("came", ended.came)
+        _note("back", ", ".join(f"{each.came} -> {each.shown}" for each in ended.restored))
+        _note("unsure", ", ".join(each.came for each in ended.doubtful))
+        if ended.addresses_kept:
+            _note("kept", f"{ended.addresses_kept} addresses as they came, see docs/generation.md")
+        _note("charged", f"{departed.charged:g} eta")
+    return text.text()
+
+
+def _note(name: str, text: str) -> None:
+    if text:
+        click.echo(f"{name:>8}  {plain(text, line=True)}", err=True)
+
+
+@click.command("chat", cls=Command)
+@click.option("--model", default="", help="An adapter, or what the server calls a model.")
+@click.option("--system", default="", help="What the model is told first; privatised as well.")
+@sampling_options
+@privacy_options
+@json_option
+@click.pass_context
+def chat_command(
+    ctx: click.Context,
+    model: str,
+    system: str,
+    max_tokens: int,
+    temperature: float | None,
+    seed: int | None,
+    stops: tuple[str, ...],
+    upstream: str,
+    shown: bool,
+    level: str,
+    mechanism: str,
+    policy: str,
+    as_json: bool,
+) -> None:
+    """Talk with a model in the cloud, one turn a line; from a terminal or from a pipe.
+
+    Names, numbers and facts of a person are replaced before a turn leaves, and turned back in what
+    comes. Everything else is seen by whoever answers: docs/generation.md. Ctrl-C ends an answer,
+    Ctrl-D the conversation.
+    """
+    asked = chats.ChatRequest(
+        model=model,
+        privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
+        conversation=secrets.token_hex(16),
+        sampling=sampling(max_tokens, temperature, seed),
+        stops=stops,
+    )
+    if system:
+        asked.turns.add(role=generation.ROLE_SYSTEM, text=system)
+    with answering(load_config(ctx), upstream) as device:
+        talk = _Talk(device, asked, shown=shown, as_json=as_json)
+        if sys.stdin.isatty():
+            talk.with_a_person()
+        else:
+            talk.with_a_pipe(read_lines(None))
+
+
+class _Talk:
+    """A conversation with its turns so far."""
+
+    def __init__(
+        self, device: Backend, asked: chats.ChatRequest, *, shown: bool, as_json: bool
+    ) -> None:
+        self._device = device
+        self._asked = asked
+        self._shown = shown
+        self._as_json = as_json
+
+    def with_a_person(self) -> None:
+        """Talk until Ctrl-D; print errors and go on."""
+        for text in _typed():
+            try:
+                self._turn(text)
+            except KeyboardInterrupt:
+                click.echo("\n(ended; Ctrl-D ends the conversation)", err=True)
+            except SottovoceError as error:
+                tell(error)
+
+    def with_a_pipe(self, lines: Iterator[Line]) -> None:
+        """Answer lines until the pipe ends or an error occurs."""
+        for line in lines:
+            try:
+                self._turn(line.text)
+            except SottovoceError as error:
+                raise numbered(error, line.place) from error
+
+    def _turn(self, text: str) -> None:
+        """Add a turn and its answer, or the received part of an interrupted answer.
+
+        A turn that cannot be answered is removed.
+        """
+        turns = self._asked.turns
+        turns.add(role=generation.ROLE_USER, text=text)
+        _shorten(self._asked)
+        parts: list[str] = []
+        try:
+            show(
+                interruptible(partial(self._device.chat, self._asked)),
+                shown=self._shown,
+                as_json=self._as_json,
+                part=parts.append,
+            )
+        finally:
+            if parts:
+                turns.add(role=generation.ROLE_ASSISTANT, text="".join(parts))
+            else:
+                turns.pop()
+
+
+def _typed() -> Iterator[str]:
+    with suppress(ImportError):  # with it, `input` has line editing and history
+        import readline  # noqa: F401
+    while True:
+        try:
+            text = input("> ")
+        except EOFError:
+            click.echo(err=True)
+            return
+        except KeyboardInterrupt:
+            click.echo("\n(Ctrl-D ends the conversation)", err=True)
+            continue
+        if text.strip():
+            yield text
+
+
+def _shorten(asked: chats.ChatRequest) -> None:
+    """Drop the oldest turns if there are too many, but keep the system turn."""
+    turns = asked.turns
+    first = 1 if turns[0].role == generation.ROLE_SYSTEM else 0
+    while len(turns) > first + 1 and (
+        len(turns) > MOST_TURNS or sum(len(turn.text.encode()) for turn in turns) > LARGEST_PROMPT
+    ):
+        del turns[first]
+
+
+@click.command("generate", cls=Command)
+@click.argument("name")
+@text_argument
+@sampling_options
+@privacy_options
+@json_option
+@click.pass_context
+def generate_command(
+    ctx: click.Context,
+    name: str,
+    text: str | None,
+    source: Path | None,
+    max_tokens: int,
+    temperature: float | None,
+    seed: int | None,
+    stops: tuple[str, ...],
+    upstream: str,
+    shown: bool,
+    level: str,
+    mechanism: str,
+    policy: str,
+    as_json: bool,
+) -> None:
+    """Have the adapter NAME write on from TEXT, or from one text a line; each is privatised first.
+
+    The default privacy is what the adapter was trained with. With --upstream, NAME is what that
+    server calls a model. Prefer --input or stdin to TEXT: other users of the machine can see a
+    command's arguments while it runs.
+    """
+    asked = chats.CompleteRequest(
+        model=name,
+        privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
+        sampling=sampling(max_tokens, temperature, seed),
+        stops=stops,
+    )
+    lines = read_texts(text, source)
+    with answering(load_config(ctx), upstream) as device:
+        for number, line in enumerate(lines, 1):
+            asked.text = line.text
+            try:
+                events = interruptible(partial(device.complete, asked))
+                show(events, shown=shown, as_json=as_json)
+            except SottovoceError as error:
+                raise (numbered(error, line.place) if line.place else error) from error
+            answered(number)
+
+
+_HERE = "127.0.0.1,localhost,::1"
+
+
+@click.command(
+    "run",
+    cls=Command,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("program", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@json_option
+@click.pass_context
+def run_command(
+    ctx: click.Context, program: str | None, arguments: tuple[str, ...], as_json: bool
+) -> None:
+    """Run PROGRAM as an OpenAI client of the running agent.
+
+    It finds the doorway's address and key in OPENAI_BASE_URL (and OPENAI_API_BASE) and
+    OPENAI_API_KEY, and takes this command's place, exit code and all. No proxy is to be asked for
+    this machine: what programs send to the doorway is clear text. With --json, one object says what
+    it would find, key and all, and nothing is run.
+    """
+    if program is None and not as_json:
+        raise InvalidInput("no program is named", fix="give one, or --json", subject="program")
+    config = load_config(ctx)
+    with remote(config) as agent:
+        doorway = agent.status().doorway
+    if not doorway:
+        raise NotReady(
+            "the running agent has no doorway",
+            fix="start it with `sotto serve --doorway 127.0.0.1:8472`",
+            subject="doorway",
+        )
+    url = f"http://{doorway}/v1"
+    told = {
+        "OPENAI_BASE_URL": url,
+        "OPENAI_API_BASE": url,
+        "OPENAI_API_KEY": read_key(config.agent.state),
+    }
+    for name in ("NO_PROXY", "no_proxy"):
+        own = os.environ.get(name)
+        # "*" means all hosts only if it stands alone.
+        told[name] = own if own == "*" else ",".join(filter(None, (own, _HERE)))
+    if as_json or program is None:
+        print_json(told)
+        return
+    try:
+        os.execvpe(program, [program, *arguments], os.environ | told)
+    except OSError as error:
+        raise NotFound(
+            f"cannot run {program}: {error.strerror}", fix="check its name", subject="program"
+        ) from error

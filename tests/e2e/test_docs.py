@@ -42,11 +42,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path) -> Pat
     return made
 
 
-def test_the_page_of_commands_is_what_the_programs_say() -> None:
-    page = ROOT / "docs" / "cli.md"
+@pytest.mark.parametrize(("file", "made"), [("cli.md", "page"), ("settings.md", "settings_page")])
+def test_generated_pages_are_what_the_code_says(file: str, made: str) -> None:
+    page = ROOT / "docs" / file
     code = (
         "import runpy, sys; made = runpy.run_path('docs/generate.py');"
-        "sys.stdout.buffer.write(made['page']().encode())"
+        f"sys.stdout.buffer.write(made['{made}']().encode())"
     )
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
     assert out.stdout.decode() == page.read_text(encoding="utf-8"), "run docs/generate.py"

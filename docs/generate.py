@@ -62,7 +62,7 @@ def settings_page() -> str:
             ]
     sections += [
         f"## Limits of a tenant\n\n{_about(ServerLimits())} "
-        "`sotto-cloud tenants limit` changes them.\n",
+        "`sotto-cloud limit TENANT` changes them.\n",
         _table(
             ("limit", "default"),
             (

@@ -226,7 +226,7 @@ def test_a_keyring_that_cannot_be_used_is_said(
         module = pytest.importorskip(f"keyring.backends.{backend}")
         before = keyring.get_keyring()
         monkeypatch.setattr(keyring.core, "_keyring_backend", before)  # put back afterwards
-        keyring.set_keyring(module.NoiseKeys())
+        keyring.set_keyring(module.Keyring())
     with pytest.raises(raised) as caught:
         _mark(tmp_path / "state", "keyring")
     assert caught.value.fix

@@ -67,15 +67,20 @@ class _Server:
     def _start(self, arguments: list[str], env: Mapping[str, str]) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
+            before = log.tell()
             self.process = subprocess.Popen(
                 arguments, env={**os.environ, **env}, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + READY_SECONDS
-        while self.address and not serving(self.address):
+        while not (serving(self.address) if self.address else self._trains(before)):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"{arguments[0]} did not start; see {self.log}")
             time.sleep(0.05)
+
+    def _trains(self, before: int) -> bool:
+        """Whether a trainer, which has no address, has said that it is ready."""
+        return b"training the jobs of" in self.log.read_bytes()[before:]
 
     def stop(self) -> int:
         """SIGTERM, and the exit code."""
@@ -135,7 +140,7 @@ class Role(_Server):
     env: dict[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Starts it, and waits until its health is SERVING; a trainer has none."""
+        """Starts it, and waits until its health is SERVING, or a trainer says that it is ready."""
         self._start([command("sotto-cloud"), *self.arguments], self.env)
 
 

@@ -82,18 +82,18 @@ def roles(
     program = haproxy.found()
     if program is None:
         raise SystemExit(haproxy.HINT)
-    shared = ("--state", str(folder / "cloud"), "--bundle", str(bundle))
+    state, served = ("--state", str(folder / "cloud")), ("--bundle", str(bundle))
     env = {STORE_VARIABLE: store, "SOTTO_CLOUD_OBJECTS": objects, "SOTTO_CLOUD_TRACE": trace}
 
     def made(kind: str, name: str, *more: str, calls: bool = True) -> Role:
         address = free_address() if calls else ""
         listen = ("--listen", address) if calls else ()
-        return Role(address, folder / f"{name}.log", None, (kind, *listen, *shared, *more), env)
+        return Role(address, folder / f"{name}.log", None, (kind, *listen, *state, *more), env)
 
     address = free_address()
     model = ("--backbone", backbone, "--threads", "1")
-    behind = [made("replica", f"replica{n}", *model) for n in range(replicas)]
-    front = made("front", "front")
+    behind = [made("replica", f"replica{n}", *served, *model) for n in range(replicas)]
+    front = made("front", "front", *served)
     training = [made("trainer", f"trainer{n}", *model, calls=False) for n in range(trainers)]
     running = [*behind, front, *training]
     try:
@@ -105,8 +105,9 @@ def roles(
             [command("sotto-cloud"), "balancer-config", *options], text=True
         )
         with haproxy.running(program, printed, address) as balancer:
-            state = folder / "cloud"
-            yield Roles(address, state, store, objects, balancer, behind, front, training)
+            yield Roles(
+                address, folder / "cloud", store, objects, balancer, behind, front, training
+            )
     finally:
         for role in running:
             role.kill()

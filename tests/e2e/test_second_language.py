@@ -22,10 +22,10 @@ from spacy.training import Example
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from sottovoce.cloud import cli as cloud_cli
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.text.tagger import UPOS, SpacyTagger
 from sottovoce.edge import cli as edge_cli
+from sottovoce.models import cli as models_cli
 from sottovoce.models.corpus import frequencies
 
 GERMAN = {
@@ -146,14 +146,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     met = Counter(word for sentence in treebank for word, tag in sentence if tag != "PUNCT")
     write_backbone(root / "bert", sorted(met))
     invoke(
-        *(cloud_cli.main, "count-words", "--data", root / "text", "--language", root / "de.json"),
+        *(models_cli.main, "count-words", "--data", root / "text", "--language", root / "de.json"),
         *("--spacy", root / "pipeline", "--out", root / "models" / "frequencies"),
     )
     facts = root / "models" / "facts" / "words.tsv"
     facts.parent.mkdir()
     facts.write_text("word\tkind\nkrank\thealth\nzwei\tnumber\n", encoding="utf-8")
     built = invoke(
-        *(cloud_cli.main, "build-bundle", "--models", root / "models", "--dimensions", "8"),
+        *(models_cli.main, "build-bundle", "--models", root / "models", "--dimensions", "8"),
         *("--spacy", root / "pipeline", "--backbone", root / "bert"),
         *("--out", root / "data" / "current"),
     )
@@ -228,7 +228,7 @@ def test_a_device_left_with_the_default_tagger_is_told_what_to_set(made: Made) -
 def test_a_pipeline_of_another_language_is_refused(made: Made, tmp_path: Path) -> None:
     spacy.blank("en").to_disk(tmp_path / "english")
     words = ["build-bundle", "--models", made.root / "models", "--spacy", tmp_path / "english"]
-    done = CliRunner().invoke(cloud_cli.main, [*map(str, words), "--out", str(tmp_path / "out")])
+    done = CliRunner().invoke(models_cli.main, [*map(str, words), "--out", str(tmp_path / "out")])
     assert done.exit_code != 0
     assert "'en'" in done.output
     assert "'de'" in done.output

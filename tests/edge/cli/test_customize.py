@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from sottovoce.core.rpc import training_settings
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
@@ -66,6 +67,18 @@ def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeClou
     assert settings.label_words
     assert (settings.reconstruction_width, settings.reconstruction_weight) == (32, 0.5)
     assert len({tuple(e.plain_token_ids) for e in cloud.examples()}) == 1
+
+
+def test_a_later_option_takes_every_switch_back(linked: Device, cloud: FakeCloud) -> None:
+    fields = training.TrainingSettings.DESCRIPTOR.fields_by_name
+    named = [fields[field.name] for field in training_settings.FIELDS]
+    switches = [f.name.replace("_", "-") for f in named if f.cpp_type == f.CPPTYPE_BOOL]
+    assert "reconstruction" in switches
+    options = [option for name in switches for option in (f"--{name}", f"--no-{name}")]
+    with running(linked.config):
+        linked.json("customize", "desk", "--input", _table(linked), *options)
+    settings = cloud.jobs["job-0"].message.training
+    assert not any(getattr(settings, name.replace("-", "_")) for name in switches)
 
 
 @pytest.mark.parametrize(

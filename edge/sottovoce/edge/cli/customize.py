@@ -55,7 +55,7 @@ def _training_options(function: _F) -> _F:
             kind: dict[str, Any] = {"type": click.Choice([*field.names]), "default": first}
             kind["show_default"] = True
         elif wire.cpp_type == wire.CPPTYPE_BOOL:
-            kind = {"is_flag": True}
+            option, kind = f"{option}/--no-{option[2:]}", {"default": False}
         elif wire.cpp_type == wire.CPPTYPE_DOUBLE:
             kind = {"type": click.FloatRange(0.0, field.largest), "default": 0.0}
         else:

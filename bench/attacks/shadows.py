@@ -29,10 +29,8 @@ from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import encoder_of, pool
 from sottovoce.cloud.models.rows import Row, run
-from sottovoce.cloud.private.head import fit_head
-from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.private_trainer import DpHyperparameters, train_private
-from sottovoce.cloud.training.trainer import Hyperparameters, train
+from sottovoce.cloud.training.dp_sgd.trainer import DpHyperparameters, fit_head, train_private
+from sottovoce.cloud.training.trainer import Hyperparameters, probe, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting

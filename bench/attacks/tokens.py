@@ -18,7 +18,7 @@ from bench.attacks.costs import Embed
 from bench.attacks.interface import Candidates, Floats, Releases, Seen
 from bench.attacks.measures import Judged
 from bench.attacks.text import Ints, Text
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.token_embedding import TokenEmbedding
 from sottovoce.core.privacy.vectors import unit_rows

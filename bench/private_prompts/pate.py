@@ -30,12 +30,10 @@ from bench.utility.tasks import files, load
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import encode
 from sottovoce.cloud.models.methods.head import Head
-from sottovoce.cloud.private.head import HEAD, fit_head
-from sottovoce.cloud.private.plan import PrivatePlan
-from sottovoce.cloud.private.teachers import fit_teacher, standardised
-from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.private_trainer import begin, features
-from sottovoce.cloud.training.trainer import Hyperparameters
+from sottovoce.cloud.training.dp_sgd.accounting import PrivatePlan
+from sottovoce.cloud.training.dp_sgd.trainer import HEAD, begin, features, fit_head
+from sottovoce.cloud.training.pate_trainer import fit_teacher, standardised
+from sottovoce.cloud.training.trainer import Hyperparameters, probe
 from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 

@@ -25,16 +25,15 @@ from bench.utility.tasks import Device, Task, join, load
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.methods.head import Head
-from sottovoce.cloud.private.head import fit_head
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.private_trainer import (
+from sottovoce.cloud.training.dp_sgd.trainer import (
     DpHyperparameters,
     begin,
     features,
+    fit_head,
     train_private,
 )
-from sottovoce.cloud.training.trainer import Hyperparameters, train
+from sottovoce.cloud.training.trainer import Hyperparameters, probe, train
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.setting import Setting
 

@@ -22,9 +22,8 @@ from typing import Any
 from sottovoce.cloud.job import Job, Progress, State
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost
 from sottovoce.cloud.training import worker
-from sottovoce.cloud.training.base import Base
-from sottovoce.cloud.training.scratch import Scratch
-from sottovoce.cloud.training.worker import Worker
+from sottovoce.cloud.training.trainer import Base
+from sottovoce.cloud.training.worker import Scratch, Worker
 from sottovoce.core.errors import Unavailable
 
 __all__ = ["STEPS", "Place", "Trainers", "lines"]

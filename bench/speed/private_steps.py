@@ -20,11 +20,10 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
-from sottovoce.cloud.training import private_trainer
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.fit import Clipped
-from sottovoce.cloud.training.objective import Labelled, Objective
-from sottovoce.cloud.training.private_steps import BIAS, WEIGHT, Private, RowObjective, Trained
+from sottovoce.cloud.training.dp_sgd import trainer
+from sottovoce.cloud.training.dp_sgd.steps import BIAS, WEIGHT, Private, RowObjective, Trained
+from sottovoce.cloud.training.fit import Clipped, Labelled, Objective
 from sottovoce.core.privacy.gaussian import Stage
 
 __all__ = ["METHODS", "measure", "steps"]
@@ -46,7 +45,7 @@ def steps(method: str, labels: int) -> dict[str, Step]:
     objective = Objective(plain)
 
     loaded = backbones.load()
-    model, begin = private_trainer.begin(loaded, from_options(options), torch.device("cpu"), True)
+    model, begin = trainer.begin(loaded, from_options(options), torch.device("cpu"), True)
     width = loaded.hidden_size
     trained = Trained({**begin, WEIGHT: torch.zeros(labels, width), BIAS: torch.zeros(labels)})
     private = Private(trained, torch.optim.Adam(trained.values.values()), _STAGE, 1_000)
@@ -60,7 +59,7 @@ def steps(method: str, labels: int) -> dict[str, Step]:
 def measure(data: Dataset, pieces: int, repeats: int) -> Figures:
     """Processor seconds by method and side over ``pieces`` times 32 examples, in turn: medians."""
     rows = list(range(32 * pieces))
-    sample = private_trainer.pieces(data, rows, torch.device("cpu"))
+    sample = trainer.pieces(data, rows, torch.device("cpu"))
     found: Figures = {}
     for method in METHODS:
         made = steps(method, len(data.labels))

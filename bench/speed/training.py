@@ -13,7 +13,7 @@ turns on every batch. A side's time is the sum over batches of the median of its
 a GPU: of the wall clock), so other work on the machine hardly touches the ratios. As a job has
 plain tokens before every k-th batch only, its time is one part with and k - 1 without.
 
-A second table sets private steps (see `sottovoce.cloud.training.private_steps`) beside plain ones.
+A second table sets private steps (see `sottovoce.cloud.training.dp_sgd.steps`) beside plain ones.
 
     python -m bench.training --quick
 """
@@ -46,9 +46,7 @@ from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.precision import to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.fit import Clipped
-from sottovoce.cloud.training.objective import Labelled, Objective
-from sottovoce.cloud.training.schedule import batches
+from sottovoce.cloud.training.fit import Clipped, Labelled, Objective, batches
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import token_embedding

@@ -37,8 +37,7 @@ from bench.utility.tasks import Task, files, load
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.trainer import Hyperparameters
+from sottovoce.cloud.training.trainer import Hyperparameters, probe
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.setting import LEVELS

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from bench.utility.tasks import Device, Task, join
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.local_adapter import to_local
+from sottovoce.cloud.models.adapters import to_local
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.state.adapters import AdapterFiles

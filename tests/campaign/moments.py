@@ -219,7 +219,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "row of a job gone, its objects not",
-        *("cloud", f"{_CLOUD}jobs.disposal:discard", "before", "rm"),
+        *("cloud", f"{_CLOUD}jobs.ending:discard", "before", "rm"),
     ),
     Moment(
         "objects of a job gone, its rows not purged",
@@ -247,7 +247,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "job ended, checkpoints not removed",
-        *("worker", f"{_CLOUD}jobs.disposal:_leave_adapter", "before", "train"),
+        *("worker", f"{_CLOUD}jobs.ending:_leave_adapter", "before", "train"),
     ),
 )
 

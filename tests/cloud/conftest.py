@@ -13,8 +13,7 @@ from bench.live.postgres_server import PostgresServer
 from bench.live.s3_server import S3Server
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.state.opening import open_objects
-from sottovoce.cloud.state.s3 import S3Objects
-from sottovoce.cloud.state.s3_url import S3Place
+from sottovoce.cloud.state.s3 import S3Objects, S3Place
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker

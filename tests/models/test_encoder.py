@@ -11,9 +11,8 @@ import torch
 
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.adapted import AdaptedModel
 from sottovoce.cloud.models.batches import collate, encode
-from sottovoce.cloud.models.classifier import pool
+from sottovoce.cloud.models.classifier import AdaptedModel, pool
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.rows import Row, run
 from sottovoce.core.bundle.folder import ENCODER, Bundle

@@ -48,7 +48,7 @@ PLAN: Plan = {
         ["cli"],
     ],
     "sottovoce.cloud": [
-        ["balancing", "metrics", "logs", "disk", "job", "config", "peers", "private"],
+        ["balancing", "metrics", "logs", "disk", "job", "config"],
         ["models", "state"],
         ["serving", "jobs"],
         ["server", "training", "views"],

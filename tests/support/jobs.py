@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, State, TrainingOptions
-from sottovoce.cloud.jobs import examples as sealed
+from sottovoce.cloud.jobs import records as sealed
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append

@@ -15,13 +15,11 @@ from typing import Any
 import torch
 
 from sottovoce.cloud.models import adapters, decoder
-from sottovoce.cloud.models.decoder import Decoder
-from sottovoce.cloud.models.generator import TextGenerator
+from sottovoce.cloud.models.decoder import Decoder, TextGenerator
 from sottovoce.cloud.models.methods import Full, Method
-from sottovoce.cloud.serving.generation import Asked, Done, Piece
+from sottovoce.cloud.serving.generation import Asked, Done, Piece, Sampling
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import DeviceThread
-from sottovoce.cloud.serving.sampling import Sampling
 from sottovoce.cloud.state.adapters import AdapterFiles
 
 __all__ = ["Writer", "made", "read", "short", "writing"]

@@ -30,7 +30,7 @@ from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
 from sottovoce.cloud.models.batches import MAX_TOKENS
 from sottovoce.cloud.models.encoder import special_tokens
 from sottovoce.cloud.models.methods.lora import targets
-from sottovoce.cloud.models.virtual_tokens import prefix_width
+from sottovoce.cloud.models.rows import prefix_width
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE
 from sottovoce.core.text.onnx_models import session

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from sottovoce.cloud.cli import main
 from sottovoce.cloud.job import State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.private.auditing import Bound
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.cloud.training import auditing
+from sottovoce.cloud.training.dp_sgd import audit
+from sottovoce.cloud.training.dp_sgd.audit import Bound
 from tests.support.examples import RELEASE, examples
 
 
@@ -47,11 +47,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[TrainingOptions]:
     """Settings that were audited; every claim is refuted."""
     seen: list[TrainingOptions] = []
 
-    def found(rows: Any, options: TrainingOptions, *given: Any, **more: Any) -> auditing.Audit:
+    def found(rows: Any, options: TrainingOptions, *given: Any, **more: Any) -> audit.Audit:
         seen.append(options)
-        return auditing.Audit(1.0, 1e-5, Bound(1.5, 0.95, 40, 40, 36))
+        return audit.Audit(1.0, 1e-5, Bound(1.5, 0.95, 40, 40, 36))
 
-    monkeypatch.setattr(auditing, "audit", found)
+    monkeypatch.setattr(audit, "audit", found)
     return seen
 
 

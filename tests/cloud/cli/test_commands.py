@@ -24,8 +24,7 @@ from sottovoce.cloud.server import server
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.credentials import Scope, hashed
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
@@ -335,7 +334,7 @@ def test_a_mistyped_state_folder_is_told_from_an_empty_one(
 @pytest.mark.parametrize("command", ["jobs", "enroll", "limit", "ui"])
 def test_commands_on_the_state_load_no_torch(command: str) -> None:
     code = (
-        f"import sys; import sottovoce.cloud.cli.{command}; import sottovoce.cloud.jobs.disposal; "
+        f"import sys; import sottovoce.cloud.cli.{command}; import sottovoce.cloud.jobs.ending; "
         "import sottovoce.cloud.jobs.queue; import sottovoce.cloud.jobs.uploads; "
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )

@@ -91,7 +91,7 @@ def test_a_build_that_is_interrupted_says_what_stays(
 def test_an_audit_that_is_interrupted_claims_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.cloud.training.auditing.audit", pressed)
+    monkeypatch.setattr("sottovoce.cloud.training.dp_sgd.audit.audit", pressed)
     table = tmp_path / "table.tsv"
     table.write_text("text\tlabel\nriver\twet\n")
     done = CliRunner().invoke(main, ["audit", "--input", str(table), "--dp-epsilon", "8"])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs import ending, examples
-from sottovoce.cloud.jobs.disposal import (
+from sottovoce.cloud.jobs import ending, records
+from sottovoce.cloud.jobs.ending import (
     adapter_name,
     clear,
     discard,
@@ -63,7 +63,7 @@ def test_keys_go_that_no_row_tells_of_once_their_job_has_ended(
 
     uploading, gone, waits = create(jobs, "1"), create(jobs, "2"), queued(jobs, "3")
     with monkeypatch.context() as patched:
-        patched.setattr(examples, "write", cut)
+        patched.setattr(records, "write", cut)
         for job in (uploading, gone):
             with pytest.raises(KeyboardInterrupt):
                 fill(jobs, job)

@@ -16,9 +16,9 @@ import pytest
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Job, State
+from sottovoce.cloud.jobs.ending import reinstate
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LeaseLost, Queue
-from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.core.errors import NotFound, NotReady, QuotaExceeded

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import State
+from sottovoce.cloud.jobs.ending import reinstate
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.state.adapters import AdapterFiles, locate
 from sottovoce.core.errors import NotFound, NotReady
 from tests.support.jobs import claim, finish, opened, queued

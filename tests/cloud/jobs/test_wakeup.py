@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.jobs import wakeup as wakeup_module
-from sottovoce.cloud.jobs.wakeup import Wakeup
+from sottovoce.cloud.jobs import queue as wakeup_module
+from sottovoce.cloud.jobs.queue import Wakeup
 from sottovoce.cloud.state.opening import open_database
 from tests.support.stores import Store
 from tests.support.waiting import until

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.models import adapters, decoder, generator
-from sottovoce.cloud.models.generator import TextGenerator
+from sottovoce.cloud.models import adapters, decoder
+from sottovoce.cloud.models.decoder import TextGenerator
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.models.rows import Row, run
 from sottovoce.core.errors import SottovoceError
@@ -66,7 +66,7 @@ def test_saved_and_read_again_it_gives_the_same_logits(
 def test_what_a_token_costs_is_learnt_from_as_if_all_logits_were_kept(
     family: str, method: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generator, "_ROWS", 4)
+    monkeypatch.setattr(decoder, "_ROWS", 4)
     made = []
     whole = decoder.Decoder.logits
     monkeypatch.setattr(

@@ -7,14 +7,14 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from sottovoce.cloud.models import onednn
-from sottovoce.cloud.models.onednn import pack
+from sottovoce.cloud.models import precision
+from sottovoce.cloud.models.precision import pack
 
 
 @pytest.fixture(autouse=True)
 def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is faster depends on the machine; what comes out does not."""
-    monkeypatch.setattr(onednn, "WORTH", 0.0)
+    monkeypatch.setattr(precision, "WORTH", 0.0)
 
 
 def layers() -> nn.Sequential:
@@ -51,7 +51,7 @@ def test_weights_take_no_second_copy_and_others_may_take_their_place() -> None:
 def test_what_is_trained_or_not_float32_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not pack(layers())
     assert not pack(layers().requires_grad_(False).to(torch.bfloat16))
-    monkeypatch.setattr(onednn, "WORTH", float("inf"))
+    monkeypatch.setattr(precision, "WORTH", float("inf"))
     model = layers().requires_grad_(False)
     assert not pack(model)
     assert model[0].weight.untyped_storage().nbytes() == 4 * 24 * 40

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from sottovoce.cloud.models import posterior as module
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models import encoder as module
+from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
 

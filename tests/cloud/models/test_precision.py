@@ -13,8 +13,7 @@ from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.precision import to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.fit import Clipped
-from sottovoce.cloud.training.objective import Labelled, Objective
+from sottovoce.cloud.training.fit import Clipped, Labelled, Objective
 from tests.support.examples import examples
 
 

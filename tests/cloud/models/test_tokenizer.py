@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from sottovoce.cloud.models import backbone, tokenizer
+from sottovoce.cloud.models import backbone
 from tests.support import decoders
 from tests.support.backbones import TEXT, tiny_bert, tiny_encoder_decoder
 
@@ -30,7 +30,7 @@ def test_a_text_is_cut_and_put_together_as_the_file_says(family: str, tmp_path: 
     told = Tokenizer.from_file(str(folder / "tokenizer.json"))
     told.no_truncation()
     told.no_padding()
-    found = tokenizer.load(folder)
+    found = backbone.load_tokenizer(folder)
     for text in TEXTS:
         for special in (False, True):
             ids = told.encode(text, add_special_tokens=special).ids
@@ -39,6 +39,6 @@ def test_a_text_is_cut_and_put_together_as_the_file_says(family: str, tmp_path: 
 
 
 def test_its_special_tokens_and_its_template_stay(tmp_path: Path) -> None:
-    found = tokenizer.load(decoders.save(tmp_path / "tiny"))
+    found = backbone.load_tokenizer(decoders.save(tmp_path / "tiny"))
     assert (found.eos_token, found.pad_token) == ("<|endoftext|>", "<|endoftext|>")
     assert found.chat_template == decoders.CHATML

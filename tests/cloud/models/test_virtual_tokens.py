@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import encoder_of
-from sottovoce.cloud.models.virtual_tokens import draw_prefix, draw_prompt, prefix_width, run
+from sottovoce.cloud.models.rows import draw_prefix, draw_prompt, prefix_width, run_fronted
 
 FAMILIES = ("bert", "qwen2", "llama", "mistral", "t5")
 LENGTHS = (7, 3, 5, 4)
@@ -35,9 +35,9 @@ def test_mixed_rows_equal_each_row_alone(family: str, families: dict[str, Path])
     prefixes = [None, draw_prefix(encoder, 5), None, draw_prefix(encoder, 3)]
     ids, attention = texts()
     with torch.no_grad():
-        together = run(encoder, ids, attention, prompts=prompts, prefixes=prefixes)
+        together = run_fronted(encoder, ids, attention, prompts=prompts, prefixes=prefixes)
         for row, n in enumerate(LENGTHS):
-            alone = run(
+            alone = run_fronted(
                 encoder,
                 ids[row : row + 1, :n],
                 attention[row : row + 1, :n],
@@ -46,7 +46,7 @@ def test_mixed_rows_equal_each_row_alone(family: str, families: dict[str, Path])
             )
             assert alone.shape == (1, n, encoder.config.hidden_size)
             torch.testing.assert_close(together[row, :n], alone[0], atol=1e-4, rtol=0)
-        plain = run(encoder, ids[2:3, :5], attention[2:3, :5])
+        plain = run_fronted(encoder, ids[2:3, :5], attention[2:3, :5])
         torch.testing.assert_close(together[2, :5], plain[0], atol=1e-4, rtol=0)
 
 
@@ -57,10 +57,10 @@ def test_both_kinds_change_the_states_and_can_be_learnt(
     encoder = opened(families, family)
     encoder.requires_grad_(False)
     ids, attention = texts()
-    bare = run(encoder, ids, attention)
+    bare = run_fronted(encoder, ids, attention)
     for draw, name in ((draw_prompt, "prompts"), (draw_prefix, "prefixes")):
         virtual = draw(encoder, 3).requires_grad_()
-        states = run(encoder, ids, attention, **{name: [virtual] * len(ids)})
+        states = run_fronted(encoder, ids, attention, **{name: [virtual] * len(ids)})
         assert states.shape == bare.shape
         assert (states - bare)[attention.bool()].abs().max() > 1e-3
         states.square().sum().backward()
@@ -91,6 +91,6 @@ def test_input_embeddings_stand_for_ids(families: dict[str, Path]) -> None:
     prompt = draw_prompt(encoder, 3)
     for prompts in ((), [prompt, None, prompt, None]):
         torch.testing.assert_close(
-            run(encoder, embeds, attention, prompts=prompts),
-            run(encoder, ids, attention, prompts=prompts),
+            run_fronted(encoder, embeds, attention, prompts=prompts),
+            run_fronted(encoder, ids, attention, prompts=prompts),
         )

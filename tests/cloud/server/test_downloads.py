@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server import downloads
+from sottovoce.cloud.server import models_service
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.local.adapter import LocalAdapter
@@ -91,7 +91,7 @@ def test_a_backbone_of_its_own_stays(acme: Caller, tmp_path: Path) -> None:
 def test_what_is_too_large_for_devices_stays(
     acme: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "LARGEST_ADAPTER", 1_000)
+    monkeypatch.setattr(models_service, "LARGEST_ADAPTER", 1_000)
     with pytest.raises(grpc.RpcError) as caught:
         fetched(acme, "lora", tmp_path)
     error = from_rpc_error(caught.value, peer="the cloud")

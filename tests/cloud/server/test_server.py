@@ -21,9 +21,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from sottovoce.cloud.config import STORE_VARIABLE, Settings
-from sottovoce.cloud.server import running as running_module
+from sottovoce.cloud.server import listener as running_module
+from sottovoce.cloud.server import server
 from sottovoce.cloud.server import server as server_module
-from sottovoce.cloud.server import worker_process
 from sottovoce.cloud.server.server import Server
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
@@ -183,16 +183,16 @@ def test_a_worker_that_dies_at_once_is_started_ever_less_often(
             waits.append(timeout)
             return super().wait(0.001)
 
-    monkeypatch.setattr(worker_process.subprocess, "Popen", Dead)
-    monkeypatch.setattr(worker_process.threading, "Event", Short)
+    monkeypatch.setattr(server.subprocess, "Popen", Dead)
+    monkeypatch.setattr(server.threading, "Event", Short)
     settings = Settings(tmp_path, (tmp_path,), store="postgresql://u:secret@h/d")
-    process = worker_process.WorkerProcess(settings, 0)
+    process = server.WorkerProcess(settings, 0)
     until(lambda: len(starts) > 12)
     process.stop()
     for command, store in starts:
         assert store == settings.store
         assert "secret" not in str(command), "all users of a machine can read it"
-    look, longest = worker_process.RESTART_SECONDS, worker_process.LONGEST_PAUSE
+    look, longest = server.RESTART_SECONDS, server.LONGEST_PAUSE
     pauses = [min(look * 2**times, longest) for times in range(1, 12)]
     assert waits[:22] == [wait for pause in pauses for wait in (look, pause)]
     assert longest in pauses

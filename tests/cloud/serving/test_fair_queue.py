@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.cloud.serving.fair_queue import FairQueue
+from sottovoce.cloud.serving.batcher import FairQueue
 
 
 def filled(**tenants: Sequence[float]) -> FairQueue[str]:

@@ -12,9 +12,8 @@ import torch
 
 from sottovoce.cloud.models.chat import Turn
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
-from sottovoce.cloud.serving.generation import Asked, Finish
+from sottovoce.cloud.serving.generation import Asked, Finish, Sampling
 from sottovoce.cloud.serving.generator import CPU_PART, Generator
-from sottovoce.cloud.serving.sampling import Sampling
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady, QuotaExceeded
 from tests.support import decoders
 from tests.support.backbones import TEXT

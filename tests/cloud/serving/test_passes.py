@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.cloud.serving.passes import passes
+from sottovoce.cloud.serving.batcher import passes
 
 
 def test_rows_share_a_pass_as_far_as_padding_is_cheaper_than_another() -> None:

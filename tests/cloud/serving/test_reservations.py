@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sottovoce.cloud.serving.reservations import Reservations
+from sottovoce.cloud.serving.generator import Reservations
 from sottovoce.core.errors import Overloaded, QuotaExceeded
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
-from sottovoce.cloud.serving.sampling import Draw, Sampling, choose
+from sottovoce.cloud.serving.generation import Draw, Sampling, choose
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0, -9.0], [0.0, 0.0, 5.0, 0.0, 0.0]])
 

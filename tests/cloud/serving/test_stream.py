@@ -12,8 +12,7 @@ from itertools import pairwise
 import pytest
 
 from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.serving.batcher import Batcher
-from sottovoce.cloud.serving.stream import Step, Stream
+from sottovoce.cloud.serving.batcher import Batcher, Step, Stream
 from sottovoce.core.errors import InvalidInput, Overloaded, Unavailable
 
 Row = tuple[str, int, int]

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from sottovoce.cloud.models.chat import Turn
-from sottovoce.cloud.serving.generation import Asked, Done, Finish
-from sottovoce.cloud.serving.sampling import Sampling
+from sottovoce.cloud.serving.generation import Asked, Done, Finish, Sampling
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.core import errors
 from sottovoce.core.rpc import server_sent

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sottovoce.cloud.serving.written_text import Characters, StopSequences
+from sottovoce.cloud.serving.generation import Characters, StopSequences
 from tests.support.decoders import tokenizer
 
 BYTES = tokenizer()

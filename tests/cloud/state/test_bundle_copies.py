@@ -16,12 +16,11 @@ import obstore
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sottovoce.cloud.state import bundle_copies, bundles
-from sottovoce.cloud.state.bundle_copies import folders, is_id
+from sottovoce.cloud.state import bundles
+from sottovoce.cloud.state.bundles import folders, is_id
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.objects import FileObjects
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.cloud.state.s3 import S3Objects
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
@@ -34,9 +33,9 @@ from tests.support.processes import environment
 FETCH = """
 import sys
 from pathlib import Path
-from sottovoce.cloud.state.bundle_copies import folders
+from sottovoce.cloud.state.bundles import folders
 from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.cloud.state.opening import check_objects
 state, objects, bundle, stop = sys.argv[1:]
 database = open_database(Path(state), "", objects)
 check_objects(database)
@@ -318,17 +317,17 @@ def test_a_copy_goes_when_its_bundle_is_deleted_and_nobody_uses_it(machine: Mach
         assert process.stdout is not None
         copy = Path(process.stdout.readline().decode().strip())
         process.kill()
-    bundle_copies.folders(machine.database, [machine.folder])
+    bundles.folders(machine.database, [machine.folder])
     assert contents(copy) == contents(machine.folder), "it is published"
     with machine.fetching() as process:
         assert process.stdout is not None
         assert process.stdout.readline()
         bundles.delete(machine.database, machine.id)
-        bundle_copies.folders(machine.database, [machine.folder])
+        bundles.folders(machine.database, [machine.folder])
         assert contents(copy) == contents(machine.folder), "somebody uses it"
         process.kill()
     (copy.parent / f".{machine.id}.partial").mkdir()
-    bundle_copies.folders(machine.database, [machine.folder])
+    bundles.folders(machine.database, [machine.folder])
     assert [*copy.parent.glob("*/")] == []
     with pytest.raises(NotFound, match=machine.id):
         machine.copy()

@@ -12,8 +12,7 @@ from sottovoce.cloud.state import bundles
 from sottovoce.cloud.state.audit_log import recorded
 from sottovoce.cloud.state.bundles import BundleState
 from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.state.opening import open_objects
-from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.cloud.state.opening import check_objects, open_objects
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, sha256

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state.fetched import clear, own_folder
+from sottovoce.cloud.state.s3 import clear, own_folder
 from tests.support.processes import environment
 
 HOLD = """
 import sys
 from pathlib import Path
-from sottovoce.cloud.state.fetched import own_folder
+from sottovoce.cloud.state.s3 import own_folder
 with own_folder(Path(sys.argv[1])) as folder:
     (folder / "weights").write_text("w")
     print(folder, flush=True)

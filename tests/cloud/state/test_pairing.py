@@ -12,8 +12,7 @@ import pytest
 
 from sottovoce.cloud.state.database import Transaction
 from sottovoce.cloud.state.objects import FileObjects
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.core.errors import ConfigError
 from tests.support.stores import Store
 

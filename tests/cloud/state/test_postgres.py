@@ -20,9 +20,7 @@ from sottovoce.cloud.state import opening
 from sottovoce.cloud.state import postgres as postgres_module
 from sottovoce.cloud.state.migrations import VERSIONS
 from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.postgres import PostgresDatabase
-from sottovoce.cloud.state.postgres_schema import in_postgres
-from sottovoce.cloud.state.postgres_url import conninfo
+from sottovoce.cloud.state.postgres import PostgresDatabase, conninfo, in_postgres
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import ConfigError, DataLoss, NotFound, NotReady, Unavailable

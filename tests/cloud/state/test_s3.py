@@ -15,8 +15,7 @@ import pytest
 from bench.live.s3_server import S3Server
 from sottovoce.cloud.state import s3
 from sottovoce.cloud.state.opening import open_objects
-from sottovoce.cloud.state.s3 import S3Objects
-from sottovoce.cloud.state.s3_url import S3Place
+from sottovoce.cloud.state.s3 import S3Objects, S3Place
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 from tests.support.buckets import made, read, uses
 from tests.support.cut_line import Line

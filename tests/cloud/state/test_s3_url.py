@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state.s3_url import S3Place
+from sottovoce.cloud.state.s3 import S3Place
 from sottovoce.core.errors import ConfigError
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush"}

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import Job, State, TrainingOptions
+from sottovoce.cloud.jobs.ending import reinstate
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.jobs.reinstatement import reinstate
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.state.adapters import locate
 from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.training.base import Base
+from sottovoce.cloud.training.trainer import Base
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from tests.support.examples import RELEASE, WORDS, examples
 

@@ -9,7 +9,7 @@ import pytest
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import decoder
 from sottovoce.cloud.models.chat import Chat, Turn
-from sottovoce.cloud.training.generation_dataset import IGNORE, GenerationDataset, encode
+from sottovoce.cloud.training.generation_trainer import IGNORE, GenerationDataset, encode
 from sottovoce.core.errors import NotReady
 from tests.support import decoders
 from tests.support.written import WORDS, written

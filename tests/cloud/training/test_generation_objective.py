@@ -10,11 +10,14 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.job import TrainingOptions
-from sottovoce.cloud.models import decoder, generator
-from sottovoce.cloud.models.generator import TextGenerator
+from sottovoce.cloud.models import decoder
+from sottovoce.cloud.models.decoder import TextGenerator
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.training.generation_dataset import GenerationDataset, WrittenBatch
-from sottovoce.cloud.training.generation_objective import GenerationObjective
+from sottovoce.cloud.training.generation_trainer import (
+    GenerationDataset,
+    GenerationObjective,
+    WrittenBatch,
+)
 from tests.support import decoders
 from tests.support.written import written
 
@@ -61,7 +64,7 @@ def test_logits_made_piece_by_piece_give_the_same_gradients(
     batch = data.batch(range(6), plain=True)
     found = []
     for rows in (3, 10_000):
-        monkeypatch.setattr(generator, "_ROWS", rows)
+        monkeypatch.setattr(decoder, "_ROWS", rows)
         losses = GenerationObjective(model, weight=0.3)(batch)
         found.append(torch.autograd.grad(losses.total.mean(), list(model.trained().values())))
     for one, other in zip(*found, strict=True):

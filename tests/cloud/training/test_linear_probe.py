@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sottovoce.cloud.training.linear_probe import probe
+from sottovoce.cloud.training.trainer import probe
 
 
 def test_the_probe_is_the_logistic_regression_it_says() -> None:

@@ -17,7 +17,7 @@ from sottovoce.cloud.state.adapters import locate
 from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
-from sottovoce.cloud.training.progress import Progress
+from sottovoce.cloud.training.run import Progress
 from sottovoce.cloud.training.worker import Worker
 from tests.support.buckets import on_both_objects
 from tests.support.examples import RELEASE, WORDS, examples

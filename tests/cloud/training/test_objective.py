@@ -11,7 +11,7 @@ from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.objective import Labelled, Objective
+from sottovoce.cloud.training.fit import Labelled, Objective
 from tests.support.examples import examples
 
 Made = tuple[TextClassifier, Dataset]

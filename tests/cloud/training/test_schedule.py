@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sottovoce.cloud.training.schedule import Plan, batches, schedule
+from sottovoce.cloud.training.fit import Plan, batches, schedule
 
 
 def plan(seed: int = 0, epochs: int = 3, rows: int = 20) -> Plan:

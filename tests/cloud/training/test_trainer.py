@@ -30,8 +30,7 @@ from sottovoce.cloud.state.adapters import AdapterFiles
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.fit import Losses, fit
-from sottovoce.cloud.training.objective import Objective
+from sottovoce.cloud.training.fit import Losses, Objective, fit
 from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.errors import NotReady, SottovoceError

@@ -20,7 +20,7 @@ import pytest
 from safetensors import SafetensorError
 
 from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
-from sottovoce.cloud.jobs.disposal import discard
+from sottovoce.cloud.jobs.ending import discard
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append

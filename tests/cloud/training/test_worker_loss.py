@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs.disposal import discard
+from sottovoce.cloud.jobs.ending import discard
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.models.calibration import token_calibration

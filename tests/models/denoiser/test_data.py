@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.models.denoiser import data
 from sottovoce.models.denoiser.data import Passages
 from tests.support.backbones import tiny_bert

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.denoiser import Denoiser

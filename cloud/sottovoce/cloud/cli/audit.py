@@ -73,7 +73,7 @@ def command(
     """
     from sottovoce.cloud.job import TrainingOptions
     from sottovoce.cloud.models import backbone as backbones
-    from sottovoce.cloud.training.auditing import audit
+    from sottovoce.cloud.training.dp_sgd.audit import audit
 
     options = TrainingOptions(method=method, dp_epsilon=dp_epsilon)
     if adapter is not None:

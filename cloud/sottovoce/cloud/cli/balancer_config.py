@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from sottovoce.cloud.balancing import haproxy
-from sottovoce.cloud.balancing.layout import Backend, Layout
+from sottovoce.cloud import balancing
+from sottovoce.cloud.balancing import Backend, Layout
 from sottovoce.core.platform.console import Command, json_option, print_json
 
 _file = click.Path(dir_okay=False, path_type=Path)
@@ -85,7 +85,7 @@ def command(
         metrics=Backend.parse(metrics) if metrics else None,
         **given,
     )
-    made = haproxy.configuration(layout)
+    made = balancing.configuration(layout)
     if as_json:
         print_json({"configuration": made})
     else:

@@ -12,8 +12,7 @@ from sottovoce.cloud.cli.options import folder, objects_option, opened, state_op
 from sottovoce.cloud.state import bundles
 from sottovoce.cloud.state.bundles import BundleState, PublishedBundle
 from sottovoce.cloud.state.database import when
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.core.errors import NotFound
 from sottovoce.core.platform.console import (
     Command,

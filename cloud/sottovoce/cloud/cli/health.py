@@ -8,7 +8,7 @@ import click
 
 from sottovoce.cloud.cli.options import tls_ca_option
 from sottovoce.cloud.config import DEFAULT_LISTEN
-from sottovoce.cloud.peers import answers_calls
+from sottovoce.cloud.views import answers_calls
 from sottovoce.core.errors import NotReady
 from sottovoce.core.platform.console import Command, json_option, print_json
 

@@ -13,8 +13,7 @@ import click
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
 from sottovoce.cloud.logs import FORMATS
 from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.core.platform.console import progress_bar
 
 __all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]

@@ -17,7 +17,7 @@ from sottovoce.cloud.cli.options import (
     store_option,
     tls_ca_option,
 )
-from sottovoce.cloud.peers import FIGURES
+from sottovoce.cloud.views import FIGURES
 from sottovoce.core.errors import Unavailable
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 

@@ -22,9 +22,8 @@ from sottovoce.cloud.job import (
     check_labels,
     check_number,
 )
-from sottovoce.cloud.jobs import examples
-from sottovoce.cloud.jobs.continuing import check_base
-from sottovoce.cloud.jobs.records import find, job_of, move
+from sottovoce.cloud.jobs import records
+from sottovoce.cloud.jobs.records import check_base, find, job_of, move
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import uninstall
 from sottovoce.cloud.state.database import Database, Row, Transaction
@@ -214,7 +213,7 @@ class Jobs:
             labels: Counter[str] = Counter()
             if total:
                 cipher = self.database.keys.of(transaction, job_id)
-                labels = examples.labels(transaction, cipher, job_id)
+                labels = records.labels(transaction, cipher, job_id)
             public = labels.pop("", 0)
             check_labels(labels, limits.labels)
             if job.training.continues:
@@ -264,7 +263,7 @@ class Jobs:
     def purge(self, job_id: str) -> None:
         """Forget a deleted job; its request id stays taken, without content."""
         with self.database.write() as transaction:
-            examples.drop(transaction, job_id)
+            records.drop(transaction, job_id)
             transaction.change(
                 "UPDATE jobs SET adapter = '', labels = '[]', message = '', progress = '{}', "
                 "checkpoint = '', trace = '', purged = 1 WHERE id = :job AND deleted = 1",

@@ -10,18 +10,19 @@ harm later.
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from sottovoce.cloud.job import Example, Job, Progress, State
-from sottovoce.cloud.jobs import examples
-from sottovoce.cloud.jobs.continuing import check_unmoved
-from sottovoce.cloud.jobs.records import job_of, move
+from sottovoce.cloud.jobs import records
+from sottovoce.cloud.jobs.records import check_unmoved, job_of, move
 from sottovoce.cloud.state.adapters import AdapterFiles, install
 from sottovoce.cloud.state.database import Database, Row, Transaction
 from sottovoce.core.errors import NotReady
 
-__all__ = ["LEASE_SECONDS", "Lease", "LeaseLost", "Queue"]
+__all__ = ["LEASE_SECONDS", "Lease", "LeaseLost", "Queue", "Wakeup"]
 
 LEASE_SECONDS: Final = 10.0
 RECENT_HOURS: Final = 24
@@ -200,7 +201,7 @@ class Queue:
             if not number:
                 return []
             cipher = self.database.keys.of(transaction, job_id)
-            return examples.read(transaction, cipher, job_id, number)
+            return records.read(transaction, cipher, job_id, number)
 
     def _write(self, lease: Lease, **values: object) -> None:
         with self.database.write() as transaction:
@@ -286,3 +287,24 @@ def _charge(transaction: Transaction, tenant: str, seconds: float) -> None:
         hour=hour,
         seconds=seconds,
     )
+
+
+POLL_SECONDS: Final = 0.2
+
+
+class Wakeup:
+    """Reports news since creation or the last wait; no news is lost between waits."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._seen = database.news()
+
+    def wait(self, seconds: float, unless: Callable[[], bool]) -> None:
+        """Wait for news, for at most ``seconds``, or until ``unless`` returns true."""
+        end = time.monotonic() + seconds
+        while not unless() and time.monotonic() < end:
+            seen = self._database.news()
+            if seen != self._seen:
+                self._seen = seen
+                return
+            time.sleep(POLL_SECONDS)

@@ -3,21 +3,118 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from sottovoce.cloud.job import (
     FINAL,
     TRANSITIONS,
+    Example,
     Job,
     Progress,
     Release,
     State,
     TrainingOptions,
 )
-from sottovoce.cloud.jobs.examples import drop
 from sottovoce.cloud.state.database import Row, Transaction
-from sottovoce.core.errors import NotFound, NotReady
+from sottovoce.cloud.state.keys import Cipher
+from sottovoce.core.errors import DataLoss, NotFound, NotReady
 
-__all__ = ["find", "job_of", "move"]
+__all__ = [
+    "BaseMoved",
+    "check_base",
+    "check_unmoved",
+    "drop",
+    "find",
+    "job_of",
+    "labels",
+    "move",
+    "read",
+    "write",
+]
+
+_BLOCK: Final = 1 << 18
+"""Characters of text after which a block ends: deleting one on a full disk takes some space."""
+
+
+def write(
+    transaction: Transaction, cipher: Cipher, job: str, first: int, examples: Sequence[Example]
+) -> None:
+    """Add blocks; ``first`` is the number of the first example in the job."""
+    for block in _blocks(examples):
+        rows = [(e.text, e.plain_tokens, e.plain_token_ids, e.output) for e in block]
+        transaction.change(
+            "INSERT INTO blocks (job, first, labels, texts) VALUES (:job, :first, :labels, :texts)",
+            job=job,
+            first=first,
+            labels=cipher.seal([e.label for e in block], f"{job} {first} labels"),
+            texts=cipher.seal(rows, f"{job} {first} texts"),
+        )
+        first += len(block)
+
+
+def _blocks(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    block: list[Example] = []
+    size = 0
+    for example in examples:
+        block.append(example)
+        size += len(example.text) + len(example.output)
+        if size >= _BLOCK:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def read(transaction: Transaction, cipher: Cipher, job: str, number: int) -> list[Example]:
+    """Return all examples of a job, in the order of upload.
+
+    Raises:
+        DataLoss: a block was altered, or the count differs from ``number``.
+    """
+    rows = transaction.rows("SELECT * FROM blocks WHERE job = :job ORDER BY first", job=job)
+    found = [
+        Example(text, label, tuple(tokens), tuple(ids), output)
+        for row in rows
+        for label, (text, tokens, ids, output) in zip(
+            cipher.unseal(row["labels"], f"{job} {row['first']} labels"),
+            cipher.unseal(row["texts"], f"{job} {row['first']} texts"),
+            strict=True,
+        )
+    ]
+    if len(found) != number:
+        raise DataLoss(
+            f"the cloud holds {len(found)} examples of the job, not {number}",
+            fix="customise again; the provider may have brought back half a backup",
+            subject="examples",
+        )
+    return found
+
+
+def labels(transaction: Transaction, cipher: Cipher, job: str) -> Counter[str]:
+    """Count the examples of each label.
+
+    Raises:
+        DataLoss: a block was altered.
+    """
+    rows = transaction.rows("SELECT first, labels FROM blocks WHERE job = :job", job=job)
+    found: Counter[str] = Counter()
+    for row in rows:
+        found.update(cipher.unseal(row["labels"], f"{job} {row['first']} labels"))
+    return found
+
+
+def drop(transaction: Transaction, job: str) -> None:
+    """Delete a job's examples and their key.
+
+    A key stored in the job's row goes at once. A key stored elsewhere goes with the next
+    `Database.scrub`.
+    """
+    transaction.change("DELETE FROM keys WHERE job = :job AND wrapped <> :no", job=job, no=b"")
+    transaction.change("UPDATE keys SET ended = 1 WHERE job = :job", job=job)
+    transaction.change("DELETE FROM blocks WHERE job = :job", job=job)
+    transaction.change("DELETE FROM examples WHERE job = :job", job=job)
 
 
 def job_of(row: Row) -> Job:
@@ -89,3 +186,75 @@ def move(transaction: Transaction, job: Job, state: State, message: str = "") ->
         job=job.id,
     )
     return job_of(row)
+
+
+_SAME = ("method", "rank", "virtual_tokens", "task")
+_NEITHER = ("dp_epsilon", "label_words", "pate")
+
+
+class BaseMoved(NotReady):
+    """The adapter changed after a job started from it."""
+
+
+def check_base(
+    transaction: Transaction,
+    tenant: str,
+    adapter: str,
+    options: TrainingOptions,
+    labels: Collection[str] = (),
+) -> None:
+    """Refuse a job that cannot continue from the current adapter.
+
+    Args:
+        tenant, adapter: the adapter's tenant and its name.
+        options: the job's options.
+        labels: the labels of the job's examples, once they are uploaded.
+
+    Raises:
+        NotReady: the adapter does not exist, is of another kind, or has other labels.
+    """
+    row = transaction.row(
+        "SELECT * FROM jobs WHERE id = "
+        "(SELECT job FROM adapters WHERE tenant = :tenant AND name = :adapter)",
+        tenant=tenant,
+        adapter=adapter,
+    )
+    if row is None:
+        raise NotReady(
+            "there is no adapter to go on from",
+            fix="train one first, without continues",
+            subject="adapter",
+        )
+    base = job_of(row)
+    for name in (*_SAME, *_NEITHER):
+        theirs, ours = getattr(base.training, name), getattr(options, name)
+        if theirs != ours or (name in _NEITHER and theirs):
+            raise NotReady(
+                f"the adapter was trained with another {name.replace('_', ' ')}",
+                fix="give the settings it was trained with, or train it anew",
+                subject=f"training.{name}",
+            )
+    unknown = sorted(set(labels) - set(base.labels))
+    if unknown:
+        raise NotReady(
+            f"the adapter does not know {len(unknown)} of the labels",
+            fix="train it anew with all labels",
+            subject="label",
+        )
+
+
+def check_unmoved(transaction: Transaction, job: Job, base: str) -> None:
+    """Check that the adapter has not changed since the job started from it.
+
+    Raises:
+        BaseMoved: another adapter has taken the name. NotReady: the adapter is gone.
+    """
+    row = transaction.lock(
+        "SELECT sha256 FROM adapters WHERE tenant = :tenant AND name = :adapter",
+        tenant=job.tenant,
+        adapter=job.adapter,
+    )
+    if row is None:
+        raise NotReady("the adapter was deleted meanwhile", fix="train it anew", subject="adapter")
+    if row["sha256"] != base:
+        raise BaseMoved("the adapter was changed meanwhile", fix="go on from what it is now")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, State, TrainingOptions
-from sottovoce.cloud.jobs import examples
+from sottovoce.cloud.jobs import records
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.records import find, job_of
 from sottovoce.cloud.state import quotas
@@ -87,7 +87,7 @@ def append(
             _insert(transaction, job_id, sequence, upload)
         if fresh:
             cipher = jobs.database.keys.make(transaction, job_id)
-            examples.write(transaction, cipher, job_id, held, [each.example for each in fresh])
+            records.write(transaction, cipher, job_id, held, [each.example for each in fresh])
         transaction.change(
             "UPDATE jobs SET next_sequence = :next, bytes = :bytes, updated = :now, "
             "touched = (SELECT awake FROM clock) WHERE id = :job",

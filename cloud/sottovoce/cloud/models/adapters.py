@@ -20,26 +20,26 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from sottovoce.cloud.disk import full_disk_is_unavailable
-from sottovoce.cloud.models.adapted import AdaptedModel
 from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.classifier import AdaptedModel
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Method, from_dict, to_dict
+from sottovoce.cloud.models.methods.lora import LoraUpdates, targets
+from sottovoce.cloud.models.rows import prefix_width
 from sottovoce.core.bundle.manifest import sha256
-from sottovoce.core.errors import DataLoss, SottovoceError
+from sottovoce.core.errors import DataLoss, NotReady, SottovoceError
+from sottovoce.core.local.adapter import LocalAdapter
+from sottovoce.core.local.encoder import Additions
 from sottovoce.core.platform.files import in_place_of
 
-__all__ = [
-    "FORMAT",
-    "Adapter",
-    "fingerprint",
-    "load",
-    "save",
-]
+__all__ = ["FORMAT", "Adapter", "fingerprint", "load", "save", "to_local"]
 
 FORMAT = "sottovoce.adapter.v1"
 _WEIGHTS, _HEAD, _FACTS = "adapter_model.safetensors", "head.safetensors", "adapter.json"
@@ -169,3 +169,57 @@ def load(folder: Path) -> Adapter:
             fix="customise again under the same name",
             subject="adapter",
         ) from error
+
+
+def to_local(folder: Path, encoder: Any) -> LocalAdapter:
+    """The adapter in ``folder``.
+
+    Args:
+        folder: what training wrote.
+        encoder: the part of the backbone that reads text; only its shapes are looked at.
+
+    Raises:
+        DataLoss: it is damaged.
+        NotReady: devices cannot run it: it writes text, scores words of labels, or has weights in
+            the place of the backbone's.
+    """
+    adapter = load(folder)
+    if adapter.weight is None or adapter.bias is None:
+        raise _stays("it answers with a model that writes")
+    row = adapter.method.row(encoder, adapter.tensors)
+    if row.weights is not None:
+        raise _stays("full fine-tuning made a backbone of its own")
+    updates = row.updates
+    if not isinstance(updates, LoraUpdates | None):
+        raise _stays("its method updates layers as no device does")
+    width = encoder.config.hidden_size
+    packed = updates.packed if updates else None
+    return LocalAdapter(
+        labels=adapter.labels,
+        backbone_sha256=adapter.backbone_sha256,
+        layers=tuple(name for name, *_ in updates.layers) if updates else (),
+        additions=Additions(
+            _rows(row.prompt, width),
+            _rows(row.prefix, prefix_width(encoder.config)),
+            _rows(packed, _lora_width(encoder)),
+        ),
+        weight=adapter.weight.numpy(),
+        bias=adapter.bias.numpy(),
+    )
+
+
+def _lora_width(encoder: Any) -> int:
+    layers = (encoder.get_submodule(name) for name in targets(encoder, False))
+    return sum(layer.in_features + layer.out_features for layer in layers)
+
+
+def _rows(found: Tensor | None, width: int) -> NDArray[np.float32]:
+    return np.zeros((0, width), np.float32) if found is None else found.float().numpy()
+
+
+def _stays(why: str) -> NotReady:
+    return NotReady(
+        f"this adapter cannot be run on devices: {why}",
+        fix="have the cloud answer with --where cloud, or customise again with --method lora",
+        subject="adapter",
+    )

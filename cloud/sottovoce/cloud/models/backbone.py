@@ -19,9 +19,9 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from numpy.typing import NDArray
-from transformers import AutoModel, BitsAndBytesConfig
+from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer, BitsAndBytesConfig, PreTrainedTokenizerFast
 
-from sottovoce.cloud.models import tokenizer as tokenizers
 from sottovoce.core.errors import InvalidInput, NotFound
 
 __all__ = [
@@ -31,9 +31,40 @@ __all__ = [
     "hash_files",
     "input_embeddings",
     "load",
+    "load_tokenizer",
     "public_name",
     "resolve",
 ]
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer that lies beside a model; code that does, too, is not run.
+
+    Args:
+        folder: with tokenizer.json, or what a slow tokenizer is read from.
+
+    Raises:
+        Exception: whatever its readers raise at files that are not what they seem.
+    """
+    found = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    file = folder / "tokenizer.json"
+    if file.is_file() and getattr(found, "is_fast", False):
+        told = Tokenizer.from_file(str(file))
+        if _parts(found.backend_tokenizer) != _parts(told):
+            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    return found
+
+
+def _parts(tokenizer: Tokenizer) -> list[bytes | None]:
+    """What decides how a text is cut and put together again, each as the file would have it."""
+    parts = (
+        tokenizer.model,
+        tokenizer.normalizer,
+        tokenizer.pre_tokenizer,
+        tokenizer.decoder,
+    )
+    return [None if part is None else part.__getstate__() for part in parts]
+
 
 DEFAULT: Final = "all-MiniLM-L6-v2"
 """Name of the encoder that needs no download: 6 layers, hidden 384, 30,522 WordPieces."""
@@ -131,7 +162,7 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
             subject="backbone",
         )
     try:
-        tokenizer = tokenizers.load(folder)
+        tokenizer = load_tokenizer(folder)
         model = AutoModel.from_pretrained(
             folder,
             local_files_only=True,

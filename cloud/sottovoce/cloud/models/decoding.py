@@ -24,8 +24,7 @@ from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812 - its customary name
 from transformers import AttentionInterface
 
-from sottovoce.cloud.models.rows import Row, Update, stacked, updated
-from sottovoce.cloud.models.virtual_tokens import key_value_shape
+from sottovoce.cloud.models.rows import Row, Update, key_value_shape, stacked, updated
 
 __all__ = ["ATTENTION", "Cache", "Part", "advance", "position_bytes"]
 

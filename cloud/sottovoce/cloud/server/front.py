@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.jobs.disposal import clear
-from sottovoce.cloud.jobs.ending import keep_room
+from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import CallMetrics
 from sottovoce.cloud.server.bundles_service import open_bundles
-from sottovoce.cloud.server.listener import TRAINING, Listener
-from sottovoce.cloud.server.running import until_told
-from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
-from sottovoce.cloud.server.watching import FOLLOWERS
-from sottovoce.cloud.state import bundle_copies, quotas
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
+from sottovoce.cloud.server.listener import TRAINING, Listener, until_told
+from sottovoce.cloud.server.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
+from sottovoce.cloud.state import bundles, quotas
+from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.v1 import training_pb2_grpc
 
@@ -41,7 +37,7 @@ class Front:
             settings.state, settings.store, settings.objects, settings.key_file
         )
         check_objects(self.database)
-        bundles = open_bundles(bundle_copies.folders(self.database, settings.bundles))
+        opened = open_bundles(bundles.folders(self.database, settings.bundles))
         clear(settings.state, Queue(self.database))
         self.database.keys.check(self.database)
         jobs = Jobs(self.database, settings.limits)
@@ -56,7 +52,7 @@ class Front:
         )
         self.address = self._listener.address
         training_pb2_grpc.add_TrainingServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            TrainingService(jobs, tenants, bundles), self._listener.server
+            TrainingService(jobs, tenants, opened), self._listener.server
         )
 
     def start(self) -> None:

@@ -14,9 +14,8 @@ import grpc
 from sottovoce.cloud.config import check_name
 from sottovoce.cloud.models.chat import Role, Turn
 from sottovoce.cloud.server.admission import Admission
-from sottovoce.cloud.serving.generation import Asked, Finish, Piece, Pieces
+from sottovoce.cloud.serving.generation import Asked, Finish, Piece, Pieces, Sampling
 from sottovoce.cloud.serving.generator import Generator
-from sottovoce.cloud.serving.sampling import Sampling
 from sottovoce.cloud.state.adapters import with_files
 from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.database import Database

@@ -7,21 +7,25 @@ other training calls.
 from __future__ import annotations
 
 import gc
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable
 
 import torch
 
-from sottovoce.cloud.config import Settings
-from sottovoce.cloud.jobs.disposal import clear
-from sottovoce.cloud.jobs.ending import keep_room
+from sottovoce.cloud.config import STORE_VARIABLE, Settings
+from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder
 from sottovoce.cloud.server.bundles_service import BundlesService, open_bundles
-from sottovoce.cloud.server.downloads import CALLS as ADAPTERS
-from sottovoce.cloud.server.downloads import Downloads
 from sottovoce.cloud.server.enrollment_service import EnrollmentService
 from sottovoce.cloud.server.generation_service import (
     TEXTS,
@@ -37,23 +41,21 @@ from sottovoce.cloud.server.listener import (
     INFERENCE,
     TRAINING,
     Listener,
+    until_told,
 )
-from sottovoce.cloud.server.models_service import ModelsService
-from sottovoce.cloud.server.running import until_told
-from sottovoce.cloud.server.training_service import UPLOADS, WATCHES, TrainingService
-from sottovoce.cloud.server.watching import FOLLOWERS
-from sottovoce.cloud.server.worker_process import WorkerProcess
+from sottovoce.cloud.server.models_service import CALLS as ADAPTERS
+from sottovoce.cloud.server.models_service import Downloads, ModelsService
+from sottovoce.cloud.server.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.serving.embedder import Embedder
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.serving.upstream import Upstream
-from sottovoce.cloud.state import bundle_copies, quotas
+from sottovoce.cloud.state import bundles, quotas
 from sottovoce.cloud.state.authority import Authority
 from sottovoce.cloud.state.codes import Codes
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
-from sottovoce.cloud.state.signing import SIGNING_KEY, signature_of
+from sottovoce.cloud.state.keys import SIGNING_KEY, signature_of
+from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.v1 import (
     bundles_pb2_grpc,
@@ -63,7 +65,78 @@ from sottovoce.v1 import (
     training_pb2_grpc,
 )
 
-__all__ = ["Server", "serve"]
+__all__ = ["Server", "WorkerProcess", "serve"]
+
+RESTART_SECONDS, LONGEST_PAUSE = 1.0, 60.0
+STEADY_SECONDS = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerProcess:
+    """Keeps one worker running beside the server, and restarts it if it dies.
+
+    The pause before a restart doubles while the worker dies at once, because starting costs seconds
+    of a processor.
+    """
+
+    def __init__(self, settings: Settings, parent: int) -> None:
+        self._command = [
+            sys.executable, "-m", "sottovoce.cloud.training.process",
+            "--state", str(settings.state),
+            "--objects", settings.objects,
+            *(("--key-file", str(settings.key_file)) if settings.key_file else ()),
+            "--backbone", settings.backbone,
+            "--decoder", settings.decoder,
+            "--threads", str(settings.training_threads),
+            "--training-seconds", str(settings.limits.training_seconds),
+            "--parent", str(parent),
+            # One worker at a time: a new worker resumes the dead worker's job at once.
+            "--owner", secrets.token_hex(8),
+            "--metrics", settings.trainer_metrics,
+            "--log-format", settings.log_format,
+            "--trace", settings.trace,
+        ]  # fmt: skip
+        # Not on the command line, which all users of the machine can read.
+        self._environment = {**os.environ, STORE_VARIABLE: settings.store}
+        self._grace = settings.grace_seconds
+        self._ending = threading.Event()
+        self._process = self._start()
+        self._thread = threading.Thread(target=self._watch, name="worker-watch", daemon=True)
+        self._thread.start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, env=self._environment)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the current worker."""
+        return self._process.pid
+
+    def _watch(self) -> None:
+        pause, began = RESTART_SECONDS, time.monotonic()
+        while not self._ending.wait(RESTART_SECONDS):
+            code = self._process.poll()
+            if code is None:
+                continue
+            at_once = time.monotonic() - began < STEADY_SECONDS
+            pause = min(2 * pause, LONGEST_PAUSE) if at_once else RESTART_SECONDS
+            _log.warning("the worker ended with code %d; another starts in %g s", code, pause)
+            if self._ending.wait(pause):
+                return
+            self._process, began = self._start(), time.monotonic()
+
+    def stop(self) -> None:
+        """Stop the worker after it has written its checkpoint."""
+        self._ending.set()
+        self._thread.join()
+        self._process.terminate()
+        try:
+            self._process.wait(self._grace)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
 
 DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -87,7 +160,7 @@ class Server:
             settings.state, settings.store, settings.objects, settings.key_file
         )
         check_objects(self.database)
-        folders = bundle_copies.folders(self.database, settings.bundles)
+        folders = bundles.folders(self.database, settings.bundles)
         self.bundles = open_bundles(folders, (loaded.name, loaded.sha256))
         clear(settings.state, Queue(self.database))
         self.signatures = {

@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.models import adapters
+from sottovoce.cloud.models.adapters import Adapter
 from sottovoce.cloud.state.adapters import AdapterFiles
-from sottovoce.core.errors import DataLoss, NotReady, Overloaded
+from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Overloaded
 from sottovoce.core.rpc import tracing
 
-__all__ = ["BUDGET", "AdapterCache"]
+__all__ = ["BUDGET", "AdapterCache", "check_bundle", "opened"]
 
 BUDGET: Final = 1 << 30
 PATIENCE: Final = 10.0
@@ -177,3 +179,49 @@ def _damaged() -> DataLoss:
         fix="customise again under the same name",
         subject="adapter",
     )
+
+
+_SERVED: Final = {
+    "classification": ("backbone", "write, and has no labels", "have it write: `sotto generate`"),
+    "generation": ("decoder", "classify, and does not write", "ask it for predictions"),
+}
+"""By task: what its model is called, what an adapter of the other is for, and the way out."""
+
+
+def opened(folder: Path, task: str, sha256: str) -> Adapter:
+    """The adapter in ``folder``.
+
+    Args:
+        folder: what a trainer saved.
+        task: what the server's model is for, as `TrainingOptions` calls it.
+        sha256: of that model.
+
+    Raises:
+        NotReady: it was trained for the other task. BundleMismatch: on another model.
+        DataLoss, SottovoceError: see `adapters.load`.
+    """
+    model, other, fix = _SERVED[task]
+    adapter = adapters.load(folder)
+    if adapter.task != task:
+        raise NotReady(f"the adapter was trained to {other}", fix=fix, subject="adapter")
+    if adapter.backbone_sha256 != sha256:
+        raise BundleMismatch(
+            f"the adapter was trained on another {model} than this server runs",
+            fix=f"customise again, or start the server with the adapter's --{model}",
+            subject="adapter",
+        )
+    return adapter
+
+
+def check_bundle(asked: str, trained: str) -> None:
+    """Whether a text privatised with the bundle ``asked`` is for an adapter ``trained`` with one.
+
+    Raises:
+        BundleMismatch: it is of another.
+    """
+    if asked != trained:
+        raise BundleMismatch(
+            f"the adapter was trained on bundle {trained}, not on the text's",
+            fix="customise again with the bundle the device holds now",
+            subject="bundle_id",
+        )

@@ -14,18 +14,170 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar
+from queue import SimpleQueue
+from typing import Any, Final, Generic, TypeVar
 
 from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.serving.fair_queue import FairQueue
-from sottovoce.cloud.serving.stream import Step, Stream
 from sottovoce.core.errors import Overloaded, Unavailable
 
-__all__ = ["BATCH", "Batcher"]
+__all__ = ["BATCH", "Batcher", "FairQueue", "Step", "Stream", "passes"]
+
+T = TypeVar("T")
+
+
+class FairQueue(Generic[T]):
+    """Items by tenant; not safe to share between threads without a lock."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[tuple[T, float]]] = {}
+        self._served: dict[str, float] = {}
+        self._now = 0.0
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def waiting(self, tenant: str) -> int:
+        """Items of one tenant."""
+        return len(self._waiting.get(tenant, ()))
+
+    def push(self, tenant: str, item: T, cost: float = 1) -> None:
+        """Adds an item that takes ``cost`` of work."""
+        if tenant not in self._waiting:
+            self._waiting[tenant] = deque()
+            # Having been away earns nothing.
+            self._served[tenant] = max(self._served.get(tenant, 0.0), self._now)
+        self._waiting[tenant].append((item, cost))
+        self._length += 1
+
+    def next_cost(self) -> float:
+        """Cost of the item `pop` would give.
+
+        Raises:
+            IndexError: the queue is empty.
+        """
+        return self._waiting[self._next()][0][1]
+
+    def pop(self) -> T:
+        """The first item of the tenant served least.
+
+        Raises:
+            IndexError: the queue is empty.
+        """
+        tenant = self._next()
+        item, cost = self._waiting[tenant].popleft()
+        self._length -= 1
+        self._now = self._served[tenant]
+        self._served[tenant] += cost
+        self._forget_if_idle(tenant)
+        return item
+
+    def discard(self, tenant: str, item: T) -> None:
+        """Takes an item out if it waits; nobody is charged for it."""
+        own = self._waiting.get(tenant, deque())
+        found = next((entry for entry in own if entry[0] is item), None)
+        if found is not None:
+            own.remove(found)
+            self._length -= 1
+            self._forget_if_idle(tenant)
+
+    def _forget_if_idle(self, tenant: str) -> None:
+        if not self._waiting[tenant]:
+            del self._waiting[tenant]
+        if not self._waiting:  # nobody is owed anything
+            self._served.clear()
+            self._now = 0.0
+
+    def _next(self) -> str:
+        if not self._waiting:
+            raise IndexError("the queue is empty")
+        return min(self._waiting, key=self._served.__getitem__)
+
+
+P = TypeVar("P")
+Q = TypeVar("Q")
+
+_END: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[Q, P]):
+    """What one step of the model gives a row of a stream.
+
+    Attributes:
+        piece: for the reader; None where there is nothing to be read yet.
+        then: the request of the row's next step; None after the last piece.
+        cost: of that step, in tokens.
+    """
+
+    piece: P | None
+    then: Q | None
+    cost: int = 1
+
+
+class Stream(Generic[P]):
+    """Iterates over the pieces, in order, as they become known; for one thread.
+
+    After the last piece it ends, or raises what ended it: what the work raised, Unavailable as the
+    server stops, CancelledError after `cancel`.
+
+    Args:
+        size: pieces that may wait to be read.
+        taken: called after each that is read.
+
+    Attributes:
+        ended: is done once nothing more will be found, however that came about. For what must be
+            given back then; it is when the reader sees the end.
+    """
+
+    def __init__(self, size: int, taken: Callable[[], None]) -> None:
+        self._size, self._taken = size, taken
+        self._pieces: SimpleQueue[Any] = SimpleQueue()
+        self._over = False  # the end was read
+        self.ended: Future[None] = Future()
+
+    def __iter__(self) -> Iterator[P]:
+        return self
+
+    def __next__(self) -> P:
+        if not self._over:
+            piece: P = self._pieces.get()
+            if piece is not _END:
+                self._taken()
+                return piece
+            self._over = True
+        self.ended.result()
+        raise StopIteration
+
+    @property
+    def full(self) -> bool:
+        """Whether the reader must read before there is room for more."""
+        return self._pieces.qsize() >= self._size
+
+    def cancel(self) -> None:
+        """Ends it: the reader wants no more."""
+        if self.ended.cancel():
+            self._pieces.put(_END)
+
+    def put(self, piece: P) -> None:
+        """Gives the reader a piece; for the model's thread."""
+        self._pieces.put(piece)
+
+    def end(self, error: Exception | None = None) -> None:
+        """Ends it, with an error or well; one that has ended stays as it is."""
+        with suppress(InvalidStateError):  # its reader may cancel at any moment
+            if error is None:
+                self.ended.set_result(None)
+            else:
+                self.ended.set_exception(error)
+            self._pieces.put(_END)
+
 
 BATCH: Final = 64
 TOKENS: Final = 1_024
@@ -38,9 +190,7 @@ PIECES: Final = 16
 PATIENCE: Final = 10.0
 """Seconds a request waits for room in the queue."""
 
-Q = TypeVar("Q")
 A = TypeVar("A")
-P = TypeVar("P")
 Work = Callable[[Sequence[Any]], Iterable[tuple[int, Any]]]
 
 
@@ -273,3 +423,42 @@ def _resolve(answer: Future[Any], found: Any) -> None:
 
 def _stopping() -> Unavailable:
     return Unavailable("the cloud is stopping", fix="send the same message again later")
+
+
+def passes(shapes: Sequence[tuple[int, int, int]], tokens: int, overhead: int) -> list[list[int]]:
+    """Which rows to run together, so that little is spent on padding and on starting passes.
+
+    Of all ways to cut the rows in order of their lengths the cheapest is taken.
+
+    Args:
+        shapes: of every row (model, front, length): which model it needs, how many virtual tokens
+            stand in front of it, how many tokens it has. Fronts and texts are padded apart.
+        tokens: of one pass, padding included; a longer row goes alone.
+        overhead: what a pass costs besides, in tokens.
+
+    Returns:
+        Places in ``shapes``, each once; all of a pass need the same model. Passes come in the order
+        of their first rows, which a fair queue gave first because they are owed most.
+    """
+    order = sorted(range(len(shapes)), key=shapes.__getitem__)
+    costs, starts = [0], [0]  # of the cheapest cut of the first n rows: its cost, its last pass
+    for end in range(1, len(order) + 1):
+        last_model, front, length = shapes[order[end - 1]]
+        cheapest: tuple[int, int] | None = None
+        for start in range(end - 1, -1, -1):
+            model, *sizes = shapes[order[start]]
+            front, length = max(front, sizes[0]), max(length, sizes[1])
+            padded = (end - start) * (front + length)
+            if cheapest is not None and (model != last_model or padded > tokens):
+                break
+            found = (costs[start] + padded + overhead, start)
+            cheapest = found if cheapest is None else min(cheapest, found)
+        assert cheapest is not None
+        costs.append(cheapest[0])
+        starts.append(cheapest[1])
+    cut: list[list[int]] = []
+    end = len(order)
+    while end:
+        cut.append(order[starts[end] : end])
+        end = starts[end]
+    return sorted(cut, key=min)

@@ -16,8 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from sottovoce.cloud.models.backbone import input_embeddings
-from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,20 +22,82 @@ from torch import Tensor
 
 from sottovoce.cloud.models.decoder import SENTENCE, Decoder
 from sottovoce.cloud.models.decoding import ATTENTION, Cache, Part, advance, position_bytes
-from sottovoce.cloud.models.onednn import pack
+from sottovoce.cloud.models.precision import pack
 from sottovoce.cloud.models.rows import Row, Update, stacked
-from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
-from sottovoce.cloud.serving.generation import Asked, Done, Finish, Piece
-from sottovoce.cloud.serving.loading import check_bundle, opened
+from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache, check_bundle, opened
+from sottovoce.cloud.serving.batcher import Step, Stream
+from sottovoce.cloud.serving.generation import (
+    Asked,
+    Characters,
+    Done,
+    Draw,
+    Finish,
+    Piece,
+    StopSequences,
+    choose,
+)
 from sottovoce.cloud.serving.model_thread import DeviceThread
-from sottovoce.cloud.serving.reservations import Reservations
-from sottovoce.cloud.serving.sampling import Draw, choose
-from sottovoce.cloud.serving.stream import Step, Stream
-from sottovoce.cloud.serving.written_text import Characters, StopSequences
 from sottovoce.cloud.state.adapters import AdapterFiles
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import InvalidInput, Overloaded, QuotaExceeded, SottovoceError
 
-__all__ = ["MEMORY", "Generator"]
+__all__ = ["MEMORY", "Generator", "Reservations"]
+
+PATIENCE: Final = 10.0
+"""Seconds to wait for others to be done."""
+
+
+class Reservations:
+    """Shares out a budget of bytes; safe to share between threads. A tenant may have half of it.
+
+    Args:
+        budget: bytes.
+        patience: seconds `reserve` waits for room.
+    """
+
+    def __init__(self, budget: int, *, patience: float = PATIENCE) -> None:
+        self._budget, self._patience = budget, patience
+        self._held: Counter[str] = Counter()
+        self._changed = threading.Condition()
+
+    @property
+    def held(self) -> int:
+        """Bytes set aside now."""
+        return self._held.total()
+
+    def reserve(self, tenant: str, size: int) -> Callable[[], None]:
+        """Sets ``size`` bytes aside; what it returns gives them back, once.
+
+        Raises:
+            QuotaExceeded: more than a tenant may have. Overloaded: others kept what there is.
+        """
+        share = self._budget // 2
+        if size > share:
+            raise QuotaExceeded(
+                "this text would take more memory than a tenant may have",
+                fix="shorten the prompt or ask for fewer tokens, or have the provider raise "
+                "`sotto-cloud serve --generation-memory`",
+                subject="sampling.max_tokens",
+            )
+
+        def room() -> bool:
+            return self._held[tenant] + size <= share and self.held + size <= self._budget
+
+        with self._changed:
+            if not self._changed.wait_for(room, self._patience):
+                raise Overloaded(
+                    "the cloud's memory is full of texts that are being written",
+                    fix="send the same message again later",
+                )
+            self._held[tenant] += size
+        return partial(self._give_back, tenant, size)
+
+    def _give_back(self, tenant: str, size: int) -> None:
+        with self._changed:
+            self._held[tenant] -= size
+            if not self._held[tenant]:
+                del self._held[tenant]
+            self._changed.notify_all()
+
 
 MEMORY: Final = 2 << 30
 """Bytes for what the texts that are being written remember."""

@@ -16,10 +16,8 @@ import torch
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import encoder_of
-from sottovoce.cloud.models.onednn import pack
-from sottovoce.cloud.models.precision import to_bfloat16
-from sottovoce.cloud.serving.batcher import BATCH, Batcher
-from sottovoce.cloud.serving.passes import passes
+from sottovoce.cloud.models.precision import pack, to_bfloat16
+from sottovoce.cloud.serving.batcher import BATCH, Batcher, passes
 
 __all__ = ["DeviceThread", "ModelThread", "numbers"]
 

@@ -21,8 +21,7 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from sottovoce.cloud.models.batches import Encoded, collate, encode
 from sottovoce.cloud.models.classifier import pool
 from sottovoce.cloud.models.rows import Row, misfit, run
-from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache
-from sottovoce.cloud.serving.loading import check_bundle, opened
+from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache, check_bundle, opened
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.state.adapters import AdapterFiles
 

@@ -10,29 +10,241 @@ Nothing is ever really deleted in a versioned bucket.
 
 from __future__ import annotations
 
+import configparser
+import fcntl
 import hashlib
+import ipaddress
 import json
+import os
 import re
+import shutil
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Self, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from sottovoce.cloud.state.bound import BoundObjects
-from sottovoce.cloud.state.fetched import clear, own_folder
-from sottovoce.cloud.state.s3_url import S3Place
+from sottovoce.cloud.state.objects import BoundObjects
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
 
-__all__ = ["S3Objects"]
+__all__ = ["S3Objects", "S3Place", "clear", "own_folder"]
+
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_KNOWN: Final = {"endpoint", "region", "versions"}
+_SECRETS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+_SENT: Final = (*(name.upper() for name in _SECRETS), "AWS_REGION", "AWS_DEFAULT_REGION")
+"""Environment variables sent in request headers."""
+_BUCKET: Final = re.compile(r"[\w.-]+", re.ASCII)
+_VISIBLE: Final = re.compile(r"[!-~]*")
+"""Permitted characters in a header: the library stops silently at any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Place:
+    """The location of objects.
+
+    Attributes:
+        bucket: its name.
+        prefix: the prefix of all keys; "" for none.
+        endpoint: the store's address; "" for Amazon's.
+        region: "" for the environment's.
+        plaintext: whether its address begins with http.
+        versions: whether a bucket that keeps old versions is accepted.
+        secrets: credentials from a file, by name; empty if the environment has them.
+    """
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = ""
+    plaintext: bool = False
+    versions: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, url: str, environment: Mapping[str, str] = os.environ) -> Self:
+        """Parse ``s3://bucket/prefix?endpoint=https://...&region=...``.
+
+        Raises:
+            ConfigError: the URL is invalid, the address of another machine lacks TLS, or the file
+                of credentials cannot be read.
+        """
+        try:
+            parts = urlsplit(url)
+            asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+        except ValueError:
+            raise _no_bucket() from None  # the original error quotes the URL
+        prefix = unquote(parts.path).strip("/")
+        if (
+            parts.scheme != "s3"
+            or not _BUCKET.fullmatch(parts.netloc)
+            or not prefix.isprintable()
+            or (prefix and not {"", ".", ".."}.isdisjoint(prefix.split("/")))
+            or parts.fragment
+            or not asked.keys() <= _KNOWN
+            or asked.get("versions", "kept") != "kept"
+            or not _VISIBLE.fullmatch(asked.get("region", ""))
+        ):
+            raise _no_bucket()
+        endpoint = asked.get("endpoint") or next(
+            (environment[name] for name in _ENDPOINTS if environment.get(name)), ""
+        )
+        return cls(
+            bucket=parts.netloc,
+            prefix=prefix,
+            endpoint=endpoint.rstrip("/"),
+            region=asked.get("region", ""),
+            plaintext=_plaintext(endpoint, environment),
+            versions="versions" in asked,
+            secrets=_secrets(environment),
+        )
+
+    def settings(self) -> dict[str, str]:
+        """Return the store's settings beyond the environment, in the library's terms."""
+        told = {"aws_endpoint": self.endpoint, "aws_region": self.region, **self.secrets}
+        return {name: value for name, value in told.items() if value}
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}"
+
+
+def _no_bucket() -> ConfigError:
+    return ConfigError(
+        "--objects is no URL of a bucket",  # not quoted: it may hold a password
+        fix="give one like s3://bucket/prefix, with ?endpoint=https://... for a store that "
+        "is not Amazon's, and credentials in the environment (AWS_ACCESS_KEY_ID, "
+        "AWS_SECRET_ACCESS_KEY) or in ~/.aws/credentials",
+        subject="objects",
+    )
+
+
+def _plaintext(endpoint: str, environment: Mapping[str, str]) -> bool:
+    """Return whether the connection is plaintext; refuse it where keys and weights would be
+    exposed.
+    """
+    if not endpoint:
+        return False
+    host, parts = _host(endpoint), urlsplit(endpoint)
+    if parts.scheme == "https":
+        return False
+    allowed = environment.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
+    if allowed or _loopback(host):
+        return True
+    raise ConfigError(
+        "the store of --objects would be asked over plain HTTP",
+        fix="give its endpoint with https://, or set AWS_ALLOW_HTTP=true on a network of yours",
+        subject="objects",
+    )
+
+
+def _host(endpoint: str) -> str:
+    """Return the host of an address.
+
+    It holds no password, because the library's errors show the address.
+    """
+    try:
+        parts = urlsplit(endpoint)
+        host = parts.hostname if parts.port != 0 and _VISIBLE.fullmatch(endpoint) else None
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https") or set(endpoint) & set("@?#"):
+        raise ConfigError(
+            "the endpoint of --objects is no URL, or holds more than an address",
+            fix="give one like https://s3.example.org, or none for Amazon's; credentials belong in "
+            "the environment or in ~/.aws/credentials",
+            subject="objects",
+        ) from None
+    return host
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Read credentials from the file of Amazon's tools, which the library ignores."""
+    for name in _SENT:
+        if not _VISIBLE.fullmatch(environment.get(name, "")):
+            raise ConfigError(
+                f"{name} holds what cannot be sent",
+                fix="set it without spaces, line ends and letters with accents",
+                subject="objects",
+            )
+    if environment.get("AWS_ACCESS_KEY_ID"):
+        return {}
+    name = environment.get("AWS_SHARED_CREDENTIALS_FILE", "")
+    profile = environment.get("AWS_PROFILE", "")
+    found = configparser.RawConfigParser()
+    try:
+        with open(os.path.expanduser(name or "~/.aws/credentials"), encoding="utf-8") as file:
+            found.read_file(file)
+        secrets = {one: found.get(profile or "default", one, fallback="") for one in _SECRETS}
+        broken = not all(map(_VISIBLE.fullmatch, secrets.values()))
+    except FileNotFoundError:
+        secrets, broken = {}, False
+    except (OSError, ValueError, configparser.Error):
+        secrets, broken = {}, True
+    needed = all(secrets.get(one) for one in _SECRETS[:2])
+    if broken or (not needed and (name or profile or any(secrets.values()))):
+        raise ConfigError(
+            "the file of the store's credentials cannot be read, or lacks the profile",
+            fix="mend ~/.aws/credentials, or what AWS_SHARED_CREDENTIALS_FILE and AWS_PROFILE name",
+            subject="objects",
+        ) from None  # an unparsable value may be the secret
+    return {one: secret for one, secret in secrets.items() if secret}
+
+
+_LOCK: Final = ".lock"
+
+
+@contextmanager
+def own_folder(home: Path) -> Iterator[Path]:
+    """Yield a new folder in ``home``, for the duration of the block.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    while True:
+        held, name = tempfile.mkstemp(suffix=_LOCK, dir=home)
+        lock, folder = Path(name), Path(name).with_suffix("")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            if lock.exists():  # else `clear` removed it first
+                folder.mkdir(mode=0o700)
+                yield folder
+                return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+            os.close(held)
+
+
+def clear(home: Path) -> None:
+    """Remove the folders in ``home`` that no process uses."""
+    for lock in home.glob(f"*{_LOCK}"):
+        with suppress(OSError), lock.open("r+b") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink()
+    for folder in home.glob("*/"):
+        if not folder.with_suffix(_LOCK).exists():  # made first, removed last
+            shutil.rmtree(folder, ignore_errors=True)
+
 
 _FILES: Final = "files.json"
 _PROBE: Final = "objects.probe"

@@ -30,8 +30,7 @@ from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import encode
 from sottovoce.cloud.models.methods.head import Head
-from sottovoce.cloud.private.teachers import fit_teacher, standardised
-from sottovoce.cloud.training.private_trainer import begin, features
+from sottovoce.cloud.training.dp_sgd.trainer import begin, features
 from sottovoce.cloud.training.run import UNWATCHED, Result, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.errors import NotReady
@@ -40,7 +39,30 @@ from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 from sottovoce.core.rpc.limits import FEWEST_EXAMPLES
 
-__all__ = ["train_pate"]
+__all__ = ["fit_teacher", "standardised", "train_pate"]
+
+_PENALTY: Final = 1.0
+"""Of a teacher's ridge regression, its inputs being of length 1 or so."""
+
+
+def standardised(features: Tensor, public: Tensor) -> Tensor:
+    """States as teachers see them, with a 1 at the end: (N, h) -> (N, h + 1), of length 1 or so.
+
+    Args:
+        features: of a share, or of the public texts.
+        public: of the public texts, which alone say where the middle is, Float (Q, h).
+    """
+    scaled = (features - public.mean(0)) / (public.std(0) + 1e-6) / public.shape[1] ** 0.5
+    return torch.cat([scaled, scaled.new_ones(len(scaled), 1)], 1)
+
+
+def fit_teacher(features: Tensor, targets: Tensor, labels: int) -> Tensor:
+    """Ridge regression on one share, in closed form: (n, h), (n,) -> weight (h, C)."""
+    wanted = torch.nn.functional.one_hot(targets, labels).to(features) - 1 / labels
+    products = features @ features.T + _PENALTY * torch.eye(len(features)).to(features)
+    weight: Tensor = features.T @ torch.linalg.solve(products, wanted)
+    return weight
+
 
 _FILE: Final = "answers.json"
 

@@ -28,29 +28,104 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, TrainingOptions
+from sottovoce.cloud.job import Example, Job, TrainingOptions
 from sottovoce.cloud.models import adapters
-from sottovoce.cloud.models.adapters import fingerprint
+from sottovoce.cloud.models.adapters import Adapter, fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import TextClassifier, pool
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
-from sottovoce.cloud.training.base import Base
+from sottovoce.cloud.state.adapters import AdapterFiles, with_files
+from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.linear_probe import probe
-from sottovoce.cloud.training.objective import Labelled, Objective
+from sottovoce.cloud.training.fit import Labelled, Objective, Plan
 from sottovoce.cloud.training.run import UNWATCHED, Result, Run, Watch
-from sottovoce.cloud.training.schedule import Plan
+from sottovoce.core.errors import BundleMismatch
 
-__all__ = ["Hyperparameters", "train"]
+__all__ = ["Base", "Hyperparameters", "probe", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """An adapter to go on from, and the digest of its files."""
+
+    adapter: Adapter
+    sha256: str
+
+    @classmethod
+    def of(cls, database: Database, job: Job) -> Self | None:
+        """The one of a job; None where it begins anew.
+
+        Raises:
+            NotFound: it is gone. DataLoss: it is damaged.
+        """
+        if not job.training.continues:
+            return None
+        return with_files(database, job.tenant, job.adapter, cls._read)
+
+    @classmethod
+    def _read(cls, files: AdapterFiles) -> Self:
+        with files.opened() as folder:
+            return cls(adapters.load(folder), files.sha256)
+
+    @torch.no_grad()
+    def into(self, model: TextClassifier, backbone: LoadedBackbone) -> None:
+        """Has ``model``, of the same method and labels, begin as this.
+
+        Raises:
+            BundleMismatch: it was trained over another backbone, or is of another kind.
+        """
+        mine = {**model.adapted.tensors(), **model.head_tensors()}
+        heads = {"weight": self.adapter.weight, "bias": self.adapter.bias}
+        theirs = {**self.adapter.tensors, **{n: t for n, t in heads.items() if t is not None}}
+        alike = mine.keys() == theirs.keys() and all(
+            theirs[name].shape == tensor.shape for name, tensor in mine.items()
+        )
+        if self.adapter.backbone_sha256 != backbone.sha256 or not alike:
+            raise BundleMismatch(
+                "the adapter was trained over another backbone, or otherwise",
+                fix="train it anew",
+                subject="adapter",
+            )
+        for name, tensor in mine.items():
+            tensor.copy_(theirs[name])
+
+
+def probe(features: Tensor, targets: Tensor, penalty: float, labels: int) -> tuple[Tensor, Tensor]:
+    """Logistic regression: (N, h), (N,) -> weight (C, h), bias (C,).
+
+    Args:
+        features: states.
+        targets: places of labels.
+        penalty: of the squared weights.
+        labels: C; not every one need be among the targets.
+    """
+    centre, spread = features.mean(0), features.std(0) + 1e-6
+    scaled = (features - centre) / spread
+    weight = torch.zeros(labels, features.shape[1], requires_grad=True)
+    bias = torch.zeros(weight.shape[0], requires_grad=True)
+    solver = torch.optim.LBFGS([weight, bias], max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = F.cross_entropy(scaled @ weight.T + bias, targets)
+        loss = loss + penalty * weight.square().sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    solver.step(closure)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        weight = weight / spread
+        return weight, bias - weight @ centre
+
 
 _ROWS: Final = 32
 """Texts in a forward pass without gradients."""

@@ -17,39 +17,129 @@ import contextlib
 import logging
 import os
 import secrets
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from sottovoce.cloud.config import ServerLimits
+from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.job import Example, Job, Progress, State
-from sottovoce.cloud.jobs.continuing import BaseMoved
-from sottovoce.cloud.jobs.disposal import adapter_name, clear, discard_left, sweep, tidy
+from sottovoce.cloud.jobs.ending import (
+    adapter_name,
+    checkpoint_name,
+    clear,
+    discard_left,
+    scratch_home,
+    sweep,
+    tidy,
+)
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
-from sottovoce.cloud.jobs.wakeup import Wakeup
+from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, Wakeup
+from sottovoce.cloud.jobs.records import BaseMoved
 from sottovoce.cloud.metrics import TrainerMetrics
 from sottovoce.cloud.models import backbone, decoder, methods
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.state import bundles, quotas
-from sottovoce.cloud.state.adapters import AdapterFiles
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.pairing import check_objects
-from sottovoce.cloud.training.base import Base
+from sottovoce.cloud.state.adapters import AdapterFiles, digest, stored
+from sottovoce.cloud.state.objects import copy_files, one_by_one
+from sottovoce.cloud.state.opening import check_objects, open_database
+from sottovoce.cloud.training.dp_sgd.trainer import train_private
 from sottovoce.cloud.training.generation_trainer import train_generation
 from sottovoce.cloud.training.pate_trainer import train_pate
-from sottovoce.cloud.training.private_trainer import train_private
 from sottovoce.cloud.training.run import Result, Stopped, Watch
-from sottovoce.cloud.training.scratch import Scratch, scratch
-from sottovoce.cloud.training.trainer import train
-from sottovoce.core.errors import QuotaExceeded, SottovoceError, Unavailable
+from sottovoce.cloud.training.trainer import Base, train
+from sottovoce.core.errors import DataLoss, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.status import kind_and_place
 
-__all__ = ["Worker"]
+__all__ = ["Scratch", "Worker", "scratch"]
+
+_log = logging.getLogger(__name__)
+
+
+class Scratch:
+    """A holder's folder.
+
+    Attributes:
+        adapter: what training is to make.
+        checkpoint: the file it goes on from, and writes; what lies beside it is kept with it.
+    """
+
+    def __init__(self, folder: Path, queue: Queue, lease: Lease) -> None:
+        self.adapter = folder / "adapter"
+        self.checkpoint = folder / "checkpoints" / "last.safetensors"
+        self._queue, self._lease = queue, lease
+        self._objects = queue.database.objects
+
+    def fetch(self) -> None:
+        """Brings what the job has reached, under whatever holder.
+
+        Raises:
+            LeaseLost: see `Queue`. Unavailable: it cannot be fetched now, or the disk is full.
+        """
+        reached = self._queue.checkpoint(self._lease)
+        if not reached:
+            return
+        try:
+            with self._objects.at(reached) as files, full_disk_is_unavailable():
+                if files.is_dir():  # else it is lost, and the job begins anew
+                    copy_files(files, self.checkpoint.parent)
+        except DataLoss as error:  # as then
+            _log.error("job %s begins anew: %s", self._lease.job, error)
+
+    def keep(self) -> None:
+        """Has the job go on from the checkpoint as it is now.
+
+        Raises:
+            LeaseLost, Unavailable: see `fetch`.
+        """
+        # A name that this holder, too, has never given: what it goes on from has the last one.
+        name = checkpoint_name(self._lease.job, self._lease.token, secrets.token_hex(8))
+        self._objects.put(self.checkpoint.parent, name)
+        try:
+            before = self._queue.keep(self._lease, name)
+        except LeaseLost:
+            self._objects.remove(name)
+            raise
+        if before:  # which goes with the job's end, else
+            remove = partial(self._objects.remove, before)
+            one_by_one(self._objects, [(self._lease.job, remove)])
+
+    def put_adapter(self) -> AdapterFiles:
+        """Puts what was trained where it is found once it has its name.
+
+        Raises:
+            LeaseLost, Unavailable: see `fetch`.
+        """
+        self._queue.renew(self._lease)  # the job may have ended, and been deleted, long since
+        name = adapter_name(self._lease.job, self._lease.token)
+        self._objects.put(self.adapter, name)
+        return stored(self._objects, name, digest(self.adapter))
+
+
+@contextmanager
+def scratch(state: Path, queue: Queue, lease: Lease) -> Iterator[Scratch]:
+    """A folder for as long as the block.
+
+    Args:
+        state: of this machine.
+
+    Raises:
+        Unavailable: the disk is full.
+    """
+    folder = scratch_home(state) / f"{lease.job}.{lease.token}"
+    try:
+        with full_disk_is_unavailable():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        yield Scratch(folder, queue, lease)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
 
 ATTEMPTS = 3
 POLL_SECONDS = 0.2
@@ -57,8 +147,6 @@ IDLE_SECONDS = 5.0
 """An idle worker looks again, should a lease have ended; also before a full disk is tried."""
 REPORT_SECONDS = 0.5
 SWEEP_SECONDS = 3600.0
-
-_log = logging.getLogger(__name__)
 
 
 class Worker:

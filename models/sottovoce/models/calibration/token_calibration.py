@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d

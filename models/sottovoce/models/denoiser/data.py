@@ -20,8 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.core.platform.files import in_place_of
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.denoiser import space_sketch

@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.models.posterior import PosteriorMean
+from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady

@@ -23,8 +23,7 @@ from sottovoce.cloud.models.methods.full import Full
 from sottovoce.cloud.models.methods.head import Head
 from sottovoce.cloud.models.methods.interface import Method
 from sottovoce.cloud.models.methods.lora import Lora
-from sottovoce.cloud.models.methods.prefix import Prefix
-from sottovoce.cloud.models.methods.prompt import Prompt
+from sottovoce.cloud.models.methods.prompt import Prefix, Prompt
 from sottovoce.core.errors import InvalidInput
 
 __all__ = ["METHODS", "check", "from_dict", "from_options", "to_dict"]

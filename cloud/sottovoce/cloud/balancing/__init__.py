@@ -1,1 +1,0 @@
-"""Configurations of load balancers in front of replicas and fronts."""

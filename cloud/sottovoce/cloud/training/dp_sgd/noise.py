@@ -1,0 +1,90 @@
+"""A private step: clip each example's gradient, sum, add noise once, divide by what was expected.
+
+DP-SGD (Abadi et al., 2016, algorithm 1), on a soft prompt PromptDPSGD (Duan et al., 2023, algorithm
+1). Three details carry the guarantee, and each has a test that breaks it: the clip is of one
+example over everything trained together; the noise is drawn once for a step, however many pieces
+the step is computed in; and the divisor is the *expected* number of examples, since the true one is
+as secret as the examples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sottovoce.core.privacy import gaussian
+from sottovoce.core.privacy.gaussian import Stage
+from sottovoce.core.privacy.noise import Random, SecureRandom
+
+__all__ = ["INSIDE", "clipped_sum", "noisy_mean", "normal", "sample"]
+
+
+def normal(shape: tuple[int, ...], random: Random | None = None) -> Tensor:
+    """Independent numbers from N(0, 1), Float64 ``shape``.
+
+    Args:
+        shape: of the tensor.
+        random: for tests only; by default the operating system's generator.
+    """
+    return torch.from_numpy(gaussian.normal(math.prod(shape), random)).reshape(shape)
+
+
+def sample(n: int, share: float, random: Random | None = None) -> list[int]:
+    """Which of ``n`` examples a step sees: each with probability ``share``, whatever the others do.
+
+    Poisson sampling, the one that the accountant counts on: the number of examples varies, and may
+    be 0.
+    """
+    drawn = (random or SecureRandom()).random((n,))
+    found: list[int] = np.flatnonzero(drawn < share).tolist()
+    return found
+
+
+INSIDE: Final = 1 - 1e-6
+"""Keeps rounding on the safe side of the clip."""
+
+Gradients = Mapping[str, Tensor]
+"""By name Float (B, ...): of every example alone."""
+
+
+def clipped_sum(gradients: Gradients, clip: float) -> dict[str, Tensor]:
+    """The sum of all examples' gradients, none longer than ``clip``: by name Float (...).
+
+    The length is over all names together. An example whose gradient is no number counts as 0: that
+    training goes on must not tell of it.
+    """
+    flat = {name: each.detach().float().flatten(1) for name, each in gradients.items()}  # (B, n)
+    squares = [each.square().sum(1, dtype=torch.float64) for each in flat.values()]
+    length = torch.stack(squares).sum(0).sqrt()  # (B,)
+    scale = (clip * INSIDE / length.clamp_min(1e-30)).clamp_max(1.0)
+    sound = torch.isfinite(length)
+    scale = torch.where(sound, scale, 0.0).float()
+    return {
+        name: (scale @ each.where(sound[:, None], 0.0)).reshape(gradients[name].shape[1:])
+        for name, each in flat.items()
+    }
+
+
+def noisy_mean(
+    sums: Mapping[str, Tensor], stage: Stage, records: int, random: Random | None = None
+) -> dict[str, Tensor]:
+    """What a step follows: (sum + N(0, (noise clip)^2)) / (share records), by name.
+
+    Noise is as fine as the sum: lower digits than it has would be told as they are.
+
+    Args:
+        sums: of clipped gradients.
+        stage: says clip, noise and share.
+        records: number of examples there are.
+        random: for tests only.
+    """
+    expected = stage.share * records
+    return {
+        name: (each + (stage.noise * stage.clip * normal(each.shape, random)).to(each)) / expected
+        for name, each in sums.items()
+    }

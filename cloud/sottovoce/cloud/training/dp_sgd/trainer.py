@@ -1,0 +1,349 @@
+"""Trains one adapter privately, readable from top to bottom: plan, head, steps, the last iterate.
+
+What may be known of the result is fixed before any example is looked at (see
+`accounting.py`), and nothing else leaves: no part is held out, since a choice among
+iterates would depend on it; no loss and no accuracy is told; the weights published are the last
+ones. Labels and the number of examples are public. Chance comes from the operating system, never
+from the tenant's seed, which decides only where the adapter begins.
+
+A run that was stopped goes on from its checkpoint with fresh noise for the steps not yet made.
+Those that were made after the checkpoint was written are made again; what they gave was never seen,
+so the run spends what was planned and no more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - its customary name
+
+from sottovoce.cloud.job import Example, Progress, TrainingOptions
+from sottovoce.cloud.models import adapters
+from sottovoce.cloud.models.adapters import fingerprint
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.batches import Encoded, collate, encode, padded
+from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
+from sottovoce.cloud.models.methods import Method, from_options
+from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
+from sottovoce.cloud.training.checkpoint import Checkpoint
+from sottovoce.cloud.training.dataset import Dataset
+from sottovoce.cloud.training.dp_sgd.accounting import HEAD_SHARE, PrivatePlan
+from sottovoce.cloud.training.dp_sgd.noise import INSIDE, noisy_mean, sample
+from sottovoce.cloud.training.dp_sgd.steps import (
+    BIAS,
+    ROW,
+    WEIGHT,
+    Private,
+    RowClassifier,
+    RowObjective,
+    Sample,
+    Trained,
+)
+from sottovoce.cloud.training.fit import Labelled, fit
+from sottovoce.cloud.training.run import UNWATCHED, Result, Stopped, Watch
+from sottovoce.core.privacy.gaussian import Budget, Stage
+from sottovoce.core.privacy.noise import Random
+
+__all__ = ["HEAD", "DpHyperparameters", "begin", "features", "fit_head", "pieces", "train_private"]
+
+HEAD: Final = Stage(steps=50, share=1.0, noise=0.0, clip=0.5)
+"""What is done, but for the noise, which the budget decides."""
+
+_RATE: Final = 15.0
+_MOMENTUM: Final = 0.9
+
+_HEAD_ROWS: Final = 8192
+"""Examples summed at once: with many labels their errors take more memory than they do."""
+
+
+def fit_head(
+    features: Tensor, targets: Tensor, labels: int, stage: Stage, random: Random | None = None
+) -> tuple[Tensor, Tensor]:
+    """Softmax regression: (N, h), (N,) -> weight (C, h), bias (C,).
+
+    Args:
+        features: states over their typical length.
+        targets: places of the labels.
+        labels: C; public.
+        stage: of full batches.
+        random: for tests only.
+    """
+    ones = features.new_ones(len(features), 1)
+    inputs = torch.cat([features, ones], 1)  # (N, h + 1)
+    lengths = inputs.norm(dim=1)  # no number where the states are none, and then it counts as 0
+    inputs = inputs.nan_to_num_(0.0, 0.0, 0.0)
+    weight = inputs.new_zeros(labels, inputs.shape[1])
+    moving = torch.zeros_like(weight)
+    for _ in range(stage.steps):
+        # In float64: of many thousand, float32 would round by more than a part in a thousand of
+        # the clip, and elsewhere with one example more.
+        summed = torch.zeros_like(weight, dtype=torch.float64)
+        for start in range(0, len(inputs), _HEAD_ROWS):
+            part, length, target = (
+                each[start : start + _HEAD_ROWS] for each in (inputs, lengths, targets)
+            )
+            errors = torch.softmax(part @ weight.T, 1) - F.one_hot(target, labels).to(part)
+            pull = errors.norm(dim=1) * length
+            sound = torch.isfinite(pull)[:, None]
+            scale = (stage.clip * INSIDE / pull.clamp_min(1e-30)).clamp_max(1.0)[:, None]
+            clipped = torch.where(sound, errors * scale, 0.0)
+            summed += clipped.double().T @ part.double()
+        step = noisy_mean({"": summed}, stage, len(inputs), random)[""].to(weight)
+        moving = _MOMENTUM * moving + step
+        weight = weight - _RATE * moving
+    return weight[:, :-1], weight[:, -1]
+
+
+_ROWS: Final = 32
+"""Texts in a pass."""
+
+_MULTIPLE: Final = 4
+"""Sub-tokens that texts are padded to, each to the next one by its own length: numbers are rounded
+by how wide a pass is, in bfloat16 by so much that one text more, were it to change the width of
+others' passes, could move their sum by more than the clip."""
+
+_PROBES, _PROBE_TOKENS = 64, 24
+
+
+@dataclass(frozen=True, slots=True)
+class DpHyperparameters:
+    """The defaults, set on phrases of SST-2 (docs/training.md).
+
+    Attributes:
+        epochs: how often an example is seen on average.
+        share: of the examples expected in a step, but for `most`. Noise is drawn once for all of
+            them, so a few large steps learn more than many small ones.
+        most: examples expected in a step, at most.
+        clip: most that one example may weigh in a step.
+        faster: than the method's usual rate is Adam's at first, for what the method trains and the
+            head alike; it falls to nothing in equal steps.
+        head_share: of epsilon that the head may spend before.
+    """
+
+    epochs: int = 4
+    share: float = 0.1
+    most: int = 1024
+    clip: float = 0.5
+    faster: float = 5.0
+    head_share: float = HEAD_SHARE
+    bfloat16: bool = True
+    checkpoint_seconds: float = 20.0
+
+    def plan(self, options: TrainingOptions, records: int) -> PrivatePlan:
+        """What will be done with ``records`` examples, and what it costs.
+
+        Raises:
+            InvalidInput: see `Budget.of` and `PrivatePlan.within`.
+        """
+        budget = Budget.of(options.dp_epsilon, options.dp_delta, records)
+        if from_options(options).head_alone:
+            return PrivatePlan.within(budget, records, head=HEAD)
+        usual = min(self.share, self.most / records)
+        share = min(1.0, options.batch_size / records) if options.batch_size else usual
+        steps = math.ceil((options.epochs or self.epochs) / share)
+        tuning = Stage(steps, share, 0.0, self.clip)
+        return PrivatePlan.within(
+            budget, records, head=HEAD, tuning=tuning, head_share=self.head_share
+        )
+
+
+def train_private(
+    examples: Sequence[Example],
+    options: TrainingOptions,
+    backbone: LoadedBackbone,
+    folder: Path,
+    *,
+    resume: Path | None = None,
+    watch: Watch = UNWATCHED,
+    origin: Mapping[str, Any] | None = None,
+    recipe: DpHyperparameters | None = None,
+) -> Result:
+    """Trains an adapter within ``options.dp_epsilon`` and writes it to ``folder``.
+
+    Args and errors are those of `sottovoce.cloud.training.trainer.train`. What holds of the adapter
+    (epsilon, delta, unit, accountant, plan) is in ``adapter.json``, as ``origin.private``.
+    """
+    recipe = recipe or DpHyperparameters()
+    started = time.monotonic()
+
+    plan = recipe.plan(options, len(examples))
+    data = Dataset.of(examples, options, backbone.tokenizer)
+    with torch.random.fork_rng():
+        torch.manual_seed(options.seed)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        method = from_options(options)
+        model, start = begin(backbone, method, device, recipe.bfloat16)
+        run = fingerprint(data.labels, options, recipe, plan, backbone.sha256)
+        point = Checkpoint.load(resume, run) if resume else None
+        if point is None:
+            seen = features(model, data.alone, data.pad, start.get(ROW), watch.go_on)
+            weight, bias = fit_head(seen, data.targets, len(data.labels), plan.head)
+            trained = Trained({**start, WEIGHT: weight.to(device), BIAS: bias.to(device)})
+            point = Checkpoint.first({}, 0.0, 0.0)
+            optimizer = _adam(trained)
+        else:
+            shape = len(data.labels), backbone.hidden_size
+            empty = {WEIGHT: torch.zeros(shape), BIAS: torch.zeros(shape[0])}
+            trained = Trained({n: t.to(device) for n, t in {**start, **empty}.items()})
+            optimizer = _adam(trained)
+            point.into(trained, optimizer)
+
+        steps = plan.tuning.steps if plan.tuning else 0
+        began, first, saved = time.monotonic(), point.step, time.monotonic()
+
+        def save() -> None:
+            nonlocal saved
+            if resume:
+                point.save(resume, run, trained, optimizer)
+                saved = time.monotonic()
+                watch.kept()
+
+        def batches(stage: Stage) -> Iterator[Sample]:
+            for _ in range(first, stage.steps):
+                watch.go_on()
+                yield pieces(data, sample(len(examples), stage.share), device)
+
+        if plan.tuning is not None:
+            update = Private(trained, optimizer, plan.tuning, len(examples))
+            rate = options.learning_rate or recipe.faster * method.learning_rate
+            rates = (rate * (1 - step / steps) for step in range(first, steps))
+            try:
+                for _ in fit(RowObjective(model, trained), batches(plan.tuning), rates, update):
+                    point.step += 1
+                    if time.monotonic() - saved > recipe.checkpoint_seconds:
+                        save()
+                    watch.told(_progress(point.step, first, plan.tuning, began))
+            except Stopped:
+                save()
+                raise
+        else:
+            watch.told(Progress(1, 1, 1, 1))
+        finished = _finished(backbone, method, model, trained, len(data.labels))
+    facts = {**(origin or {}), "private": plan.to_dict()}
+    adapters.save(folder, finished, data.labels, backbone, facts)
+    epochs = round(steps * plan.tuning.share) if plan.tuning else 1
+    return Result(folder, data.labels, 0.0, 0, epochs, time.monotonic() - started)
+
+
+def begin(
+    backbone: LoadedBackbone, method: Method, device: torch.device, bfloat16: bool
+) -> tuple[RowClassifier, dict[str, Tensor]]:
+    """The frozen encoder, and the numbers that an adapter begins with: {} for the head alone."""
+    encoder = encoder_of(backbone.model).requires_grad_(False)
+    adapted = method.build(encoder)
+    tensors = {name: t.detach().clone() for name, t in adapted.tensors().items()}
+    # What was built in comes out again: copies of it join each pass as rows.
+    encoder = adapted.encoder.unload() if hasattr(adapted.encoder, "unload") else encoder
+    encoder.requires_grad_(False).to(device).eval()
+    row = method.row(encoder, tensors)
+    start = {ROW: row.numbers.float().to(device)} if tensors else {}
+    if device.type == "cpu" and bfloat16 and fast_bfloat16():
+        to_bfloat16(encoder)
+    model = RowClassifier(encoder, row, 1.0)
+    return replace(model, scale=_typical_length(model, backbone, start.get(ROW))), start
+
+
+@torch.no_grad()
+def _typical_length(model: RowClassifier, backbone: LoadedBackbone, row: Tensor | None) -> float:
+    """Of a pooled state, by texts of random tokens: what examples have would tell of them."""
+    words = len(backbone.tokenizer)
+    drawn = torch.randint(
+        words, (_PROBES, _PROBE_TOKENS), generator=torch.Generator().manual_seed(0)
+    )
+    texts = backbone.tokenizer.batch_decode(drawn, skip_special_tokens=True)
+    batch = collate(encode(backbone.tokenizer, texts), backbone.tokenizer.pad_token_id or 0)
+    device = next(model.encoder.parameters()).device
+    copies = None if row is None else row.expand(_PROBES, *row.shape)
+    return float(model.states(copies, batch.to(device)).norm(dim=1).mean())
+
+
+@torch.no_grad()
+def features(
+    model: RowClassifier,
+    texts: Sequence[Encoded],
+    pad: int,
+    row: Tensor | None = None,
+    go_on: Callable[[], None] = lambda: None,
+) -> Tensor:
+    """What a head sees of every text before anything is tuned: Float (N, h), on the CPU.
+
+    Args:
+        model: gives the states.
+        texts: at least one.
+        pad: the tokenizer's padding.
+        row: numbers that join every pass.
+        go_on: called before every pass, and may raise.
+    """
+    found: Tensor | None = None
+    device = next(model.encoder.parameters()).device
+    for places in _passes(texts, range(len(texts))):
+        go_on()
+        copies = None if row is None else row.expand(len(places), *row.shape)
+        batch = collate([texts[at] for at in places], pad, multiple=_MULTIPLE)
+        states = model.states(copies, batch.to(device)).cpu()
+        if found is None:
+            found = torch.empty(len(texts), states.shape[1])
+        found[places] = states
+    if found is None:
+        raise ValueError("no texts")
+    return found
+
+
+def pieces(data: Dataset, rows: Sequence[int], device: torch.device) -> list[Labelled]:
+    """A sample as passes over texts of similar length."""
+    return [
+        Labelled(data.batch(chunk, multiple=_MULTIPLE), data.targets[chunk]).to(device)
+        for chunk in _passes(data.alone, rows)
+    ]
+
+
+def _passes(texts: Sequence[Encoded], rows: Iterable[int]) -> Iterator[list[int]]:
+    """Places of texts that are worked through together: all of one width once they are padded."""
+
+    def width(at: int) -> int:
+        return padded(len(texts[at].ids), _MULTIPLE)
+
+    for _, alike in groupby(sorted(rows, key=width), width):
+        together = list(alike)
+        for start in range(0, len(together), _ROWS):
+            yield together[start : start + _ROWS]
+
+
+def _adam(trained: Trained) -> torch.optim.Optimizer:
+    return torch.optim.Adam(trained.values.values())
+
+
+def _progress(done: int, first: int, stage: Stage, began: float) -> Progress:
+    """Of the steps alone: a loss would tell of the examples."""
+    taken = time.monotonic() - began
+    return Progress(
+        epoch=math.ceil(done * stage.share),
+        epochs=math.ceil(stage.steps * stage.share),
+        step=done,
+        steps=stage.steps,
+        seconds_left=(stage.steps - done) * taken / max(1, done - first),
+    )
+
+
+@torch.no_grad()
+def _finished(
+    backbone: LoadedBackbone, method: Method, model: RowClassifier, trained: Trained, labels: int
+) -> TextClassifier:
+    """The last iterate as any other adapter is kept."""
+    values = trained.values
+    whole = TextClassifier(backbone, method, labels)
+    if ROW in values:
+        learnt = method.tensors(model.template.holding(values[ROW]))
+        for name, tensor in whole.adapted.tensors().items():
+            tensor.copy_(learnt[name])
+    whole.head.weight.copy_(values[WEIGHT] / model.scale)
+    whole.head.bias.copy_(values[BIAS])
+    return whole

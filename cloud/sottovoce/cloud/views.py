@@ -38,6 +38,8 @@ __all__ = [
     "job",
     "jobs_at_a_glance",
     "processes",
+    "tenant",
+    "token",
 ]
 
 _SECONDS: Final = 5.0
@@ -121,8 +123,6 @@ def figures(address: str) -> dict[str, Any]:
             found[name] = round(sum(values))
     return found
 
-
-__all__ += ["tenant", "token"]
 
 View = dict[str, Any]
 _AT_ONCE: Final = 8

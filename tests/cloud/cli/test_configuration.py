@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from sottovoce.cloud.cli import COMMANDS, main
 from sottovoce.cloud.cli.configuration import defaults, read
-from sottovoce.cloud.cli.serve import command as serve
+from sottovoce.cloud.cli.serve import serve
 from sottovoce.core.errors import NotFound
 from tests.support.stores import ServerStore
 

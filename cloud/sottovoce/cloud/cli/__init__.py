@@ -1,7 +1,7 @@
 """The ``sotto-cloud`` command.
 
-Each command is a module that is imported when it runs, so that ``sotto-cloud --help`` does not wait
-for torch.
+A module holds the commands of one topic. It is imported when one of them runs, so that
+``sotto-cloud --help`` does not wait for torch.
 """
 
 from __future__ import annotations
@@ -40,11 +40,25 @@ COMMANDS = {
     "version": "Print the version.",
 }
 
+_MODULES = {
+    "replica": "serve",
+    "front": "serve",
+    "health": "status",
+    "enroll": "tenants",
+    "tokens": "tenants",
+    "limit": "tenants",
+    "audit-log": "tenants",
+    "audit": "privacy_audit",
+    "completion": "program",
+    "version": "program",
+}
+
 
 @click.group(
     cls=LazyGroup,
     package=__name__,
     summaries=COMMANDS,
+    modules=_MODULES,
     side=Side.PROVIDER,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

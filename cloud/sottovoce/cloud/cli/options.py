@@ -16,18 +16,26 @@ from sottovoce.cloud.state.database import Database
 from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.core.platform.console import progress_bar
 
-__all__ = ["DURATION", "backbone_option", "decoder_option", "folder", "limit_option"]
-__all__ += [
+__all__ = [
     "BUNDLE_VARIABLE",
+    "DURATION",
+    "backbone_option",
+    "decoder_option",
     "figures_option",
+    "folder",
     "health_option",
     "key_file_option",
+    "limit_option",
+    "log_option",
+    "metrics_option",
     "objects_option",
     "opened",
     "state_option",
     "store_option",
+    "tls_ca_option",
+    "trace_option",
+    "watch_stages",
 ]
-__all__ += ["log_option", "metrics_option", "tls_ca_option", "trace_option", "watch_stages"]
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -3,23 +3,249 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from sottovoce.cloud import logs
-from sottovoce.cloud.cli import serving
-from sottovoce.cloud.cli.options import limit_option
+from sottovoce.cloud.cli.options import (
+    BUNDLE_VARIABLE,
+    backbone_option,
+    decoder_option,
+    folder,
+    key_file_option,
+    limit_option,
+    log_option,
+    metrics_option,
+    objects_option,
+    state_option,
+    store_option,
+    trace_option,
+)
+from sottovoce.cloud.config import DEFAULT_LISTEN, ServerLimits, Settings, UpstreamSettings
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.rpc.opentelemetry import traced
 
 if TYPE_CHECKING:
+    from sottovoce.cloud.server.front import Front
     from sottovoce.cloud.server.server import Server
+
+__all__ = [
+    "STOPPED",
+    "address_options",
+    "certificate_options",
+    "front",
+    "job_limits",
+    "model_options",
+    "replica",
+    "serve",
+    "settings_from",
+    "tell",
+    "threads",
+]
+
+
+STOPPED: Final = (
+    "calls have ended in order, and jobs keep what they have learnt",
+    "start it again with the same options: jobs go on",
+)
+"""The message after Ctrl-C, for a process that serves or trains."""
+
+Option = Callable[[Any], Any]
+threads: Final = click.IntRange(min=1)
+_file = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+_ADDRESS: Final[tuple[Option, ...]] = (
+    click.option(
+        "--listen",
+        default=DEFAULT_LISTEN,
+        show_default=True,
+        help="HOST:PORT, or unix:PATH; port 0 takes a free one.",
+    ),
+    state_option,
+    store_option,
+    objects_option,
+    key_file_option,
+    click.option(
+        "--bundle",
+        "bundles",
+        type=folder,
+        multiple=True,
+        required=True,
+        envvar=BUNDLE_VARIABLE,
+        show_envvar=True,
+        help="Folder of a bundle to serve, or id of a published one (`sotto-cloud bundles`); may "
+        "be given again. The first is the default.",
+    ),
+    click.option("--tls-cert", type=_file, help="PEM certificate chain."),
+    click.option("--tls-key", type=_file, help="PEM private key."),
+    click.option(
+        "--insecure-plaintext",
+        is_flag=True,
+        help="Allow plaintext on an address others can reach; for use behind a proxy that ends "
+        "TLS.",
+    ),
+    metrics_option,
+    log_option,
+    trace_option,
+)
+
+_MODELS: Final[tuple[Option, ...]] = (
+    backbone_option,
+    decoder_option,
+    click.option(
+        "--generation-memory",
+        type=click.IntRange(min=1),
+        default=2048,
+        show_default=True,
+        metavar="MIB",
+        help="Memory for what texts that the decoder is writing remember.",
+    ),
+    click.option(
+        "--upstream",
+        default="",
+        metavar="URL",
+        help="Have a server write that speaks OpenAI's protocol (vLLM, llama-server, ollama), say "
+        "http://127.0.0.1:8000/v1, in place of a decoder.",
+    ),
+    click.option("--upstream-key-file", type=_file, help="Key for it, on one line."),
+    click.option("--upstream-model", default="", metavar="MODEL", help="What it calls its model."),
+    click.option(
+        "--upstream-adapter",
+        "upstream_adapters",
+        multiple=True,
+        metavar="TENANT/ADAPTER=MODEL",
+        help="What it calls a tenant's adapter; may be given again.",
+    ),
+    click.option(
+        "--upstream-plaintext",
+        is_flag=True,
+        help="Allow http:// to a server on another machine, on a network of your own.",
+    ),
+    click.option(
+        "--hand-out-adapters",
+        multiple=True,
+        metavar="TENANT",
+        help="Let this tenant's devices fetch its adapters and answer themselves; ALL for every "
+        "tenant; may be given again.",
+    ),
+    click.option(
+        "--threads",
+        type=threads,
+        default=max(1, (os.cpu_count() or 2) // 2),
+        show_default="half the cores",
+        help="CPU threads for predictions.",
+    ),
+    click.option(
+        "--adapter-memory",
+        type=click.IntRange(min=1),
+        default=1024,
+        show_default=True,
+        metavar="MIB",
+        help="Memory for adapters; beyond it the least recently used are read again when asked "
+        "for.",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(["auto", "float32", "bfloat16"]),
+        default="auto",
+        show_default=True,
+        help="Of predictions; auto is bfloat16 on a GPU, else float32. bfloat16 is two to three "
+        "times as fast on CPUs with AVX512-BF16 or AMX.",
+    ),
+)
+
+_LIMITS: Final[tuple[Option, ...]] = (
+    limit_option("examples", "Examples a job may hold."),
+    limit_option("upload_bytes", "Bytes of examples a job may hold."),
+    limit_option("unfinished_jobs", "Jobs of a tenant that may wait or run at once."),
+    limit_option("held_bytes", "Bytes of examples that those jobs may hold together."),
+    limit_option("past_jobs", "Jobs of a tenant that are remembered after they ended."),
+)
+
+_CERTIFICATES: Final[tuple[Option, ...]] = (
+    click.option(
+        "--devices-listen",
+        default="",
+        metavar="HOST:PORT",
+        help="Answer there devices that show a certificate of the authority in --state "
+        "(`sotto-cloud authority init`), and sign theirs; off by default.",
+    ),
+    click.option(
+        "--devices-port",
+        type=click.IntRange(0, 65_535),
+        default=0,
+        help="What devices are told of it, where a balancer before it has another.  [default: that "
+        "of --devices-listen]",
+    ),
+    click.option(
+        "--certificate-days",
+        type=click.IntRange(1, 90),
+        default=7,
+        show_default=True,
+        help="Days that a device's certificate is valid; it renews it when a third is left.",
+    ),
+    click.option(
+        "--require-certificates/--no-require-certificates",
+        default=None,
+        help="Leave enrolment, bundles and health to --listen; all else needs a certificate, of "
+        "every process on the store, until it is taken back.  [default: as it was]",
+    ),
+)
+
+
+def _taking(options: tuple[Option, ...]) -> Option:
+    def take(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return take
+
+
+address_options = _taking(_ADDRESS)
+"""Options for addresses and storage."""
+
+model_options = _taking(_MODELS)
+"""Options for the models."""
+
+job_limits = _taking(_LIMITS)
+"""Options for limits on tenants' jobs."""
+
+certificate_options = _taking(_CERTIFICATES)
+"""Options for devices' certificates.
+
+Only for processes that answer every call: a balancer in front of others cannot see which call it
+passes on.
+"""
+
+
+def settings_from(given: dict[str, Any], **more: Any) -> Settings:
+    """Return the settings from all options; ``more`` overrides them.
+
+    Raises:
+        ConfigError: see `Settings` and `UpstreamSettings`.
+    """
+    given = {**given, **more}
+    for name in ("adapter_memory", "generation_memory"):
+        if name in given:
+            given[name] <<= 20
+    limits = {f.name: given.pop(f"limit_{f.name}", f.default) for f in fields(ServerLimits)}
+    parts = {
+        name: given.pop(f"upstream_{name}", None)
+        for name in ("model", "key_file", "adapters", "plaintext")
+    }
+    url = given.pop("upstream", "")
+    upstream = UpstreamSettings(url, **parts) if url else None
+    return Settings(**given, upstream=upstream, limits=ServerLimits(**limits))
 
 
 @click.command("serve", cls=Command)
-@serving.address_options
+@address_options
 @click.option(
     "--no-trainer",
     is_flag=True,
@@ -33,17 +259,17 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--training-threads",
-    type=serving.threads,
+    type=threads,
     default=os.cpu_count() or 1,
     show_default="all cores",
     help="CPU threads for training.",
 )
-@serving.model_options
+@model_options
 @limit_option("training_seconds", "Seconds a job may train; it fails after that.")
-@serving.job_limits
-@serving.certificate_options
+@job_limits
+@certificate_options
 @json_option
-def command(no_trainer: bool, as_json: bool, **given: Any) -> None:
+def serve(no_trainer: bool, as_json: bool, **given: Any) -> None:
     """Serve bundles, training, predictions and texts until SIGTERM or Ctrl-C.
 
     A worker process beside the server trains the queued jobs, one at a time, and
@@ -54,12 +280,12 @@ def command(no_trainer: bool, as_json: bool, **given: Any) -> None:
     signing.key: keep it, devices refuse another. Prints one line when ready, with
     the public key.
     """
-    settings = serving.settings(given, trainer=not no_trainer)
+    settings = settings_from(given, trainer=not no_trainer)
     # Imported late, so that errors in most options appear without waiting for torch.
     from sottovoce.cloud.server import server
 
     logs.configure(settings.log_format, "serve")
-    if_interrupted(*serving.STOPPED)
+    if_interrupted(*STOPPED)
     with traced("serve", settings.trace, plaintext=True):
         server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
 
@@ -82,3 +308,54 @@ def tell(running: Server, *, as_json: bool) -> None:
         signers = ", ".join(dict.fromkeys(keys))
         devices = f"{running.devices_address}, " if running.devices_address else ""
         click.echo(f"serving on {running.address}, {devices}bundles signed by {signers}", err=True)
+
+
+@click.command("replica", cls=Command)
+@address_options
+@model_options
+@job_limits
+@json_option
+def replica(as_json: bool, **given: Any) -> None:
+    """Serve bundles, predictions, embeddings and texts until SIGTERM or Ctrl-C, beside others.
+
+    One of many behind a balancer (`sotto-cloud balancer-config`), on one --store. It keeps
+    nothing but adapters in memory, so replicas may come and go. Of customisation it answers what
+    needs a model: whether a job can be trained, and adapters for devices. The rest is for
+    `sotto-cloud front`.
+    """
+    settings = settings_from(given, trainer=False, jobs=False)
+    # Imported late, so that errors in most options appear without waiting for torch.
+    from sottovoce.cloud.server import server
+
+    logs.configure(settings.log_format, "replica")
+    if_interrupted(*STOPPED)
+    with traced("replica", settings.trace, plaintext=True):
+        server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
+
+
+@click.command("front", cls=Command)
+@address_options
+@job_limits
+@json_option
+def front(as_json: bool, **given: Any) -> None:
+    """Take uploads and answer for jobs until SIGTERM or Ctrl-C, beside replicas and trainers.
+
+    It has no model, starts in a moment and shares --store with the others behind a balancer
+    (`sotto-cloud balancer-config`), which sends the calls that need a model to replicas. Give it
+    the bundles of the replicas. Several may run.
+    """
+    settings = settings_from(given, trainer=False)
+    # Imported late, like the server.
+    from sottovoce.cloud.server import front
+
+    logs.configure(settings.log_format, "front")
+    if_interrupted(*STOPPED)
+
+    def ready(running: Front) -> None:
+        if as_json:
+            print_json({"ready": True, "address": running.address, "pid": os.getpid()})
+        else:
+            click.echo(f"answering for jobs on {running.address}", err=True)
+
+    with traced("front", settings.trace, plaintext=True):
+        front.serve(settings, ready)

@@ -17,8 +17,9 @@ from sottovoce.cloud.cli.options import (
     store_option,
     tls_ca_option,
 )
-from sottovoce.cloud.views import FIGURES
-from sottovoce.core.errors import Unavailable
+from sottovoce.cloud.config import DEFAULT_LISTEN
+from sottovoce.cloud.views import FIGURES, answers_calls
+from sottovoce.core.errors import NotReady, Unavailable
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 _SHOWN: Final = 8
@@ -35,7 +36,7 @@ _LESS: Final = ("answered", "adapter loads", "waiting", "adapters", "steps", "ca
 @tls_ca_option
 @json_option
 @click.pass_context
-def command(
+def status(
     ctx: click.Context,
     state: Path,
     store: str,
@@ -134,3 +135,20 @@ def _table(
     if rows:
         click.echo()
         print_table(columns, rows, spare)
+
+
+@click.command("health", cls=Command)
+@click.argument("address", default=DEFAULT_LISTEN)
+@tls_ca_option
+@json_option
+def health(address: str, tls_ca: Path | None, as_json: bool) -> None:
+    """Ask the server, replica, front or balancer at ADDRESS whether it answers calls.
+
+    In plaintext, unless --tls-ca is given. For who starts again what does not answer.
+    """
+    if not answers_calls(address, tls_ca):
+        raise NotReady(f"{address} is starting or ending", fix="ask again soon")
+    if as_json:
+        print_json({"address": address, "serving": True})
+    else:
+        click.echo(f"{address} answers calls")

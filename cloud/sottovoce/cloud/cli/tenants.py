@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
 from sottovoce.cloud import views
-from sottovoce.cloud.cli.options import opened, state_option, store_option
-from sottovoce.cloud.state.credentials import Credentials
+from sottovoce.cloud.cli.options import DURATION, opened, state_option, store_option
+from sottovoce.cloud.state import quotas
+from sottovoce.cloud.state.audit_log import KEPT, recorded
+from sottovoce.cloud.state.codes import SECONDS, Codes
+from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.cloud.state.database import when
+from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.files import in_place_of
 
 
 @click.group("tenants")
-def command() -> None:
+def tenants() -> None:
     """List tenants, shut them out, let them in again. `sotto-cloud enroll` adds one."""
 
 
-@command.command("list", cls=Command)
+@tenants.command("list", cls=Command)
 @state_option
 @store_option
 @json_option
-def list_(state: Path, store: str, as_json: bool) -> None:
+def list_tenants(state: Path, store: str, as_json: bool) -> None:
     """All tenants, by name: since when, whether they are let in, their tokens and jobs."""
     with opened(state, store) as database:
         found = Tenants(database).all()
@@ -39,7 +46,7 @@ def list_(state: Path, store: str, as_json: bool) -> None:
     )
 
 
-@command.command("disable", cls=Command)
+@tenants.command("disable", cls=Command)
 @click.argument("tenant")
 @state_option
 @store_option
@@ -54,7 +61,7 @@ def disable(tenant: str, state: Path, store: str, as_json: bool) -> None:
     _switch(tenant, state, store, disabled=True, as_json=as_json)
 
 
-@command.command("enable", cls=Command)
+@tenants.command("enable", cls=Command)
 @click.argument("tenant")
 @state_option
 @store_option
@@ -73,12 +80,12 @@ def _switch(tenant: str, state: Path, store: str, *, disabled: bool, as_json: bo
         click.echo(f"{tenant} is {'disabled' if disabled else 'enabled'}")
 
 
-@command.command("revoke", cls=Command)
+@tenants.command("revoke", cls=Command)
 @click.argument("tenant")
 @state_option
 @store_option
 @json_option
-def revoke(tenant: str, state: Path, store: str, as_json: bool) -> None:
+def revoke_tenant(tenant: str, state: Path, store: str, as_json: bool) -> None:
     """Revoke all tokens and codes of TENANT, for good. `sotto-cloud tokens new` gives new ones."""
     with opened(state, store) as database:
         count = Credentials(database).revoke(tenant)
@@ -86,3 +93,300 @@ def revoke(tenant: str, state: Path, store: str, as_json: bool) -> None:
         print_json({"tenant": tenant, "revoked": count})
     else:
         click.echo(f"{count} tokens of {tenant} revoked")
+
+
+token_file_option = click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the token here (mode 0600) instead of printing it.",
+)
+
+
+@click.command("enroll", cls=Command)
+@click.argument("tenant")
+@state_option
+@store_option
+@token_file_option
+@click.option("--renew", is_flag=True, help="Give an enrolled tenant a new first token.")
+@json_option
+def enroll(
+    tenant: str, state: Path, store: str, token_file: Path | None, renew: bool, as_json: bool
+) -> None:
+    """Add TENANT and print its first token, which cannot be shown again.
+
+    On the device, set cloud.tenant to TENANT and cloud.token_file to a file that
+    holds the token. A running server knows the tenant at once. `sotto-cloud tokens`
+    gives each further device one of its own.
+    """
+    try:
+        database = open_database(state, store, create=False)
+    except NotFound:
+        if renew:
+            raise
+        database = open_database(state, store)
+    try:
+        tenants = Tenants(database)
+        token = tenants.renew(tenant) if renew else tenants.enroll(tenant)
+    finally:
+        database.close()
+    show_token(tenant, token, token_file, as_json=as_json)
+
+
+def show_token(tenant: str, token: str, token_file: Path | None, *, as_json: bool) -> None:
+    """Print a new token, or write it into the file.
+
+    Raises:
+        InvalidInput: it cannot be written; the token is lost.
+    """
+    if token_file is not None:
+        _write_private(token_file, token)
+    if as_json:
+        shown = {"token_file": str(token_file)} if token_file else {"token": token}
+        print_json({"tenant": tenant, **shown})
+    else:
+        click.echo(f"token of {tenant} written to {token_file}" if token_file else token)
+
+
+def _write_private(file: Path, token: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with in_place_of(file) as aside:
+            aside.touch(0o600, exist_ok=False)
+            aside.write_text(token + "\n")
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write {file}: {error.strerror}",
+            fix="choose another --token-file, and run it again with --renew or --replace",
+            subject="token_file",
+        ) from error
+
+
+GRACE_SECONDS: Final = 3600.0
+
+scope_option = click.option(
+    "--scope",
+    type=click.Choice([str(scope) for scope in Scope]),
+    help="What it is for.  [default: all; with --replace, as before]",
+)
+seconds_option = click.option(
+    "--ends-in",
+    "seconds",
+    type=DURATION,
+    help="How long it is valid, like 90d.  [default: ever; with --replace, as before]",
+)
+
+
+@click.group("tokens")
+def tokens() -> None:
+    """List, make and revoke the tokens of a tenant's devices."""
+
+
+@tokens.command("list", cls=Command)
+@click.argument("tenant", default="")
+@state_option
+@store_option
+@json_option
+def list_tokens(tenant: str, state: Path, store: str, as_json: bool) -> None:
+    """Tokens of TENANT, or of all: name, scope, since when, until when.
+
+    The last hundred that are over are listed, too. The tokens themselves are not
+    kept, and cannot be shown.
+    """
+    with opened(state, store) as database:
+        found, now = Credentials(database).all(tenant)
+    told = [views.token(credential, now) for credential in found]
+    if as_json:
+        print_json({"tokens": told})
+        return
+    columns = ("number", "tenant", "name", "scope", "state", "created", "ends")
+    print_table(columns, [[str(view[c]) for c in columns] for view in told], ("created",))
+
+
+@tokens.command("new", cls=Command)
+@click.argument("tenant")
+@click.option("--name", required=True, help="Of the device that gets it.")
+@scope_option
+@seconds_option
+@click.option("--replace", is_flag=True, help="In place of the one of this name, which then ends.")
+@click.option(
+    "--grace",
+    type=DURATION,
+    help="With --replace: how long the old one still works, while the device gets the new one."
+    "  [default: 1h]",
+)
+@token_file_option
+@state_option
+@store_option
+@json_option
+def new_token(
+    tenant: str,
+    name: str,
+    scope: str | None,
+    seconds: float | None,
+    replace: bool,
+    grace: float | None,
+    token_file: Path | None,
+    state: Path,
+    store: str,
+    as_json: bool,
+) -> None:
+    """Make one more token for TENANT and print it; it cannot be shown again.
+
+    Each device gets one of its own, so that a device that is lost or sold can be
+    shut out alone.
+    """
+    if grace is not None and not replace:
+        raise InvalidInput("--grace is for --replace", fix="give both, or neither", subject="grace")
+    with opened(state, store) as database:
+        token = Credentials(database).new(
+            tenant,
+            name,
+            scope=Scope(scope) if scope else None,
+            seconds=seconds,
+            replace=replace,
+            grace=GRACE_SECONDS if grace is None else grace,
+        )
+    show_token(tenant, token, token_file, as_json=as_json)
+
+
+@tokens.command("code", cls=Command)
+@click.argument("tenant")
+@click.option("--name", required=True, help="Of the device that is let in.")
+@scope_option
+@seconds_option
+@click.option("--replace", is_flag=True, help="In place of the one of this name, which then ends.")
+@click.option(
+    "--valid",
+    type=DURATION,
+    default=SECONDS,
+    show_default="10m",
+    help="How long the code can be used; 1d at most.",
+)
+@state_option
+@store_option
+@json_option
+def new_code(
+    tenant: str,
+    name: str,
+    scope: str | None,
+    seconds: float | None,
+    replace: bool,
+    valid: float,
+    state: Path,
+    store: str,
+    as_json: bool,
+) -> None:
+    """Print a code with which one device of TENANT fetches a token of its own.
+
+    Read it out: `sotto enroll CODE` on the device does the rest. It works once, and
+    not after five wrong guesses.
+    """
+    with opened(state, store) as database:
+        made = Codes(database).new(
+            tenant,
+            name,
+            scope=Scope(scope) if scope else None,
+            token_seconds=seconds,
+            seconds=valid,
+            replace=replace,
+        )
+    if as_json:
+        print_json({"tenant": tenant, "name": name, "code": made, "seconds": valid})
+    else:
+        click.echo(made)
+
+
+@tokens.command("revoke", cls=Command)
+@click.argument("tenant")
+@click.argument("name")
+@state_option
+@store_option
+@json_option
+def revoke_token(tenant: str, name: str, state: Path, store: str, as_json: bool) -> None:
+    """Shut out the device NAME of TENANT, for good.
+
+    NAME may be a token's number, as `tokens list` shows it, where two of one name
+    are valid. What was opened with it ends within seconds, on every machine; a code
+    for a device of that name is void.
+    """
+    with opened(state, store) as database:
+        count = Credentials(database).revoke(tenant, name)
+    if as_json:
+        print_json({"tenant": tenant, "name": name, "revoked": count})
+    else:
+        click.echo(f"token {name} of {tenant} revoked")
+
+
+_ORIGINS = {
+    "tenant": "for this tenant",
+    "all": "for all",
+    "default": "for all (default)",
+}
+
+
+@click.command("limit", cls=Command)
+@click.argument("tenant")
+@click.argument("changes", metavar="[NAME=VALUE]...", nargs=-1)
+@state_option
+@store_option
+@json_option
+def limit(tenant: str, changes: tuple[str, ...], state: Path, store: str, as_json: bool) -> None:
+    """Show or change the limits of TENANT.
+
+    NAME is one of examples, upload_bytes, training_seconds, unfinished_jobs,
+    held_bytes and past_jobs. An empty VALUE returns to the limit for all tenants,
+    an option of `sotto-cloud serve`. A running server uses a change at once; a job
+    in training keeps the time it was given.
+    """
+    wanted = [_parsed(change) for change in changes]
+    with opened(state, store) as database:
+        for name, value in wanted:
+            quotas.change(database, tenant, name, value)
+        own = quotas.own(database, tenant)
+        found = quotas.in_force(database, tenant)
+    if as_json:
+        values = {name: limit.value for name, limit in found.items()}
+        print_json({"tenant": tenant, "limits": own, "in_force": values})
+        return
+    rows = [
+        (name, f"{limit.value:,} {quotas.UNITS[name]}", _ORIGINS[limit.origin])
+        for name, limit in found.items()
+    ]
+    print_table(("limit", "in force", "set"), rows)
+
+
+def _parsed(change: str) -> tuple[str, int | None]:
+    name, found, value = change.partition("=")
+    if not found or not (value.isdecimal() or not value):
+        raise InvalidInput(
+            f"cannot read {change!r}", fix="write it like unfinished_jobs=50", subject="limit"
+        )
+    return name, int(value) if value else None
+
+
+@click.command("audit-log", cls=Command)
+@click.option("--tenant", default="", help="Only what concerns this tenant.")
+@click.option(
+    "--most",
+    type=click.IntRange(1, KEPT),
+    default=100,
+    show_default=True,
+    help="How many, the newest.",
+)
+@state_option
+@store_option
+@json_option
+def audit_log(tenant: str, most: int, state: Path, store: str, as_json: bool) -> None:
+    """Show who let in, shut out or changed whom, newest first.
+
+    Tenants, tokens, codes, limits, published bundles, and the provider's own cancelling
+    and deleting of jobs: who by the system's user name, when by the database's clock.
+    The last 10,000 are kept; there is no text, token or code in them.
+    """
+    with opened(state, store) as database:
+        found = recorded(database, most=most, tenant=tenant)
+    if as_json:
+        print_json({"acts": [views.act(act) for act in found]})
+        return
+    columns = ("when", "who", "what", "tenant", "detail")
+    print_table(columns, [(when(a.done), a.who, a.what, a.tenant, a.detail) for a in found])

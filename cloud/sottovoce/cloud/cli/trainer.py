@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud import logs
-from sottovoce.cloud.cli import serving
+from sottovoce.cloud.cli import serve
 from sottovoce.cloud.cli.options import (
     backbone_option,
     decoder_option,
@@ -84,7 +84,7 @@ def command(
     machines.
     """
     logs.configure(log_format, "trainer")
-    if_interrupted(*serving.STOPPED)
+    if_interrupted(*serve.STOPPED)
     if ray_trainers and not ray:
         raise ConfigError("--ray-trainers is for --ray", fix="give --ray, too", subject="ray")
     if ray and metrics:

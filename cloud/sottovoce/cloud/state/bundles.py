@@ -50,9 +50,11 @@ __all__ = [
     "is_id",
     "publish",
     "published",
+    "shared",
+    "sweep",
+    "whole",
 ]
 
-__all__ += ["shared", "sweep", "whole"]
 
 _ID: Final = 16
 """Digits of the hash that form the bundle's id, see `core.bundle.manifest.bundle_id`."""

@@ -17,8 +17,20 @@ from sottovoce.cloud.state import audit_log, quotas
 from sottovoce.cloud.state.database import Database, Row, Transaction, when
 from sottovoce.core.errors import InvalidInput, NotFound
 
-__all__ = ["FIRST", "MOST", "VALID", "Credential", "Credentials", "Scope", "add", "as_before"]
-__all__ += ["check_name_free", "hashed", "made", "told"]
+__all__ = [
+    "FIRST",
+    "MOST",
+    "VALID",
+    "Credential",
+    "Credentials",
+    "Scope",
+    "add",
+    "as_before",
+    "check_name_free",
+    "hashed",
+    "made",
+    "told",
+]
 
 FIRST: Final = "first"
 """The name of a tenant's first token."""

@@ -49,7 +49,7 @@ _METHODS = ("head", "lora", "prompt", "prefix")
 )
 @click.option("--backbone", default="default", show_default=True, help="Name or path of the model.")
 @json_option
-def command(
+def audit(
     adapter: str | None,
     source: Path,
     state: Path,

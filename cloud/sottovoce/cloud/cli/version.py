@@ -1,9 +1,0 @@
-"""``sotto-cloud version``."""
-
-from __future__ import annotations
-
-from sottovoce.core.platform.commands import version_command
-
-__all__ = ["command"]
-
-command = version_command("sotto-cloud", "sottovoce-cloud")

@@ -67,7 +67,7 @@ test: install  ## Lint, then every test; the edge's without torch
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/campaign tests/e2e tests/cloud tests/models tests/bench tests/architecture tests/mutation tests/protos tests/deploy
 
 # What opens models, once more on the next transformers.
-OPENS_MODELS := tests/models $(addprefix tests/cloud/,models server serving training) \
+OPENS_MODELS := tests/models $(addprefix tests/cloud/,models api serving training) \
   $(patsubst %,tests/e2e/test_%.py,corrections embed fleet generation privacy second_language survival wire)
 
 .venv-transformers5/.done: $(addprefix $(LOCKS)/,dev.txt torch.txt transformers5.txt) $(PARTS)

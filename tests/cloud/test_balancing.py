@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from bench.live import haproxy
 from bench.live.testbed import free_address
+from sottovoce.cloud.api.admission import MOST as GUESSES
 from sottovoce.cloud.cli import main
-from sottovoce.cloud.server.admission import MOST as GUESSES
 from tests.support.answering import Answering, answering
 from tests.support.certificates import Certificate
 from tests.support.cloud import OWN_CONNECTION

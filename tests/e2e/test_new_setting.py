@@ -27,8 +27,8 @@ _PLACES = {
 
 _SCRIPT = """
 from click.testing import CliRunner
-from sottovoce.cloud.server.models_service import _options
-from sottovoce.cloud.server.training_service import ALIKE
+from sottovoce.cloud.api.models_service import _options
+from sottovoce.cloud.api.training_service import ALIKE
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.rpc import training_settings
 from sottovoce.edge.cli import main

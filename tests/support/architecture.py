@@ -51,7 +51,7 @@ PLAN: Plan = {
         ["balancing", "metrics", "logs", "disk", "job", "config"],
         ["models", "state"],
         ["serving", "jobs"],
-        ["server", "training", "views"],
+        ["api", "training", "views"],
         ["page"],
         ["cli"],
     ],
@@ -91,7 +91,7 @@ FORBIDDEN = (
     Forbidden("sottovoce.cloud.jobs", _LEARNING),
     Forbidden("sottovoce.cloud.page", _LEARNING),
     Forbidden("sottovoce.cloud.state", _LEARNING),
-    Forbidden("sottovoce.cloud.server.front", _LEARNING),
+    Forbidden("sottovoce.cloud.api.front", _LEARNING),
     *(Forbidden(part, ("bench", "tests", "examples")) for part in PLAN if part != "bench"),
 )
 

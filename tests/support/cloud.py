@@ -9,8 +9,8 @@ from typing import Final
 
 import grpc
 
+from sottovoce.cloud.api.server import Server
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server.server import Server
 from sottovoce.cloud.training.worker import Worker
 from tests.support.caller import Caller, credentials
 

@@ -18,11 +18,11 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from sottovoce.cloud.api import training_service
+from sottovoce.cloud.api.server import Server
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs import queue, uploads
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.server import training_service
-from sottovoce.cloud.server.server import Server
 from sottovoce.cloud.training import worker
 
 MOMENTS: dict[str, tuple[str, int]] = {
@@ -47,9 +47,7 @@ UPLOAD_MOMENTS: dict[str, tuple[str, int]] = {
 }
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(
-    ["sottovoce.cloud.server.server", "sottovoce.cloud.training.worker"]
-)
+_processes.set_forkserver_preload(["sottovoce.cloud.api.server", "sottovoce.cloud.training.worker"])
 
 
 def work(state: Path, backbone: str, moment: tuple[str, int] | None = None) -> tuple[int, int]:

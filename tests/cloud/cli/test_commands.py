@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from sottovoce.cloud.api import server
 from sottovoce.cloud.cli import COMMANDS, main
 from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
-from sottovoce.cloud.server import server
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.credentials import Scope, hashed

@@ -31,8 +31,8 @@ from sottovoce.core.platform.console import Command, if_interrupted, json_option
 from sottovoce.core.rpc.opentelemetry import traced
 
 if TYPE_CHECKING:
-    from sottovoce.cloud.server.front import Front
-    from sottovoce.cloud.server.server import Server
+    from sottovoce.cloud.api.front import Front
+    from sottovoce.cloud.api.server import Server
 
 __all__ = [
     "STOPPED",
@@ -282,7 +282,7 @@ def serve(no_trainer: bool, as_json: bool, **given: Any) -> None:
     """
     settings = settings_from(given, trainer=not no_trainer)
     # Imported late, so that errors in most options appear without waiting for torch.
-    from sottovoce.cloud.server import server
+    from sottovoce.cloud.api import server
 
     logs.configure(settings.log_format, "serve")
     if_interrupted(*STOPPED)
@@ -325,7 +325,7 @@ def replica(as_json: bool, **given: Any) -> None:
     """
     settings = settings_from(given, trainer=False, jobs=False)
     # Imported late, so that errors in most options appear without waiting for torch.
-    from sottovoce.cloud.server import server
+    from sottovoce.cloud.api import server
 
     logs.configure(settings.log_format, "replica")
     if_interrupted(*STOPPED)
@@ -346,7 +346,7 @@ def front(as_json: bool, **given: Any) -> None:
     """
     settings = settings_from(given, trainer=False)
     # Imported late, like the server.
-    from sottovoce.cloud.server import front
+    from sottovoce.cloud.api import front
 
     logs.configure(settings.log_format, "front")
     if_interrupted(*STOPPED)

@@ -6,7 +6,7 @@ from typing import Final
 
 import grpc
 
-from sottovoce.cloud.server.admission import FailedAttemptLimiter
+from sottovoce.cloud.api.admission import FailedAttemptLimiter
 from sottovoce.cloud.state.authority import Authority, asked, device
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.cloud.state.credentials import Scope

@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from sottovoce.cloud.api import models_service
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server import models_service
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.local.adapter import LocalAdapter

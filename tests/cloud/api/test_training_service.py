@@ -15,10 +15,10 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from sottovoce.cloud.api.training_service import UPLOADS_PER_TENANT
 from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Example
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.server.training_service import UPLOADS_PER_TENANT
 from sottovoce.cloud.state import quotas
 from sottovoce.cloud.state.adapters import locate
 from sottovoce.core import errors

@@ -18,23 +18,16 @@ from collections.abc import Callable
 
 import torch
 
-from sottovoce.cloud.config import STORE_VARIABLE, Settings
-from sottovoce.cloud.jobs.ending import clear, keep_room
-from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.overview import JobsCollector
-from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.models import backbone, decoder
-from sottovoce.cloud.server.bundles_service import BundlesService, open_bundles
-from sottovoce.cloud.server.enrollment_service import EnrollmentService
-from sottovoce.cloud.server.generation_service import (
+from sottovoce.cloud.api.bundles_service import BundlesService, open_bundles
+from sottovoce.cloud.api.enrollment_service import EnrollmentService
+from sottovoce.cloud.api.generation_service import (
     TEXTS,
     GenerationService,
     Write,
     from_decoder,
 )
-from sottovoce.cloud.server.inference_service import CALLS, InferenceService
-from sottovoce.cloud.server.listener import (
+from sottovoce.cloud.api.inference_service import CALLS, InferenceService
+from sottovoce.cloud.api.listener import (
     BUNDLES,
     ENROLLMENT,
     GENERATION,
@@ -43,9 +36,16 @@ from sottovoce.cloud.server.listener import (
     Listener,
     until_told,
 )
-from sottovoce.cloud.server.models_service import CALLS as ADAPTERS
-from sottovoce.cloud.server.models_service import Downloads, ModelsService
-from sottovoce.cloud.server.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
+from sottovoce.cloud.api.models_service import CALLS as ADAPTERS
+from sottovoce.cloud.api.models_service import Downloads, ModelsService
+from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
+from sottovoce.cloud.config import STORE_VARIABLE, Settings
+from sottovoce.cloud.jobs.ending import clear, keep_room
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.overview import JobsCollector
+from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.models import backbone, decoder
 from sottovoce.cloud.serving.embedder import Embedder
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import ModelThread, numbers

@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from sottovoce.cloud.api.bundles_service import CHUNK
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server.bundles_service import CHUNK
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.v1 import bundles_pb2
 from tests.support.backbones import tiny_bert

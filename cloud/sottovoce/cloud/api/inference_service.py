@@ -11,8 +11,8 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.cloud.api.admission import Admission
 from sottovoce.cloud.config import ServerLimits, check_name
-from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.predictor import Predictor, Scores
 from sottovoce.cloud.state.adapters import with_files

@@ -12,6 +12,9 @@ from typing import Any, Final, NoReturn
 
 import grpc
 
+from sottovoce.cloud.api.admission import Admission
+from sottovoce.cloud.api.bundles_service import released_with
+from sottovoce.cloud.api.training_service import ALIKE, job_message
 from sottovoce.cloud.config import EVERY_TENANT, check_name
 from sottovoce.cloud.job import Release, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
@@ -19,9 +22,6 @@ from sottovoce.cloud.models import methods
 from sottovoce.cloud.models.adapters import to_local
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
-from sottovoce.cloud.server.admission import Admission
-from sottovoce.cloud.server.bundles_service import released_with
-from sottovoce.cloud.server.training_service import ALIKE, job_message
 from sottovoce.cloud.state.adapters import AdapterFiles, with_files
 from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.database import Database

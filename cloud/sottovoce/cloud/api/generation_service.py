@@ -11,9 +11,9 @@ from typing import Final
 
 import grpc
 
+from sottovoce.cloud.api.admission import Admission
 from sottovoce.cloud.config import check_name
 from sottovoce.cloud.models.chat import Role, Turn
-from sottovoce.cloud.server.admission import Admission
 from sottovoce.cloud.serving.generation import Asked, Finish, Piece, Pieces, Sampling
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.state.adapters import with_files

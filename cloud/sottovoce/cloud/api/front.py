@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sottovoce.cloud.api.bundles_service import open_bundles
+from sottovoce.cloud.api.listener import TRAINING, Listener, until_told
+from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import CallMetrics
-from sottovoce.cloud.server.bundles_service import open_bundles
-from sottovoce.cloud.server.listener import TRAINING, Listener, until_told
-from sottovoce.cloud.server.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.state import bundles, quotas
 from sottovoce.cloud.state.opening import check_objects, open_database
 from sottovoce.cloud.state.tenants import Tenants

@@ -11,8 +11,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from sottovoce.cloud.api.listener import STREAMS
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server.listener import STREAMS
 from sottovoce.v1 import bundles_pb2 as wire
 from sottovoce.v1 import bundles_pb2_grpc
 from tests.support.backbones import tiny_bert

@@ -12,9 +12,9 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from sottovoce.cloud.api.inference_service import CALLS_PER_TENANT, WINDOW, InferenceService
 from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.server.inference_service import CALLS_PER_TENANT, WINDOW, InferenceService
 from sottovoce.cloud.state import adapters
 from sottovoce.cloud.state.adapters import AdapterFiles, locate, uninstall
 from sottovoce.cloud.state.database import Database

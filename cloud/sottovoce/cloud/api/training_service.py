@@ -13,13 +13,13 @@ from typing import Final, Protocol
 
 import grpc
 
+from sottovoce.cloud.api.admission import Admission
+from sottovoce.cloud.api.bundles_service import released_with
 from sottovoce.cloud.config import check_name
 from sottovoce.cloud.job import FINAL, Example, Job, TrainingOptions
 from sottovoce.cloud.jobs.ending import cancel, delete, reinstate
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.server.admission import Admission
-from sottovoce.cloud.server.bundles_service import released_with
 from sottovoce.cloud.state.adapters import versions
 from sottovoce.cloud.state.credentials import Scope
 from sottovoce.cloud.state.database import Database

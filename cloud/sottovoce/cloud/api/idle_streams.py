@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import grpc
 
-from sottovoce.cloud.server.certified import shown
+from sottovoce.cloud.api.certified import shown
 from sottovoce.core.errors import SottovoceError, Unauthenticated
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, wrapped
 from sottovoce.core.rpc.status import kind_and_place

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from sottovoce.cloud.server.front import Front
+from sottovoce.cloud.api.front import Front
 from sottovoce.cloud.state.codes import Codes
 from sottovoce.core.errors import (
     Unauthenticated,

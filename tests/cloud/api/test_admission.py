@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from sottovoce.cloud.server.admission import Admission
+from sottovoce.cloud.api.admission import Admission
 from sottovoce.core.errors import Overloaded
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sottovoce.cloud.server.listener import until_told
+from sottovoce.cloud.api.listener import until_told
 from sottovoce.core.errors import NotReady
 from sottovoce.core.platform import memory
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sottovoce.cloud.server import admission as module
-from sottovoce.cloud.server.admission import MOST, SECONDS, FailedAttemptLimiter
+from sottovoce.cloud.api import admission as module
+from sottovoce.cloud.api.admission import MOST, SECONDS, FailedAttemptLimiter
 from sottovoce.core.errors import Overloaded, Unauthenticated, Unavailable
 from tests.support.clock import Clock
 

@@ -10,9 +10,9 @@ from typing import Any
 import grpc
 import pytest
 
+from sottovoce.cloud.api.generation_service import TEXTS_PER_TENANT
 from sottovoce.cloud.config import Settings, UpstreamSettings
 from sottovoce.cloud.models.methods import Lora, Prompt
-from sottovoce.cloud.server.generation_service import TEXTS_PER_TENANT
 from sottovoce.core import errors
 from sottovoce.core.rpc import limits
 from sottovoce.core.rpc.status import from_rpc_error

@@ -14,10 +14,10 @@ from pathlib import Path
 import grpc
 import pytest
 
+from sottovoce.cloud.api import listener
+from sottovoce.cloud.api.idle_streams import IdleStreamReaper
+from sottovoce.cloud.api.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.server import listener
-from sottovoce.cloud.server.idle_streams import IdleStreamReaper
-from sottovoce.cloud.server.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.cloud.state.credentials import Credentials, Scope
 from sottovoce.cloud.state.opening import open_database
 from sottovoce.cloud.state.tenants import Tenants

@@ -20,11 +20,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from sottovoce.cloud.api import listener as running_module
+from sottovoce.cloud.api import server
+from sottovoce.cloud.api import server as server_module
+from sottovoce.cloud.api.server import Server
 from sottovoce.cloud.config import STORE_VARIABLE, Settings
-from sottovoce.cloud.server import listener as running_module
-from sottovoce.cloud.server import server
-from sottovoce.cloud.server import server as server_module
-from sottovoce.cloud.server.server import Server
 from sottovoce.cloud.state.sqlite import SqliteDatabase
 from sottovoce.cloud.state.tenants import Tenants
 from sottovoce.core.errors import BundleMismatch, ConfigError

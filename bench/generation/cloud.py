@@ -29,7 +29,7 @@ from sottovoce.cloud.models.precision import fast_bfloat16
 from sottovoce.cloud.serving.generation import Asked, Sampling
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import DeviceThread, numbers
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.generation_trainer import RECIPE, train_generation
 from sottovoce.cloud.training.run import Watch
 

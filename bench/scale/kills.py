@@ -18,10 +18,10 @@ from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Release, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state.adapters import digest
-from sottovoce.cloud.state.database import Database, Row
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.adapters import digest
+from sottovoce.cloud.store.database import Database, Row
+from sottovoce.cloud.store.opening import open_database
+from sottovoce.cloud.tenants.tenants import Tenants
 
 __all__ = ["Load", "run"]
 

@@ -41,7 +41,7 @@ from sottovoce.cloud.models.precision import fast_bfloat16
 from sottovoce.cloud.serving.generation import Asked, Sampling
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import DeviceThread
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 
 LAYERS, WIDTH, TOKENS = 8, 512, 16_384
 PROMPT = 32

@@ -35,7 +35,7 @@ from sottovoce.cloud.models.methods.lora import adapt, lora_config, targets
 from sottovoce.cloud.models.precision import fast_bfloat16
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 
 __all__ = ["Processes", "Run", "Shared", "Side", "Switching"]
 __all__ += ["drive", "make_adapters", "on_cores", "percentile", "precisions"]

@@ -19,7 +19,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.adapters import to_local
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.privacy.setting import Setting

@@ -19,7 +19,7 @@ from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.run import Watch
 from sottovoce.cloud.training.trainer import train
 

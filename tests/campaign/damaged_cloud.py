@@ -16,9 +16,9 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state.adapters import locate
-from sottovoce.cloud.state.sqlite import SqliteDatabase
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.adapters import locate
+from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import DataLoss, SottovoceError

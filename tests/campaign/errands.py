@@ -14,9 +14,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from sottovoce.cloud.state.codes import Codes
-from sottovoce.cloud.state.sqlite import SqliteDatabase
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants.codes import Codes
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.campaign.network import ERRANDS, Errand, World, customized, watched
 from tests.support.caller import credentials
@@ -32,7 +32,7 @@ _TEXTS: Final = ("the oven was very salt", "water and the garden", "salt in the 
 _OLD, _NEW = ("warm", "cold"), ("up", "down")
 _UPGRADE: Final = """
 import sys, pathlib
-from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.store.sqlite import SqliteDatabase
 SqliteDatabase(pathlib.Path(sys.argv[1])).close()
 """
 """What a server does first."""

@@ -187,19 +187,19 @@ MOMENTS: Final = (
     ),
     Moment(
         "code used, not committed",
-        *("cloud", f"{_CLOUD}state.credentials:add", "after", "enroll"),
+        *("cloud", f"{_CLOUD}tenants.credentials:add", "after", "enroll"),
     ),
     Moment(
         "code used, not answered",
-        *("cloud", f"{_CLOUD}state.codes:Codes.redeem", "after", "enroll"),
+        *("cloud", f"{_CLOUD}tenants.codes:Codes.redeem", "after", "enroll"),
     ),
     Moment(
         "in the midst of a migration of the cloud's",
-        *("command", f"{_CLOUD}state.keys:Keys.make", "after", "upgrade"),
+        *("command", f"{_CLOUD}store.keys:Keys.make", "after", "upgrade"),
     ),
     Moment(
         "migrated, what was deleted still in the log",
-        *("command", f"{_CLOUD}state.sqlite:SqliteDatabase.scrub", "before", "upgrade"),
+        *("command", f"{_CLOUD}store.sqlite:SqliteDatabase.scrub", "before", "upgrade"),
     ),
     Moment(
         "in the midst of a message of examples",
@@ -243,7 +243,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "adapter in its row, not committed",
-        *("worker", f"{_CLOUD}state.adapters:install", "after", "train"),
+        *("worker", f"{_CLOUD}store.adapters:install", "after", "train"),
     ),
     Moment(
         "job ended, checkpoints not removed",

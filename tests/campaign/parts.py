@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from sottovoce.cloud.state.sqlite import SqliteDatabase
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants.tenants import Tenants
 from tests.campaign import beside, clocks, daemons, disks, kills, threads
 from tests.campaign.anywhere import anywhere
 from tests.campaign.damage import damage, device

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.cloud.state.adapters import digest
+from sottovoce.cloud.store.adapters import digest
 from tests.campaign.moments import FILE, PROCESS
 from tests.campaign.network import World
 from tests.support.leftovers import age

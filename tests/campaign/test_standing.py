@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.state.adapters import digest
-from sottovoce.cloud.state.migrations import VERSIONS
+from sottovoce.cloud.store.adapters import digest
+from sottovoce.cloud.store.migrations import VERSIONS
 from tests.campaign.moments import FILE, PROCESS
 from tests.campaign.standing import Books, faults_of_cloud, faults_of_device, processes
 from tests.support.old_state import stored

@@ -12,13 +12,14 @@ from bench.live import s3_server as s3_server_module
 from bench.live.postgres_server import PostgresServer
 from bench.live.s3_server import S3Server
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.state.opening import open_objects
-from sottovoce.cloud.state.s3 import S3Objects, S3Place
-from sottovoce.cloud.state.sqlite import SqliteDatabase
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.opening import open_objects
+from sottovoce.cloud.store.s3 import S3Objects, S3Place
+from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
 from tests.support import backbones
 from tests.support.buckets import FILES
+from tests.support.clock import Clock
 from tests.support.stores import FileStore, ServerStore, Store
 
 
@@ -122,3 +123,9 @@ def worker(tmp_path: Path, bert: str, jobs: Jobs, objects_url: str) -> Iterator[
     worker = Worker(tmp_path, bert, objects=objects_url)
     yield worker
     worker.database.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that the test turns, for databases that are told the time."""
+    return Clock()

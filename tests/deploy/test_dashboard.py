@@ -15,7 +15,7 @@ from prometheus_client.samples import Sample
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.metrics import Metrics, TrainerMetrics
-from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.store.sqlite import SqliteDatabase
 from tests.support.paths import ROOT
 
 BOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana" / "dashboard.json").read_text())

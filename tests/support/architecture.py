@@ -49,8 +49,9 @@ PLAN: Plan = {
     ],
     "sottovoce.cloud": [
         ["balancing", "metrics", "logs", "disk", "job", "config"],
-        ["models", "state"],
-        ["serving", "jobs"],
+        ["models", "store"],
+        ["serving", "tenants"],
+        ["jobs"],
         ["api", "training", "views"],
         ["page"],
         ["cli"],
@@ -90,7 +91,8 @@ FORBIDDEN = (
     Forbidden("sottovoce.models", ("sottovoce.edge",)),
     Forbidden("sottovoce.cloud.jobs", _LEARNING),
     Forbidden("sottovoce.cloud.page", _LEARNING),
-    Forbidden("sottovoce.cloud.state", _LEARNING),
+    Forbidden("sottovoce.cloud.store", _LEARNING),
+    Forbidden("sottovoce.cloud.tenants", _LEARNING),
     Forbidden("sottovoce.cloud.api.front", _LEARNING),
     *(Forbidden(part, ("bench", "tests", "examples")) for part in PLAN if part != "bench"),
 )

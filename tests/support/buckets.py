@@ -8,8 +8,8 @@ from pathlib import Path
 import obstore
 import pytest
 
-from sottovoce.cloud.state.objects import Objects
-from sottovoce.cloud.state.s3 import S3Objects
+from sottovoce.cloud.store.objects import Objects
+from sottovoce.cloud.store.s3 import S3Objects
 
 __all__ = ["FILES", "S3", "contents", "made", "on_both_objects", "read", "uses"]
 

@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.state.authority import Authority
-from sottovoce.cloud.state.credentials import Credentials
+from sottovoce.cloud.tenants.authority import Authority
+from sottovoce.cloud.tenants.credentials import Credentials
 from sottovoce.core.errors import (
     SottovoceError,
 )

@@ -12,8 +12,8 @@ from sottovoce.cloud.jobs import records as sealed
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state.objects import Objects
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.objects import Objects
+from sottovoce.cloud.tenants.tenants import Tenants
 from tests.support.clock import Clock
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.stores import Store

@@ -7,8 +7,8 @@ import sqlite3
 from dataclasses import asdict
 from pathlib import Path
 
-from sottovoce.cloud.state.credentials import hashed
-from sottovoce.cloud.state.migrations import VERSIONS
+from sottovoce.cloud.store.migrations import VERSIONS
+from sottovoce.cloud.tenants.credentials import hashed
 from tests.support.examples import RELEASE
 
 __all__ = ["add_open_examples", "stored"]

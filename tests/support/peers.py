@@ -67,7 +67,7 @@ def _fake(folder: Path) -> Iterator[Peer]:
 @contextmanager
 def _real(folder: Path) -> Iterator[Peer]:
     from sottovoce.cloud.config import Settings
-    from sottovoce.cloud.state.codes import Codes
+    from sottovoce.cloud.tenants.codes import Codes
     from tests.support import decoders
     from tests.support.backbones import tiny_bert
     from tests.support.cloud import cloud

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sottovoce.cloud.page.endpoints import endpoints
 from sottovoce.cloud.page.server import Endpoint, PageServer
-from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.store.database import Database
 from sottovoce.core.page.files import files
 from tests.support.doorway import Door, entered
 

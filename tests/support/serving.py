@@ -23,8 +23,8 @@ from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Full, Method
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request
-from sottovoce.cloud.state.adapters import AdapterFiles, digest, install
-from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.store.adapters import AdapterFiles, digest, install
+from sottovoce.cloud.store.database import Database
 
 LABELS = ("doctor", "letter", "market", "garden")  # words the tiny decoders know
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.live.postgres_server import PostgresServer
-from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.state.objects import Objects
-from sottovoce.cloud.state.postgres import PostgresDatabase
-from sottovoce.cloud.state.sqlite import SqliteDatabase
+from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.store.objects import Objects
+from sottovoce.cloud.store.postgres import PostgresDatabase
+from sottovoce.cloud.store.sqlite import SqliteDatabase
 
 __all__ = ["FileStore", "ServerStore", "Store"]
 

@@ -20,7 +20,7 @@ from sottovoce.cloud.models.methods import Full, Method
 from sottovoce.cloud.serving.generation import Asked, Done, Piece, Sampling
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import DeviceThread
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 
 __all__ = ["Writer", "made", "read", "short", "writing"]
 

@@ -21,10 +21,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.overview import overview
-from sottovoce.cloud.state.audit_log import AuditEvent
-from sottovoce.cloud.state.credentials import Credential
-from sottovoce.cloud.state.database import Database, when
-from sottovoce.cloud.state.tenants import Tenant
+from sottovoce.cloud.store.audit_log import AuditEvent
+from sottovoce.cloud.store.database import Database, when
+from sottovoce.cloud.tenants.credentials import Credential
+from sottovoce.cloud.tenants.tenants import Tenant
 from sottovoce.core.errors import SottovoceError, Unavailable
 
 __all__ = [

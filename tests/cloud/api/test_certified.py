@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.cloud.api import certified, listener
-from sottovoce.cloud.state.authority import Authority, device
-from sottovoce.cloud.state.codes import Codes
-from sottovoce.cloud.state.credentials import Credentials
+from sottovoce.cloud.tenants.authority import Authority, device
+from sottovoce.cloud.tenants.codes import Codes
+from sottovoce.cloud.tenants.credentials import Credentials
 from sottovoce.core.errors import (
     ConfigError,
     InvalidInput,

@@ -20,8 +20,8 @@ from typing import Any
 import grpc
 
 from sottovoce.cloud.page.endpoints import endpoints
-from sottovoce.cloud.state.sqlite import SqliteDatabase
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.page.files import files
 from sottovoce.v1 import bundles_pb2
 from sottovoce.v1 import training_pb2 as wire

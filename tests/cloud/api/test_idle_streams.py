@@ -18,9 +18,9 @@ from sottovoce.cloud.api import listener
 from sottovoce.cloud.api.idle_streams import IdleStreamReaper
 from sottovoce.cloud.api.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.state.credentials import Credentials, Scope
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.opening import open_database
+from sottovoce.cloud.tenants.credentials import Credentials, Scope
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import PermissionDenied, SottovoceError, Unauthenticated, Unavailable
 from sottovoce.core.rpc.status import ErrorInterceptor, from_rpc_error
 from sottovoce.v1 import generation_pb2 as generation

@@ -15,9 +15,9 @@ from grpc_status import rpc_status
 from sottovoce.cloud.api.inference_service import CALLS_PER_TENANT, WINDOW, InferenceService
 from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.state import adapters
-from sottovoce.cloud.state.adapters import AdapterFiles, locate, uninstall
-from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.store import adapters
+from sottovoce.cloud.store.adapters import AdapterFiles, locate, uninstall
+from sottovoce.cloud.store.database import Database
 from sottovoce.core import errors
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire

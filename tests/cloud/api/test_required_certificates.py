@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.cloud.api.front import Front
-from sottovoce.cloud.state.codes import Codes
+from sottovoce.cloud.tenants.codes import Codes
 from sottovoce.core.errors import (
     Unauthenticated,
 )

@@ -25,8 +25,8 @@ from sottovoce.cloud.api import server
 from sottovoce.cloud.api import server as server_module
 from sottovoce.cloud.api.server import Server
 from sottovoce.cloud.config import STORE_VARIABLE, Settings
-from sottovoce.cloud.state.sqlite import SqliteDatabase
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import BundleMismatch, ConfigError
 from sottovoce.v1 import bundles_pb2, inference_pb2
 from sottovoce.v1 import training_pb2 as wire

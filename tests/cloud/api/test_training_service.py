@@ -19,8 +19,8 @@ from sottovoce.cloud.api.training_service import UPLOADS_PER_TENANT
 from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Example
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import locate
+from sottovoce.cloud.store.adapters import locate
+from sottovoce.cloud.tenants import quotas
 from sottovoce.core import errors
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire

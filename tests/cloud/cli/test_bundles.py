@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from sottovoce.cloud.cli import main
-from sottovoce.cloud.state import bundles
-from sottovoce.cloud.state.objects import FileObjects
+from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store.objects import FileObjects
 from sottovoce.core.bundle.folder import Bundle
 
 

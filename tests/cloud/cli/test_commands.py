@@ -21,12 +21,12 @@ from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.codes import Codes
-from sottovoce.cloud.state.credentials import Scope, hashed
-from sottovoce.cloud.state.opening import check_objects, open_database
-from sottovoce.cloud.state.sqlite import SqliteDatabase
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.opening import check_objects, open_database
+from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.codes import Codes
+from sottovoce.cloud.tenants.credentials import Scope, hashed
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unauthenticated
 from tests.support.caller import credentials

@@ -16,7 +16,7 @@ from bench.live.testbed import free_address
 from sottovoce.cloud.cli import main
 from sottovoce.cloud.config import STORE_VARIABLE
 from sottovoce.cloud.job import State
-from sottovoce.cloud.state.adapters import digest, locate
+from sottovoce.cloud.store.adapters import digest, locate
 from tests.support.jobs import opened, queued
 from tests.support.processes import environment
 from tests.support.stores import Store

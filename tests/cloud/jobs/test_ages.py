@@ -6,7 +6,7 @@ from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from tests.support.clock import Clock
 from tests.support.jobs import claim, create, fill, queued
 

@@ -19,7 +19,7 @@ from sottovoce.cloud.jobs.ending import (
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.records import move
-from sottovoce.cloud.state.objects import FileObjects
+from sottovoce.cloud.store.objects import FileObjects
 from sottovoce.core.errors import Unavailable
 from tests.support.buckets import on_both_objects
 from tests.support.jobs import claim, create, fill, finish, queued

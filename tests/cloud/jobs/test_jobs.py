@@ -13,7 +13,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.records import move
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
 from sottovoce.core.rpc import tracing
 from tests.support.examples import RELEASE, WORDS, Example, examples

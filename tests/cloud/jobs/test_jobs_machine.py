@@ -21,7 +21,7 @@ from sottovoce.cloud.job import FINAL, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import NotFound, NotReady, QuotaExceeded
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.stores import FileStore, Store

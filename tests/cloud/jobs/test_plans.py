@@ -12,7 +12,7 @@ import pytest
 from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from tests.support.jobs import claim, create, fill
 from tests.support.stores import FileStore, Store
 

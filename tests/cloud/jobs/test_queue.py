@@ -11,7 +11,7 @@ from sottovoce.cloud.job import FINAL, Progress, State
 from sottovoce.cloud.jobs import queue as queue_module
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue
-from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.core.errors import NotFound, NotReady
 from tests.support.clock import Clock
 from tests.support.jobs import claim, create, finish, opened, queued, rows_held

@@ -19,8 +19,8 @@ from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.ending import reinstate
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LeaseLost, Queue
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
+from sottovoce.cloud.tenants import quotas
 from sottovoce.core.errors import NotFound, NotReady, QuotaExceeded
 from tests.support.jobs import TENANTS, claim, create, fill, opened, queued, rows_held
 from tests.support.stores import Store

@@ -11,7 +11,7 @@ from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.ending import reinstate
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.core.errors import NotFound, NotReady
 from tests.support.jobs import claim, finish, opened, queued
 from tests.support.stores import Store

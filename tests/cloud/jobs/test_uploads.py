@@ -16,8 +16,8 @@ from sottovoce.cloud.job import Example, Job, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.stores import Store

@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.cloud.jobs import queue as wakeup_module
 from sottovoce.cloud.jobs.queue import Wakeup
-from sottovoce.cloud.state.opening import open_database
+from sottovoce.cloud.store.opening import open_database
 from tests.support.stores import Store
 from tests.support.waiting import until
 

@@ -14,8 +14,9 @@ from sottovoce.cloud.job import Progress
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.page.endpoints import endpoints
-from sottovoce.cloud.state import audit_log, quotas
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store import audit_log
+from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.tenants import Tenants
 from tests.support.browser import HINT, Browser, browser_program, opened_browser
 from tests.support.jobs import claim, create, opened, queued
 from tests.support.provider_page import served

@@ -17,9 +17,10 @@ from sottovoce.cloud.job import Example, Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.page.endpoints import A_PAGE, MOST_TOKENS
-from sottovoce.cloud.state import audit_log, quotas
-from sottovoce.cloud.state.credentials import Credentials, Scope
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store import audit_log
+from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.credentials import Credentials, Scope
+from sottovoce.cloud.tenants.tenants import Tenants
 from tests.support.doorway import Door
 from tests.support.jobs import claim, create, fill, opened, queued
 from tests.support.provider_page import page_of

@@ -12,8 +12,8 @@ import pytest
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.serving import adapter_cache
 from sottovoce.cloud.serving.adapter_cache import AdapterCache
-from sottovoce.cloud.state.adapters import AdapterFiles, stored
-from sottovoce.cloud.state.s3 import S3Objects
+from sottovoce.cloud.store.adapters import AdapterFiles, stored
+from sottovoce.cloud.store.s3 import S3Objects
 from sottovoce.core.errors import DataLoss, NotReady, Overloaded
 
 

@@ -17,7 +17,7 @@ from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import BundleMismatch, DataLoss, SottovoceError

@@ -12,8 +12,8 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters
-from sottovoce.cloud.state.adapters import locate
-from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.store.adapters import locate
+from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.training.trainer import Base
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from tests.support.examples import RELEASE, WORDS, examples

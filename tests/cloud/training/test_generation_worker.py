@@ -14,7 +14,7 @@ from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone, decoder
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import locate
+from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import NotReady
 from tests.support import decoders

@@ -10,7 +10,7 @@ from typing import Any
 from sottovoce.cloud.job import Job, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.state.adapters import digest, locate
+from sottovoce.cloud.store.adapters import digest, locate
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.kills import working
 from tests.support.waiting import until

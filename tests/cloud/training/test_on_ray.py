@@ -27,7 +27,7 @@ from ray.cluster_utils import Cluster
 from sottovoce.cloud.job import State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.overview import overview
-from sottovoce.cloud.state.adapters import digest, locate
+from sottovoce.cloud.store.adapters import digest, locate
 from tests.support.examples import RELEASE
 from tests.support.jobs import fill, opened
 from tests.support.processes import environment

@@ -20,7 +20,7 @@ from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.training import pate_trainer
 from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.run import Result, Stopped, Watch

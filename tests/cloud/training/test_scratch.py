@@ -12,7 +12,7 @@ from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.ending import discard, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
-from sottovoce.cloud.state.s3 import S3Objects
+from sottovoce.cloud.store.s3 import S3Objects
 from sottovoce.cloud.training.worker import Scratch, scratch
 from tests.support.buckets import on_both_objects
 from tests.support.jobs import claim, queued

@@ -26,7 +26,7 @@ from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import METHODS, Lora
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset

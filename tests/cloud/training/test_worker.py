@@ -25,8 +25,8 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import digest, locate
+from sottovoce.cloud.store.adapters import digest, locate
+from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.training import checkpoint
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer as train_module

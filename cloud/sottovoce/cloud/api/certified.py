@@ -16,9 +16,9 @@ from functools import lru_cache
 import grpc
 from cryptography import x509
 
-from sottovoce.cloud.state.authority import Key, device
-from sottovoce.cloud.state.database import when
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.database import when
+from sottovoce.cloud.tenants.authority import Key, device
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import Unauthenticated
 from sottovoce.core.rpc.channels import TENANTS_ONLY, host
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, within

@@ -7,10 +7,10 @@ from typing import Final
 import grpc
 
 from sottovoce.cloud.api.admission import FailedAttemptLimiter
-from sottovoce.cloud.state.authority import Authority, asked, device
-from sottovoce.cloud.state.codes import Codes
-from sottovoce.cloud.state.credentials import Scope
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.tenants.authority import Authority, asked, device
+from sottovoce.cloud.tenants.codes import Codes
+from sottovoce.cloud.tenants.credentials import Scope
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import NotReady
 from sottovoce.v1 import enrollment_pb2 as wire
 from sottovoce.v1 import enrollment_pb2_grpc

@@ -17,9 +17,10 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import CallMetrics
-from sottovoce.cloud.state import bundles, quotas
-from sottovoce.cloud.state.opening import check_objects, open_database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store.opening import check_objects, open_database
+from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import training_pb2_grpc
 
 __all__ = ["Front", "serve"]

@@ -16,10 +16,10 @@ from sottovoce.cloud.config import check_name
 from sottovoce.cloud.models.chat import Role, Turn
 from sottovoce.cloud.serving.generation import Asked, Finish, Piece, Pieces, Sampling
 from sottovoce.cloud.serving.generator import Generator
-from sottovoce.cloud.state.adapters import with_files
-from sottovoce.cloud.state.credentials import Scope
-from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.adapters import with_files
+from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants.credentials import Scope
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, Unavailable
 from sottovoce.core.rpc import limits
 from sottovoce.core.rpc.streams import check_padding, pad

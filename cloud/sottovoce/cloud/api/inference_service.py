@@ -15,10 +15,10 @@ from sottovoce.cloud.api.admission import Admission
 from sottovoce.cloud.config import ServerLimits, check_name
 from sottovoce.cloud.serving.embedder import Embedder, Query
 from sottovoce.cloud.serving.predictor import Predictor, Scores
-from sottovoce.cloud.state.adapters import with_files
-from sottovoce.cloud.state.credentials import Scope
-from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.adapters import with_files
+from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants.credentials import Scope
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack

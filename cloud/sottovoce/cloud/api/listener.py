@@ -19,7 +19,7 @@ from sottovoce.cloud.api.certified import Certified, whose
 from sottovoce.cloud.api.idle_streams import IdleStreamReaper
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform import memory
 from sottovoce.core.platform.limits import DAEMON_FILES, room_for_files, room_for_threads

@@ -22,10 +22,10 @@ from sottovoce.cloud.models import methods
 from sottovoce.cloud.models.adapters import to_local
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
-from sottovoce.cloud.state.adapters import AdapterFiles, with_files
-from sottovoce.cloud.state.credentials import Scope
-from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.adapters import AdapterFiles, with_files
+from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants.credentials import Scope
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange
 from sottovoce.core.local.adapter import LocalAdapter

@@ -51,12 +51,13 @@ from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.serving.upstream import Upstream
-from sottovoce.cloud.state import bundles, quotas
-from sottovoce.cloud.state.authority import Authority
-from sottovoce.cloud.state.codes import Codes
-from sottovoce.cloud.state.keys import SIGNING_KEY, signature_of
-from sottovoce.cloud.state.opening import check_objects, open_database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store.keys import SIGNING_KEY, signature_of
+from sottovoce.cloud.store.opening import check_objects, open_database
+from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.authority import Authority
+from sottovoce.cloud.tenants.codes import Codes
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import (
     bundles_pb2_grpc,
     enrollment_pb2_grpc,

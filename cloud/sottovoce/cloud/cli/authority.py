@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sottovoce.cloud.cli.options import state_option
-from sottovoce.cloud.state.authority import AUTHORITY, Authority
+from sottovoce.cloud.tenants.authority import AUTHORITY, Authority
 from sottovoce.core.platform.console import Command, json_option, print_json
 
 

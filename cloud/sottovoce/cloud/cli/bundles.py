@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from sottovoce.cloud.cli.options import folder, objects_option, opened, state_option, store_option
-from sottovoce.cloud.state import bundles
-from sottovoce.cloud.state.bundles import BundleState, PublishedBundle
-from sottovoce.cloud.state.database import when
-from sottovoce.cloud.state.opening import check_objects, open_database
+from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store.bundles import BundleState, PublishedBundle
+from sottovoce.cloud.store.database import when
+from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.errors import NotFound
 from sottovoce.core.platform.console import (
     Command,

@@ -11,7 +11,7 @@ from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import objects_option, opened, state_option, store_option
 from sottovoce.cloud.job import Job
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.state import audit_log
+from sottovoce.cloud.store import audit_log
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 _LESS: Final = ("progress", "examples")

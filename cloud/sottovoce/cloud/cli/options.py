@@ -12,8 +12,8 @@ import click
 
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
 from sottovoce.cloud.logs import FORMATS
-from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.state.opening import check_objects, open_database
+from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.platform.console import progress_bar
 
 __all__ = [

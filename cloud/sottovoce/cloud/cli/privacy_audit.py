@@ -124,7 +124,7 @@ def _settings(state: Path, store: str, name: str, tenant: str | None) -> Trainin
     """Return the settings of the newest job for adapter ``name``, or of the job with that id."""
     from sottovoce.cloud.job import State
     from sottovoce.cloud.jobs.jobs import Jobs
-    from sottovoce.cloud.state.opening import open_database
+    from sottovoce.cloud.store.opening import open_database
 
     database = open_database(state, store, create=False)
     try:

@@ -9,13 +9,13 @@ import click
 
 from sottovoce.cloud import views
 from sottovoce.cloud.cli.options import DURATION, opened, state_option, store_option
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.audit_log import KEPT, recorded
-from sottovoce.cloud.state.codes import SECONDS, Codes
-from sottovoce.cloud.state.credentials import Credentials, Scope
-from sottovoce.cloud.state.database import when
-from sottovoce.cloud.state.opening import open_database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.audit_log import KEPT, recorded
+from sottovoce.cloud.store.database import when
+from sottovoce.cloud.store.opening import open_database
+from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.codes import SECONDS, Codes
+from sottovoce.cloud.tenants.credentials import Credentials, Scope
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 from sottovoce.core.platform.files import in_place_of

@@ -21,9 +21,9 @@ from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.records import find, job_of
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import digest, install
-from sottovoce.cloud.state.objects import Objects, one_by_one
+from sottovoce.cloud.store.adapters import digest, install
+from sottovoce.cloud.store.objects import Objects, one_by_one
+from sottovoce.cloud.tenants import quotas
 from sottovoce.core.errors import NotFound, NotReady, Unavailable
 from sottovoce.core.platform import files
 

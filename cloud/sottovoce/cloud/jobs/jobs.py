@@ -24,9 +24,9 @@ from sottovoce.cloud.job import (
 )
 from sottovoce.cloud.jobs import records
 from sottovoce.cloud.jobs.records import check_base, find, job_of, move
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.adapters import uninstall
-from sottovoce.cloud.state.database import Database, Row, Transaction
+from sottovoce.cloud.store.adapters import uninstall
+from sottovoce.cloud.store.database import Database, Row, Transaction
+from sottovoce.cloud.tenants import quotas
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.limits import FEWEST_PUBLIC

@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sottovoce.cloud.job import Progress, State
-from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.store.database import Database
 
 __all__ = ["JobsCollector", "Overview", "Running", "overview"]
 

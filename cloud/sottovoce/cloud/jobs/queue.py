@@ -18,8 +18,8 @@ from typing import Final
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs import records
 from sottovoce.cloud.jobs.records import check_unmoved, job_of, move
-from sottovoce.cloud.state.adapters import AdapterFiles, install
-from sottovoce.cloud.state.database import Database, Row, Transaction
+from sottovoce.cloud.store.adapters import AdapterFiles, install
+from sottovoce.cloud.store.database import Database, Row, Transaction
 from sottovoce.core.errors import NotReady
 
 __all__ = ["LEASE_SECONDS", "Lease", "LeaseLost", "Queue", "Wakeup"]

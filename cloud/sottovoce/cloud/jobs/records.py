@@ -17,8 +17,8 @@ from sottovoce.cloud.job import (
     State,
     TrainingOptions,
 )
-from sottovoce.cloud.state.database import Row, Transaction
-from sottovoce.cloud.state.keys import Cipher
+from sottovoce.cloud.store.database import Row, Transaction
+from sottovoce.cloud.store.keys import Cipher
 from sottovoce.core.errors import DataLoss, NotFound, NotReady
 
 __all__ = [

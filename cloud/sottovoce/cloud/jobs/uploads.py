@@ -15,8 +15,8 @@ from sottovoce.cloud.job import Example, Job, State, TrainingOptions
 from sottovoce.cloud.jobs import records
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.records import find, job_of
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.database import Transaction
+from sottovoce.cloud.store.database import Transaction
+from sottovoce.cloud.tenants import quotas
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
 
 __all__ = ["Upload", "append"]

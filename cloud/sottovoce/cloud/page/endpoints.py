@@ -18,11 +18,11 @@ from sottovoce.cloud import views
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.page.server import Endpoint
-from sottovoce.cloud.state import quotas
-from sottovoce.cloud.state.audit_log import recorded
-from sottovoce.cloud.state.credentials import Credentials
-from sottovoce.cloud.state.database import Database
-from sottovoce.cloud.state.tenants import Tenants
+from sottovoce.cloud.store.audit_log import recorded
+from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.credentials import Credentials
+from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
 
 __all__ = ["A_PAGE", "MOST_TOKENS", "endpoints"]

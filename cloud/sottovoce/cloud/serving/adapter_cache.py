@@ -23,7 +23,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import Adapter
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Overloaded
 from sottovoce.core.rpc import tracing
 

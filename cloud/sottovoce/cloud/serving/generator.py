@@ -37,7 +37,7 @@ from sottovoce.cloud.serving.generation import (
     choose,
 )
 from sottovoce.cloud.serving.model_thread import DeviceThread
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.errors import InvalidInput, Overloaded, QuotaExceeded, SottovoceError
 
 __all__ = ["MEMORY", "Generator", "Reservations"]

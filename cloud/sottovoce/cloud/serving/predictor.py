@@ -23,7 +23,7 @@ from sottovoce.cloud.models.classifier import pool
 from sottovoce.cloud.models.rows import Row, misfit, run
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache, check_bundle, opened
 from sottovoce.cloud.serving.model_thread import ModelThread
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 
 __all__ = ["Predictor", "Scores"]
 

@@ -42,8 +42,8 @@ from sottovoce.cloud.models.classifier import TextClassifier, pool
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
-from sottovoce.cloud.state.adapters import AdapterFiles, with_files
-from sottovoce.cloud.state.database import Database
+from sottovoce.cloud.store.adapters import AdapterFiles, with_files
+from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Labelled, Objective, Plan

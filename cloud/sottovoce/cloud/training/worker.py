@@ -44,10 +44,11 @@ from sottovoce.cloud.jobs.records import BaseMoved
 from sottovoce.cloud.metrics import TrainerMetrics
 from sottovoce.cloud.models import backbone, decoder, methods
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
-from sottovoce.cloud.state import bundles, quotas
-from sottovoce.cloud.state.adapters import AdapterFiles, digest, stored
-from sottovoce.cloud.state.objects import copy_files, one_by_one
-from sottovoce.cloud.state.opening import check_objects, open_database
+from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store.adapters import AdapterFiles, digest, stored
+from sottovoce.cloud.store.objects import copy_files, one_by_one
+from sottovoce.cloud.store.opening import check_objects, open_database
+from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.training.dp_sgd.trainer import train_private
 from sottovoce.cloud.training.generation_trainer import train_generation
 from sottovoce.cloud.training.pate_trainer import train_pate

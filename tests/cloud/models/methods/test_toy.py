@@ -21,7 +21,7 @@ from sottovoce.cloud.models import adapters, backbone, methods
 from sottovoce.cloud.models.methods import AdaptedEncoder, Lora, Method, Prompt
 from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.rows import Row, Update, Updates, misfit
-from sottovoce.cloud.state.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.errors import SottovoceError
 from tests.support.examples import examples

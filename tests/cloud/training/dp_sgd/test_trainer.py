@@ -23,7 +23,7 @@ from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.state.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.dp_sgd import trainer
 from sottovoce.cloud.training.dp_sgd.accounting import PrivatePlan

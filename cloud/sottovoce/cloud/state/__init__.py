@@ -1,1 +1,0 @@
-"""The database, tenants, quotas and adapter names; imports no torch."""

@@ -1,0 +1,1 @@
+"""Database, objects, keys, and what is kept in them; imports no torch."""

@@ -1,0 +1,256 @@
+"""The database of one machine: a SQLite file in the state's folder.
+
+Server, worker and command line are separate processes on one file, so the file is in WAL mode.
+Every write is one short IMMEDIATE transaction, so a crash leaves no half-applied change. Reads use
+a separate connection, which waits for no writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sottovoce.cloud.store.database import Row, Transaction
+from sottovoce.cloud.store.keys import MASTER_KEY, Keys
+from sottovoce.cloud.store.migrations import VERSIONS, earlier, remove_leftovers
+from sottovoce.cloud.store.objects import FileObjects, Objects
+from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
+from sottovoce.core.platform.database_files import DatabaseFiles, make_database
+
+__all__ = ["SqliteDatabase"]
+
+_log = logging.getLogger(__name__)
+
+
+class SqliteDatabase:
+    """One process's connections to ``<state>/sottovoce.db``, shared by its threads.
+
+    Args:
+        state: the folder.
+        objects: where adapters and checkpoints lie; in the folder, too, if None.
+        key_file: the master key's file; ``master.key`` in the folder if None.
+        create: create a missing file, and upgrade an earlier version, which stops its servers.
+            False keeps a mistyped name from looking like an empty state.
+        clock: SQLite runs within its users' processes, so this machine's clock is the database's.
+
+    Raises:
+        NotFound: the state does not exist, and ``create`` is False.
+        NotReady: the folder cannot be written, or the file is of an earlier version, and ``create``
+            is False.
+        Unavailable: the disk is full.
+        DataLoss: the file is not ours, or of a newer version.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        objects: Objects | None = None,
+        key_file: Path | None = None,
+        *,
+        create: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.state = state
+        self.objects = objects or FileObjects(state)
+        self.keys = Keys(key_file or state / MASTER_KEY)
+        self._clock = clock
+        self._writing, self._reading = threading.RLock(), threading.RLock()
+        file = state / "sottovoce.db"
+        self._files = DatabaseFiles(file)
+        if not create and not file.is_file():
+            raise NotFound(
+                f"{state} holds no state of a server",
+                fix="give the --state that `sotto-cloud serve` has",
+                subject="state",
+            )
+        try:
+            state.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # The file holds tenants' released texts, so only its owner may read it.
+            make_database(file)
+            self._connection, self._reader = _connected(file), _connected(file)
+        except (OSError, sqlite3.OperationalError) as error:
+            told = error.strerror if isinstance(error, OSError) else error
+            raise NotReady(
+                f"cannot write the state folder {state}: {told}",
+                fix="choose a folder this user may write with --state",
+                subject="state",
+            ) from error
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            # Deleted data must not linger in free pages.
+            self._connection.execute("PRAGMA secure_delete = ON")
+            self._upgrade(create=create)
+            self._reader.execute("PRAGMA query_only = ON")
+            self._files.note()
+        except (NotReady, Unavailable, DataLoss):
+            self.close()
+            raise
+        except sqlite3.OperationalError as error:
+            self.close()
+            raise Unavailable(
+                f"the state file cannot be used now: {error}",
+                fix="make room on its disk, or end what keeps it",
+                subject="state",
+            ) from error
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise DataLoss(
+                f"the state file is damaged: {error}",
+                fix="restore sottovoce.db from a backup, or start with a new --state",
+                subject="state",
+            ) from error
+
+    def _upgrade(self, *, create: bool) -> None:
+        with self.write() as transaction:
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version > len(VERSIONS):
+                raise sqlite3.DatabaseError(
+                    f"schema version {version}, this program knows {len(VERSIONS)}"
+                )
+            if version < len(VERSIONS) and not create:
+                raise earlier(version)
+            for following in VERSIONS[version:]:
+                for statement in following.statements.split(";"):
+                    transaction.change(statement)
+                if following.read_files:
+                    following.read_files(transaction, self)
+            self._connection.execute(f"PRAGMA user_version = {len(VERSIONS)}")
+        if version < len(VERSIONS):
+            self.scrub()
+        remove_leftovers(self.state)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """See `Database.read`.
+
+        Raises:
+            Unavailable: the disk does not read, or another process kept the file for half a minute.
+            DataLoss: the file is damaged, or was replaced.
+        """
+        with self._reading, _sound():
+            self._check()
+            yield _Transaction(self._reader, self._clock)
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """See `Database.write`.
+
+        Raises:
+            Unavailable: the disk is full, or another process kept the file for half a minute.
+            DataLoss: the file is damaged, or was replaced.
+        """
+        with self._writing, _sound():
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    self._check()
+                    yield _Transaction(self._connection, self._clock)
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    if self._connection.in_transaction:  # else SQLite rolled it back already
+                        self._connection.execute("ROLLBACK")
+                    raise
+            except sqlite3.OperationalError as error:
+                _log.error("the state file was not written: %s", error)
+                raise Unavailable(
+                    "the cloud cannot write its state", fix="send the same message again later"
+                ) from error
+
+    def news(self) -> int:
+        """See `Database.news`. Every commit counts; the reading connection itself makes none.
+
+        Raises:
+            DataLoss: see `read`.
+        """
+        with self._reading, _sound():
+            self._check()
+            (version,) = self._reader.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def scrub(self) -> None:
+        """See `Database.scrub`. Empties the write-ahead log, where deleted rows would survive.
+
+        Best effort: if another process is reading, its next call does it.
+        """
+        with self._writing, contextlib.suppress(sqlite3.OperationalError):
+            self._check()
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def close(self) -> None:
+        """See `Database.close`.
+
+        Raises:
+            DataLoss: the files were replaced; the connections then stay open.
+        """
+        with self._writing, self._reading:
+            self._files.close(self._reader, self._connection)
+
+    def _check(self) -> None:
+        try:
+            self._files.check()
+        except DataLoss as error:
+            _log.error("the state file cannot be used any more: %s", error)
+            raise DataLoss(  # tenants read this message, so it names no path
+                "the state file was removed or replaced while the cloud was using it",
+                fix="have the provider start the cloud again",
+                subject="state",
+            ) from error
+
+
+@contextlib.contextmanager
+def _sound() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        name: str = getattr(error, "sqlite_errorname", "")
+        if isinstance(error, sqlite3.OperationalError):
+            _log.error("the state file was not read: %s", error)
+            raise Unavailable(
+                "the cloud cannot read its state", fix="send the same message again later"
+            ) from error
+        if not name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            raise
+        _log.error("the state file is damaged: %s", error)
+        raise DataLoss(
+            "the state file is damaged",
+            fix="have the provider restore sottovoce.db from a backup",
+            subject="state",
+        ) from error
+
+
+class _Transaction:
+    """Statements on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
+        self._connection = connection
+        self.now = clock
+
+    def rows(self, statement: str, **values: object) -> list[Row]:
+        return [dict(row) for row in self._connection.execute(statement, values)]
+
+    def row(self, statement: str, **values: object) -> Row | None:
+        rows = self.rows(statement, **values)
+        return rows[0] if rows else None
+
+    # A writer has locked the whole file.
+    lock = row
+    lock_free = rows
+
+    def change(self, statement: str, **values: object) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+    def announce(self) -> None:
+        """Do nothing, because any commit is news."""
+
+
+def _connected(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    return connection

@@ -1,0 +1,1 @@
+"""Tenants, their tokens, one-time codes and limits; imports no torch."""

@@ -1,0 +1,238 @@
+"""What only a bucket can do: be away, keep versions, be half written. On a real server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+
+from bench.live.s3_server import S3Server
+from sottovoce.cloud.store import s3
+from sottovoce.cloud.store.opening import open_objects
+from sottovoce.cloud.store.s3 import S3Objects, S3Place
+from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
+from tests.support.buckets import made, read, uses
+from tests.support.cut_line import Line
+
+
+def test_a_large_file_comes_back_as_it_was_and_stays_nowhere(
+    bucket: S3Objects, tmp_path: Path
+) -> None:
+    source = made(tmp_path / "made", facts="f", nothing="")
+    (source / "weights").write_bytes(bytes(range(251)) * 80_000)  # three parts
+    bucket.put(source, "jobs/a/1/adapter")
+    with bucket.at("jobs/a/1/adapter") as folder:
+        assert {f.name: f.read_bytes() for f in folder.iterdir()} == {
+            f.name: f.read_bytes() for f in source.iterdir()
+        }
+    assert [*(tmp_path / "fetched").iterdir()] == []
+
+
+def test_who_dies_while_an_object_is_put_leaves_none(
+    bucket: S3Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = bucket._put
+
+    def cut(key: str, data: bytes | Path, *, once: bool = False) -> None:
+        if key.endswith("weights"):
+            raise KeyboardInterrupt
+        real(key, data, once=once)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bucket, "_put", cut)
+        with pytest.raises(KeyboardInterrupt):
+            bucket.put(made(tmp_path / "made", facts="f", weights="w"), "jobs/a/1/adapter")
+    assert bucket.within("jobs/a/1/adapter") == ["facts"]
+    assert read(bucket, "jobs/a/1/adapter") == {}
+    bucket.remove("jobs/a")
+    assert bucket.within("jobs") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "content"),
+    [
+        ("facts", b"g"),
+        ("facts", None),
+        ("files.json", b"{"),
+        ("files.json", b"\xff"),
+        ("files.json", b"[]"),
+        ("files.json", b"7"),
+        ("files.json", b"[" * 100_000),
+        ("files.json", b'{"facts": 1}'),
+    ],
+)
+def test_what_is_no_longer_what_was_put_is_named(
+    bucket: S3Objects, tmp_path: Path, key: str, content: bytes | None
+) -> None:
+    bucket.put(made(tmp_path / "made", facts="f"), "jobs/a/1/adapter")
+    if content is None:
+        obstore.delete(bucket._store, f"jobs/a/1/adapter/{key}")
+    else:
+        obstore.put(bucket._store, f"jobs/a/1/adapter/{key}", content)
+    with pytest.raises(DataLoss, match="jobs/a/1/adapter"):
+        read(bucket, "jobs/a/1/adapter")
+
+
+@pytest.mark.parametrize("name", ["../../stolen", "/stolen", "..", ".", "", "a\0b"])
+def test_no_object_is_fetched_into_another_folder(
+    bucket: S3Objects, tmp_path: Path, name: str
+) -> None:
+    if name == "/stolen":
+        name = f"{tmp_path}{name}"
+    bucket.put(made(tmp_path / "made", facts="f"), "jobs/a/1/adapter")
+    listed = json.dumps({name: hashlib.sha256(b"f").hexdigest()}).encode()
+    obstore.put(bucket._store, "jobs/a/1/adapter/files.json", listed)
+    with pytest.raises(DataLoss, match="jobs/a/1/adapter"):
+        read(bucket, "jobs/a/1/adapter")
+    assert not [*tmp_path.rglob("stolen")]
+
+
+def test_a_folder_that_cannot_be_made_is_the_machines_affair(
+    bucket: S3Objects, tmp_path: Path
+) -> None:
+    bucket.put(made(tmp_path / "made", facts="f"), "jobs/a/1/adapter")
+    (tmp_path / "fetched").write_text("in the way")
+    with pytest.raises(Unavailable, match="File exists") as caught:
+        read(bucket, "jobs/a/1/adapter")
+    assert "--state" in caught.value.fix
+    (tmp_path / "fetched").unlink()
+    assert read(bucket, "jobs/a/1/adapter") == {"facts": "f"}
+
+
+def test_who_fetches_too_many_at_once_waits_and_a_place_comes_back(
+    s3_server: S3Server, bucket: S3Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "_FETCHES", 2)
+    monkeypatch.setattr(s3, "_PATIENCE", 0.01)
+    objects = open_objects(s3_server.new(), tmp_path)
+    objects.put(made(tmp_path / "made", f="x"), "jobs/a/1/adapter")
+    objects.put(made(tmp_path / "more", f="x"), "jobs/b/1/adapter")
+    obstore.put(objects._store, "jobs/b/1/adapter/f", b"y")
+    for _ in range(3):  # nor is one lost by what fails
+        with pytest.raises(DataLoss):
+            read(objects, "jobs/b/1/adapter")
+    for _ in range(2):
+        with objects.at("jobs/a/1/adapter"), objects.at("jobs/a/1/adapter"):
+            with pytest.raises(Unavailable, match="too many"):
+                read(objects, "jobs/a/1/adapter")
+            assert objects.within("jobs") == ["a", "b"], "nothing else waits"
+        assert read(objects, "jobs/a/1/adapter") == {"f": "x"}
+
+
+@pytest.mark.parametrize("instead", ["nothing", "another's"])
+def test_what_is_not_there_is_not_believed_of_another_bucket(
+    bucket: S3Objects, tmp_path: Path, instead: str
+) -> None:
+    source = made(tmp_path / "made", f="x")
+    ours = bucket.bind("ours", take=True)
+    bucket.put(source, "jobs/a/1/adapter")
+    bucket.put_secret("a", b"key")
+    if instead == "nothing":
+        obstore.delete(bucket._store, "objects.id")
+    else:
+        obstore.put(bucket._store, "objects.id", b"theirs")
+    for use in uses(source).values():
+        with pytest.raises(Unavailable, match=r"objects\.id"):
+            use(bucket)
+    obstore.put(bucket._store, "objects.id", ours.encode())
+    assert read(bucket, "jobs/a/1/adapter") == {"f": "x"}
+    assert bucket.secret("a") == b"key"
+
+
+def test_a_store_that_does_not_answer_is_away(
+    bucket: S3Objects, s3_server: S3Server, tmp_path: Path
+) -> None:
+    source = made(tmp_path / "made", f="x")
+    line = Line(s3_server.endpoint.removeprefix("http://"))
+    try:
+        url = s3_server.new().replace(s3_server.endpoint, f"http://{line.address}")
+        objects = open_objects(url, tmp_path)
+        objects.bind("ours", take=True)
+        objects.put(source, "jobs/a/1/adapter")
+    finally:
+        line.close()
+    for use in uses(source).values():
+        with pytest.raises(Unavailable, match="no answer"):
+            use(objects)
+
+
+def test_a_store_that_takes_calls_and_never_answers_is_away(
+    bucket: S3Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "_REQUEST", timedelta(milliseconds=100))
+    source = made(tmp_path / "made", f="x")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        objects = open_objects(f"s3://bucket/sotto?endpoint={address}", tmp_path)
+        for use in (*uses(source).values(), lambda o: o.bind("ours", take=True)):
+            with pytest.raises(Unavailable, match="no answer"):
+                use(objects)
+
+
+def test_half_of_the_credentials_is_said_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="what is set") as caught:
+        S3Objects(S3Place("bucket", secrets={"aws_access_key_id": "hush"}), tmp_path)
+    assert "hush" not in str(caught.value)
+
+
+def test_credentials_that_are_refused_are_not_shown(
+    bucket: S3Objects, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
+    with pytest.raises(Unavailable, match="SignatureDoesNotMatch") as caught:
+        open_objects(s3_server.new(), tmp_path).within("jobs")
+    told = f"{caught.value} {caught.value.__context__!r}"
+    assert not any(secret in str(caught.value) for secret in s3_server.environment.values())
+    assert "not-the-secret" not in told
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_a_bucket_that_keeps_versions_is_given_nothing(
+    bucket: S3Objects, s3_server: S3Server, tmp_path: Path
+) -> None:
+    url = s3_server.new()
+    objects = open_objects(url, tmp_path)
+    objects.bind("ours", take=True)
+    s3_server.keep_versions(url.split("/")[2])
+    source = made(tmp_path / "made", f="x")
+    for _ in range(2):  # nor when it is tried again
+        with pytest.raises(Unavailable, match="old versions"):
+            objects.put_secret("a", b"key")
+        with pytest.raises(Unavailable, match="old versions"):
+            objects.put(source, "jobs/a/1/adapter")
+    assert objects.secret("a") is None
+    assert read(objects, "jobs/a/1/adapter") == {}
+    with pytest.raises(Unavailable, match="old versions"):
+        open_objects(url, tmp_path).bind("ours")  # as whatever starts from then on
+    allowed = open_objects(f"{url}&versions=kept", tmp_path)
+    allowed.bind("ours")
+    assert allowed.put_secret("a", b"key") == b"key"
+
+
+def test_a_store_that_overwrites_what_is_put_once_is_refused(
+    bucket: S3Objects, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = obstore.put
+
+    def heedless(*given: Any, **options: Any) -> Any:
+        return put(*given, **{**options, "mode": "overwrite"})
+
+    url = s3_server.new()
+    open_objects(url, tmp_path).bind("theirs", take=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(obstore, "put", heedless)
+        for store in (bucket, open_objects(url, tmp_path)):
+            with pytest.raises(ConfigError):
+                store.bind("ours", take=True)
+        with pytest.raises(ConfigError, match="If-None-Match"):
+            bucket.bind("ours", take=True)
+    with pytest.raises(ConfigError, match="not where"):
+        bucket.bind("ours")  # it was not taken
+    open_objects(url, tmp_path).bind("theirs")

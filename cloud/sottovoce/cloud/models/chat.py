@@ -1,10 +1,10 @@
-"""How turns of a conversation become the token ids a decoder was trained on.
+"""Turn a conversation into the token ids that a decoder was trained on.
 
-Why it is here: trainer and engine must lay out a conversation alike, and what stands in a turn
-must stay in it: text that spells a special token (`<|im_end|>`, say) is read as those characters,
-so that a document cannot end the turn it stands in and begin another.
+Training and generation must lay out a conversation in the same way. Text in a turn must stay in
+the turn. If it spells a special token, such as `<|im_end|>`, it is read as those characters.
+Otherwise a document could end its turn and begin another.
 
-Models that bring a chat template are asked in it; others in a plain one.
+The model's chat template is used if there is one, and a plain layout otherwise.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PLAIN: Final = (
     "{% endfor %}"
     "{% if add_generation_prompt %}Assistant:\n{% endif %}"
 )
-"""For a model without a template of its own (a base model): roles on lines of their own."""
+"""The layout for a model without a template (a base model): roles on separate lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Who says what."""
+    """A role and its text."""
 
     role: Role
     text: str
@@ -48,10 +48,10 @@ class Chat:
     """Lays out turns.
 
     Attributes:
-        tokenizer: of the decoder; a fast one.
+        tokenizer: of the decoder; a fast tokenizer.
         template: Jinja, run by `transformers` in a sandbox.
-        special: finds what the tokenizer reads as special tokens.
-        front: ids before everything, where the template does not write them itself.
+        special: matches the texts that the tokenizer reads as special tokens.
+        front: ids before the conversation, unless the template writes them.
         end: id of the token that ends an answer in training.
         ends: ids that end an answer.
     """
@@ -65,10 +65,10 @@ class Chat:
 
     @classmethod
     def of(cls, tokenizer: Any) -> Self:
-        """The layout that ``tokenizer`` brings, or the plain one.
+        """Return the layout of ``tokenizer``, or the plain layout.
 
         Raises:
-            InvalidInput: nothing ends an answer, or the template cannot be used.
+            InvalidInput: no token ends an answer, or the template is unusable.
         """
         eos = tokenizer.eos_token_id
         special = {i: t.content for i, t in tokenizer.added_tokens_decoder.items() if t.special}
@@ -87,38 +87,38 @@ class Chat:
         return cls(tokenizer, template, pattern, front, end, frozenset({eos, end}))
 
     def prompt(self, turns: Sequence[Turn]) -> list[int]:
-        """Ids up to where the model's answer begins.
+        """Return the ids up to the beginning of the model's answer.
 
         Args:
-            turns: at least one; the last is what is answered.
+            turns: at least one; the model answers the last one.
 
         Raises:
-            InvalidInput: the template refuses such turns.
+            InvalidInput: the template refuses these turns.
         """
         mark = _mark()
         return [*self.front, *self._ids(self._render(turns, mark, answer=True), mark)]
 
     def opening(self, text: str) -> list[int]:
-        """Ids of a text that is to be continued as it stands."""
+        """Return the ids of a text to be continued."""
         mark = _mark()
         first = self.tokenizer("a")["input_ids"][:1]
         front = [i for i in first if i == self.tokenizer.bos_token_id]
         return [*front, *self._ids(self._cut(text, mark), mark)]
 
     def answer(self, text: str) -> list[int]:
-        """Ids of an answer and of the token that ends it: what follows `prompt` in training."""
+        """Return the ids of an answer and its end token, which follow `prompt` in training."""
         mark = _mark()
         return [*self._ids(self._cut(text, mark), mark), self.end]
 
     def text(self, ids: Sequence[int]) -> str:
-        """An answer's ids as text, without special tokens."""
+        """Return the text of an answer's ids, without special tokens."""
         found: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return found
 
     def _render(self, turns: Sequence[Turn], mark: str, *, answer: bool) -> str:
-        """The conversation as text; ``mark`` stands where special tokens are to be broken."""
+        """Return the conversation as text; ``mark`` breaks up special tokens."""
         told = [{"role": turn.role, "content": self._cut(turn.text, mark)} for turn in turns]
         try:
             found: str = self.tokenizer.apply_chat_template(
@@ -129,7 +129,7 @@ class Chat:
         return found
 
     def _cut(self, text: str, mark: str) -> str:
-        """``text`` with ``mark`` inside of whatever would be read as a special token."""
+        """Return ``text`` with ``mark`` inside each string that spells a special token."""
         parts, at = [], 0
         while mark and (found := self.special.search(text, at)):
             parts.append(text[at : found.start() + 1])
@@ -137,7 +137,7 @@ class Chat:
         return mark.join([*parts, text[at:]])
 
     def _ids(self, text: str, mark: str = "") -> list[int]:
-        # All parts in one call: a text may be nothing but special tokens.
+        # All parts in one call, because a text may consist of special tokens only.
         parts = text.split(mark) if mark else [text]
         return list(chain(*self.tokenizer(parts, add_special_tokens=False)["input_ids"]))
 

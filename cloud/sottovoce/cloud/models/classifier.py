@@ -1,8 +1,8 @@
-"""The model in training: a backbone, what the method adds to it, a linear head.
+"""Models in training: a backbone, the method's additions, and heads.
 
-Backbones of every family (encoder, decoder, encoder-decoder) are driven the
-same way: hidden states of the text's sub-tokens, averaged. Where the words of
-the labels are scored, the average is over the one token that follows the text.
+Backbones of every family (encoder, decoder, encoder-decoder) run in the same way: the hidden
+states of the text's sub-tokens are averaged. For label words, the average is over the one token
+after the text.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["AdaptedModel", "ReconstructionHead", "TextClassifier", "encoder_of",
 
 
 class ReconstructionHead(nn.Module):
-    """Two linear layers that name the plain token at a position.
+    """Two linear layers that name the plain token at a position; dropped after training.
 
-    RAPT v2, eq. 5-6: p(k) = softmax(h W2^T W1^T), W2 (c, h), W1 (T, c); c is
-    ``width``, T the number of plain tokens the job knows. Dropped after training.
+    RAPT v2, eq. 5-6: p(k) = softmax(h W2^T W1^T), W2 (c, h), W1 (T, c); c is ``width``, T the
+    number of plain tokens that the job knows.
     """
 
     def __init__(self, hidden: int, vocabulary: int, width: int = 96) -> None:
@@ -32,21 +32,21 @@ class ReconstructionHead(nn.Module):
         self.w1 = nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(positions, h) -> logits (positions, T)."""
+        """Return logits (positions, T) for states (positions, h)."""
         return self.w1(self.w2(hidden))  # type: ignore[no-any-return]
 
 
 class AdaptedModel(nn.Module):
-    """A frozen stack of blocks and what a method and training add to it.
+    """A frozen stack of blocks with the additions of a method and of training.
 
     Args:
-        encoder: the method is built into it, so it is spent.
-        method: what is trained besides the heads.
-        vocabulary: plain tokens the reconstruction head can name; 0 for no head.
+        encoder: is changed, because the method is built into it.
+        method: the training method, apart from the heads.
+        vocabulary: plain tokens that the reconstruction head can name; 0 for no head.
         width: of the reconstruction head.
 
     Attributes:
-        task: what it learns, as `TrainingOptions` calls it.
+        task: as in `TrainingOptions`.
     """
 
     task: ClassVar[str]
@@ -59,51 +59,51 @@ class AdaptedModel(nn.Module):
 
     @property
     def method(self) -> Method:
-        """What is trained besides the heads."""
+        """The training method, apart from the heads."""
         return self.adapted.method
 
     @property
     def encoder(self) -> Any:
-        """The backbone's, with what the method put inside."""
+        """The backbone's encoder, including the parts that the method put inside."""
         return self.adapted.encoder
 
     def head_tensors(self) -> dict[str, Tensor]:
-        """What is kept beside the method's own: nothing, unless there is a head for the task."""
+        """Return the tensors to keep beside the method's: none without a head for the task."""
         return {}
 
     def trained(self) -> dict[str, Tensor]:
-        """The parameters that training changes, by name."""
+        """Return the parameters that training changes, by name."""
         return {name: p for name, p in self.named_parameters() if p.requires_grad}
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Copies back what ``trained`` gave, all of it or a part."""
+        """Copy back all or some of the parameters from ``trained``."""
         trained = self.trained()
         for name, value in state.items():
             trained[name].copy_(value)
 
 
 def encoder_of(model: Any) -> Any:
-    """The part that reads text: the encoder of an encoder-decoder, else all."""
+    """Return the part that reads text: the encoder of an encoder-decoder, or the model."""
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
 def pool(hidden: Tensor, text: Tensor) -> Tensor:
-    """Mean over the text's sub-tokens: (B, n, h), (B, n) -> (B, h)."""
+    """Return the mean over the text's sub-tokens: (B, n, h), (B, n) -> (B, h)."""
     return (hidden * text.unsqueeze(-1)).sum(1) / text.sum(1, keepdim=True)
 
 
 class TextClassifier(AdaptedModel):
-    """A backbone and what training adds to it.
+    """A backbone with the additions of training.
 
     Args:
-        backbone: freshly loaded; the method is built into its model, so it is spent.
-        method: what is trained besides the heads.
+        backbone: freshly loaded; is changed, because the method is built into its model.
+        method: the training method, apart from the heads.
         labels: number of classes.
-        vocabulary: plain tokens the reconstruction head can name; 0 for no head.
+        vocabulary: plain tokens that the reconstruction head can name; 0 for no head.
         width: of the reconstruction head.
-        words: output embeddings of the labels' words, Float (labels, h): they take the place
-            of a trained head.
+        words: output embeddings of the label words, Float (labels, h), which replace a trained
+            head.
     """
 
     task: ClassVar[str] = "classification"
@@ -125,7 +125,7 @@ class TextClassifier(AdaptedModel):
             self.head.weight = nn.Parameter(words, requires_grad=False)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Class logits (B, C), and (plain tokens, T) logits where there are any."""
+        """Return class logits (B, C), and (plain tokens, T) logits if there are any."""
         hidden = self.states(batch)  # (B, n, h)
         logits = self.head(pool(hidden, batch.text))  # (B, C)
         plain = batch.plain >= 0  # (B, n)
@@ -134,11 +134,11 @@ class TextClassifier(AdaptedModel):
         return logits, self.reconstruction(hidden[plain])  # (plain tokens, T)
 
     def states(self, batch: Batch) -> Tensor:
-        """Last hidden states: (B, n, h), in float32."""
+        """Return the last hidden states (B, n, h) in float32."""
         return self.adapted(batch.ids, batch.attention).float()  # type: ignore[no-any-return]
 
     def head_tensors(self) -> dict[str, Tensor]:
-        """The head's, unless the words of the labels take its place."""
+        """Return the head's tensors; none if label words replace it."""
         if self.head.bias is None:
             return {}
         return {"weight": self.head.weight, "bias": self.head.bias}

@@ -1,10 +1,10 @@
-"""Opens the model that writes: a causal language model as its makers saved it.
+"""Open the model that writes, a causal language model, and train it.
 
-Why it is here: trainer and engine must mean the same decoder by the same hash, and go through it
-the same way: a stack of blocks, which methods are built into and rows of many adapters share as
-they share an encoder, and after it the output weights. What would write nonsense is refused when it
-is opened: `transformers` fills in weights that are missing, and makes a tokenizer of what it finds,
-without an error.
+Training and generation must mean the same decoder by the same hash, and run it in the same way: a
+stack of blocks, then the output weights. Methods are built into the stack, and rows of many
+adapters share it, as they share an encoder. A decoder that would write nonsense is refused when it
+is opened, because `transformers` adds missing weights and builds an unfit tokenizer without an
+error.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from sottovoce.core.errors import InvalidInput, NotReady
 __all__ = ["SENTENCE", "Decoder", "TextGenerator", "assemble", "check", "load", "no_decoder"]
 
 SENTENCE: Final = "The museum in Aarhus opened in 1859, and 42 people came."
-"""What a tokenizer must give back as it was given."""
+"""A sentence that a tokenizer must return unchanged."""
 
 _APART: Final = 1e-2
-"""Most by which logits made in two ways may differ, as a share of the largest."""
+"""Permitted difference between logits computed in two ways, as a share of the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class Decoder:
     """A causal language model in memory, in evaluation mode.
 
     Attributes:
-        backbone: the stack of blocks and what identifies the whole, as methods, rows and adapters
-            know a backbone. ``sha256`` covers weights and tokenizer.
-        model: stack and output weights together, as `transformers` has them.
-        chat: how turns become token ids.
-        tied: what the stack calls its input embeddings where they are the output weights as well,
-            else None.
+        backbone: the stack of blocks and the decoder's identity, in the form that methods, rows
+            and adapters use. ``sha256`` covers weights and tokenizer.
+        model: stack and output weights together, as in `transformers`.
+        chat: turns conversations into token ids.
+        tied: the stack's name for the input embeddings if they are also the output weights, or
+            None.
     """
 
     backbone: LoadedBackbone
@@ -66,12 +66,12 @@ class Decoder:
 
     @property
     def name(self) -> str:
-        """The name that adapters carry; never a path of this machine."""
+        """The name in adapters; never a path of this machine."""
         return self.backbone.name
 
     @property
     def tokenizer(self) -> Any:
-        """Its tokenizer, of the fast kind."""
+        """A fast tokenizer."""
         return self.backbone.tokenizer
 
     @property
@@ -86,7 +86,7 @@ class Decoder:
 
     @property
     def layers(self) -> int:
-        """Number of blocks, each with keys and values of its own."""
+        """Number of blocks, each with separate keys and values."""
         return int(self.stack.config.num_hidden_layers)
 
     @property
@@ -96,12 +96,12 @@ class Decoder:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens that the tokenizer has a text for; their ids are the first."""
+        """Number of tokens with a text in the tokenizer; their ids are the first."""
         return min(self.vocabulary, len(self.tokenizer))
 
     @property
     def context(self) -> int:
-        """Most tokens a prompt and its answer may have together."""
+        """Largest number of tokens in a prompt and its answer together."""
         return int(self.stack.config.max_position_embeddings)
 
     @property
@@ -112,12 +112,12 @@ class Decoder:
         return frozenset(listed) | self.chat.ends
 
     def logits(self, states: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
-        """What comes next: last hidden states Float (..., h) -> Float32 (..., vocabulary).
+        """Return the logits of the next token: Float (..., h) -> Float32 (..., vocabulary).
 
         Args:
-            states: of the stack.
-            weights: those that took the place of the stack's, see `rows.Row.weights`: where outputs
-                are read off with the input embeddings, these are among them.
+            states: last hidden states of the stack.
+            weights: the weights that replaced the stack's, see `rows.Row.weights`. If the input
+                embeddings are also the output weights, these include them.
         """
         output = self.model.get_output_embeddings()
         states = states.to(output.weight.dtype)
@@ -130,19 +130,17 @@ class Decoder:
 
 
 def load(name: str, *, dtype: torch.dtype = torch.float32, quantized: bool = False) -> Decoder:
-    """Opens a decoder by name or path.
-
-    Code and pickles that lie beside a model are never run.
+    """Open a decoder by name or path, without running code or pickles from its folder.
 
     Args:
         name: a folder with config.json, safetensors and tokenizer.json, or a name on the hub; see
             `backbone.resolve`.
         dtype: of the weights, float32 or bfloat16.
-        quantized: keep those of the blocks' linear layers in 4 bits instead, for QLoRA.
+        quantized: keep the weights of the blocks' linear layers in 4 bits, for QLoRA.
 
     Raises:
-        NotFound: no such folder or name.
-        InvalidInput: what is there is no decoder, is incomplete, or fails a check of `check`.
+        NotFound: the folder or name does not exist.
+        InvalidInput: the model is no decoder, is incomplete, or fails `check`.
     """
     folder = resolve(name)
     weights = sorted(folder.glob("*.safetensors"))
@@ -165,7 +163,7 @@ def load(name: str, *, dtype: torch.dtype = torch.float32, quantized: bool = Fal
         )
     except InvalidInput:
         raise
-    except Exception as error:  # whatever readers raise at files that are not what they seem
+    except Exception as error:  # readers raise errors of any kind on malformed files
         raise _refused(name, "cannot be read") from error
     if found["missing_keys"] or found["mismatched_keys"]:
         raise _refused(name, "lacks some of its weights")
@@ -175,14 +173,14 @@ def load(name: str, *, dtype: torch.dtype = torch.float32, quantized: bool = Fal
 
 
 def assemble(name: str, sha256: str, model: Any, tokenizer: Any, folder: Path) -> Decoder:
-    """A decoder out of its parts, checked.
+    """Return a checked decoder from its parts.
 
     Raises:
         InvalidInput: see `check`.
     """
     model = model.eval().requires_grad_(False)
     stack = model.get_decoder()
-    if stack is model:  # GPT-2 and its like know no part of that name
+    if stack is model:  # GPT-2 and similar models have no part of that name
         stack = model.base_model
     output = model.get_output_embeddings().weight
     tied = next((n for n, p in stack.named_parameters() if p is output), None)
@@ -194,12 +192,12 @@ def assemble(name: str, sha256: str, model: Any, tokenizer: Any, folder: Path) -
 
 @torch.no_grad()
 def check(decoder: Decoder) -> None:
-    """Refuses a decoder that would not write what it was trained to.
+    """Refuse a decoder that would not write as it was trained to.
 
     Raises:
-        InvalidInput: the tokenizer does not give a sentence back, or has ids without embeddings;
-            weights are no numbers; or its logits are not what `Decoder.logits` makes of the stack's
-            states, as of families that do more between the two.
+        InvalidInput: the tokenizer changes a sentence, or has ids without embeddings; weights are
+            not finite; or the logits differ from `Decoder.logits` on the stack's states, as in
+            families with further steps between the two.
     """
     tokenizer, name = decoder.tokenizer, decoder.name
     if not getattr(decoder.stack.config, "max_position_embeddings", None):
@@ -221,7 +219,7 @@ def check(decoder: Decoder) -> None:
 
 
 def no_decoder() -> NotReady:
-    """For what needs a decoder where there is none."""
+    """Return the error for a call that needs a decoder, on a server without one."""
     return NotReady(
         "this cloud has no model that writes",
         fix="ask the provider to serve one: `sotto-cloud serve --decoder FOLDER`",
@@ -248,20 +246,20 @@ def _refused(name: str, problem: str) -> InvalidInput:
 
 
 _ROWS = 128
-"""Positions whose logits are in memory at once: with 262,144 tokens 134 MB."""
+"""Positions with logits in memory at once: 134 MB with 262,144 tokens."""
 
 Missed = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class TextGenerator(AdaptedModel):
-    """A decoder and what training adds to it.
+    """A decoder with the additions of training.
 
-    Full fine-tuning trains the stack; output weights change with it where they are the input
-    embeddings, and stay as they are where they are not.
+    Full fine-tuning trains the stack. Output weights change with it if they are also the input
+    embeddings, and stay unchanged otherwise.
 
     Args:
-        decoder: freshly loaded; the method is built into it, so it is spent.
-        method: what is trained.
+        decoder: freshly loaded; is changed, because the method is built into it.
+        method: the training method.
         vocabulary, width: of the reconstruction head, see `AdaptedModel`.
     """
 
@@ -275,16 +273,16 @@ class TextGenerator(AdaptedModel):
         self._decoder = decoder
 
     def states(self, ids: Tensor, attention: Tensor) -> Tensor:
-        """Last hidden states: Int (B, n), Int (B, n) -> Float (B, n, h)."""
+        """Return the last hidden states: Int (B, n), Int (B, n) -> Float (B, n, h)."""
         return self.adapted(ids, attention)  # type: ignore[no-any-return]
 
     def missed(self, states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Cross-entropy of the tokens that follow, and whether each was the likeliest.
+        """Return the cross-entropy of the next tokens, and whether each was the likeliest.
 
-        Logits are made for these positions alone, some at a time: all of them would take gigabytes.
-        What a position costs depends on its own state only, so its gradient is made with it and
-        kept, a state's size, in the logits' place. Output weights that are trained take a share of
-        every position's, so there logits are made again in the backward pass.
+        Logits are computed only for these positions, some at a time; all logits would take
+        gigabytes. The loss of a position depends only on the state there. So the state's gradient is
+        computed with the loss and kept in place of the logits. Trained output weights contribute to
+        every position, so in that case logits are computed again in the backward pass.
 
         Args:
             states: Float (positions, h).
@@ -310,7 +308,7 @@ class TextGenerator(AdaptedModel):
 
 
 def _alone(missed: Missed) -> Missed:
-    """The same, where each loss depends on its own state and on nothing else that is trained."""
+    """Return ``missed`` for losses that depend on their own state and no other parameter."""
 
     def found(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         losses, hits = _WithGradients.apply(states, targets, missed)  # type: ignore[no-untyped-call]
@@ -320,7 +318,7 @@ def _alone(missed: Missed) -> Missed:
 
 
 class _WithGradients(torch.autograd.Function):
-    """Makes each state's gradient together with its loss."""
+    """Computes each state's gradient together with its loss."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, targets: Tensor, missed: Missed) -> tuple[Tensor, Tensor]:

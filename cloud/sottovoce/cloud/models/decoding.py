@@ -1,12 +1,12 @@
-"""Rows of unequal length through a decoder, each from where it stopped.
+"""Run rows of unequal length through a decoder, each from its own last position.
 
-Why it is here: texts of many tenants are written together, and rows join and leave between any two
-tokens. What a row remembers, its keys and values, is a tensor of its own: nobody's is padded for
-another's sake or copied as others come and go, and no index can reach another row's. All products
-but the attention are made for the batch at once.
+Texts of many tenants are written together, and rows join and leave between any two tokens. The
+keys and values of a row are a separate tensor. Rows are not padded to the longest one, and are not
+copied when others join or leave. No index can reach another row's keys. All products except
+attention are computed for the whole batch.
 
-It works with every family of `transformers` whose attention goes through its registry of functions
-(Llama, Mistral, Qwen, Gemma 3, GPT-2 and many others).
+This works with every family of `transformers` that looks up its attention in the registry of
+functions (Llama, Mistral, Qwen, Gemma 3, GPT-2 and many others).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from sottovoce.cloud.models.rows import Row, Update, key_value_shape, stacked, u
 __all__ = ["ATTENTION", "Cache", "Part", "advance", "position_bytes"]
 
 ATTENTION: Final = "sottovoce_rows"
-"""Name of our attention in the registry; a stack goes through `advance` once it is set."""
+"""Name of our attention in the registry; `advance` accepts a stack after it is set."""
 
 
 @dataclass(slots=True, eq=False)
 class Cache:
-    """What one row remembers.
+    """The keys and values of one row.
 
     Attributes:
         held: keys and values, Float (layers, 2, heads, room, width).
-        front: of a prefix, which stands before position 0.
-        length: how much of the room is filled, the prefix included.
+        front: length of the prefix, which stands before position 0.
+        length: filled part of the room, including the prefix.
     """
 
     held: Tensor
@@ -48,8 +48,10 @@ class Cache:
 
     @classmethod
     def begun(cls, stack: Any, row: Row, tokens: int, dtype: torch.dtype) -> Self:
-        """For so many tokens, virtual ones included, behind the prefix of ``row`` if it has one;
-        where the stack is."""
+        """Return a cache for ``tokens`` tokens, on the stack's device.
+
+        The tokens include virtual tokens. The cache begins with the prefix of ``row``, if any.
+        """
         layers, heads, width = key_value_shape(stack.config)
         front = 0 if row.prefix is None else len(row.prefix)
         room = (layers, 2, heads, front + tokens, width)
@@ -61,14 +63,14 @@ class Cache:
 
 
 def position_bytes(stack: Any, dtype: torch.dtype) -> int:
-    """Memory that a `Cache` takes for each token."""
+    """Return the bytes that a `Cache` takes for each token."""
     layers, heads, width = key_value_shape(stack.config)
     return 2 * layers * heads * width * dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a row adds in one pass: first virtual tokens, Float (p, h) or None, then token ids."""
+    """A row's input in one pass: virtual tokens, Float (p, h) or None, then token ids."""
 
     row: Row
     cache: Cache
@@ -77,7 +79,7 @@ class Part:
 
     @property
     def length(self) -> int:
-        """Positions it adds."""
+        """Number of positions in this part."""
         return len(self.ids) + (0 if self.virtual is None else len(self.virtual))
 
 
@@ -85,15 +87,15 @@ class Part:
 def advance(
     stack: Any, parts: Sequence[Part], updates: Sequence[tuple[str, Update]] | None = None
 ) -> Tensor:
-    """The last hidden state of every part, Float (B, h); what was added is remembered.
+    """Return the last hidden state of every part, Float (B, h), and extend the caches.
 
-    Where it raises nothing is.
+    After an error, the caches are unchanged.
 
     Args:
         stack: of a decoder, with `ATTENTION` set.
-        parts: at least one, each of a cache of its own with room for it; all of one and the same
+        parts: at least one. Each has a separate cache with enough room, and all have the same
             ``row.weights``.
-        updates: as `rows.stacked` gives them for these rows, if the caller has them.
+        updates: the result of `rows.stacked` for these rows, if the caller has it.
     """
     longest = max(part.length for part in parts)
     places = [part.cache.length - part.cache.front for part in parts]
@@ -124,7 +126,7 @@ def _device(stack: Any) -> torch.device:
 
 
 def _inputs(stack: Any, parts: Sequence[Part], longest: int) -> dict[str, Tensor]:
-    """Ids (B, n), or embeddings (B, n, h) where there are virtual tokens; padded on the left."""
+    """Return ids (B, n), or embeddings (B, n, h) for virtual tokens; padded on the left."""
     ids = [[0] * (longest - len(part.ids)) + list(part.ids) for part in parts]
     tokens = torch.tensor(ids, device=_device(stack))
     if all(part.virtual is None for part in parts):
@@ -139,16 +141,20 @@ def _inputs(stack: Any, parts: Sequence[Part], longest: int) -> dict[str, Tensor
 
 @dataclass(frozen=True)
 class _Pass:
-    """Whose rows go through the model now: caches, and how much is added to each."""
+    """The rows that go through the model now: their caches and numbers of new positions."""
 
     rows: list[tuple[Cache, int]]
     masks: dict[tuple[int, int | None], Tensor] = field(default_factory=dict)
 
     @cached_property
     def views(self) -> list[tuple[Sequence[Tensor], Sequence[Tensor]]]:
-        """Where one new position is one for every row: of each, for every layer where its key and
-        value go, (2, K, 1, d), and one after the other the keys and values of every layer, it
-        included, (1, K, t, d). Made once, for views cost as much as short rows."""
+        """Return views of the caches, for passes with one new position in every row.
+
+        For each row there are two lists. The first has, for every layer, the place of the new key
+        and value, (2, K, 1, d). The second has the keys and values of every layer, alternating and
+        including the new position, (1, K, t, d). The views are made once, because they cost as much
+        as short rows.
+        """
         found: list[tuple[Sequence[Tensor], Sequence[Tensor]]] = []
         for cache, _ in self.rows:
             room = cache.held[..., cache.length : cache.length + 1, :].unbind(0)
@@ -157,7 +163,7 @@ class _Pass:
         return found
 
     def mask(self, place: int, window: int | None) -> Tensor:
-        """What each new position of a row may look at, Bool (new, past + new)."""
+        """Return the positions that each new position may see, Bool (new, past + new)."""
         found = self.masks.get((place, window))
         if found is None:
             cache, new = self.rows[place]
@@ -193,7 +199,7 @@ def _attend(
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """(B, H, n, d) and twice (B, K, n, d), padded on the left -> (B, n, H, d)."""
+    """Compute attention: (B, H, n, d), twice (B, K, n, d), padded left -> (B, n, H, d)."""
     now, heads = _NOW.get(), key.shape[1]
     fresh = torch.stack((key, value))  # (2, B, K, n, d)
     longest, width = query.shape[2:]
@@ -218,8 +224,11 @@ def _attend(
 def _attend_one(
     now: _Pass, index: int, query: Tensor, fresh: Tensor, scaling: float | None, window: int | None
 ) -> Tensor:
-    """The same for one new position a row, which may look at all that is in its window: no mask,
-    and the heads that share keys as so many queries. (B, K, G, 1, d) -> (B, 1, H, d)."""
+    """Compute attention for one new position in each row: (B, K, G, 1, d) -> (B, 1, H, d).
+
+    The position may see its whole window, so no mask is needed. The heads with common keys
+    become queries of one product.
+    """
     found = []
     queries, added = torch.split(query.squeeze(3), 1), fresh.unbind(1)  # (1, K, G, d), (2, K, 1, d)
     for (room, known), own, new in zip(now.views, queries, added, strict=True):

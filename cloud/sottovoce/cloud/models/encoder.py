@@ -1,10 +1,12 @@
-"""Turns token embeddings into a sentence embedding with any backbone: the cloud's half of SnD.
+"""Turn token embeddings into a sentence embedding: the cloud's half of Split-and-Denoise.
 
-Why it is here: in Split-and-Denoise (section 3.2) the device holds the token representation layer
-and the cloud the rest, so the backbone is driven from input embeddings. Encoders, the encoder of an
-encoder-decoder and decoders are driven alike: the tokenizer's special tokens around the text (they
-are the same for everyone and carry no noise), hidden states averaged over all of it, scaled to
-length 1. For the default backbone that is its own published sentence embedding.
+In Split-and-Denoise (section 3.2), the device holds the token representation layer and the cloud
+holds the rest, so the backbone starts from input embeddings. Encoders, decoders and the encoder of
+an encoder-decoder run in the same way. The tokenizer's special tokens surround the text; they are
+the same for everyone and carry no noise. The hidden states are averaged and scaled to length 1.
+For the default backbone, this is its published sentence embedding.
+
+`PosteriorMean` turns noisy vectors into these input embeddings.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from sottovoce.core.privacy.noise import Floats2d
 __all__ = ["Encoder", "PosteriorMean", "special_tokens"]
 
 LONGEST: Final = 512
-"""Tokens a text may have, special ones included, where the backbone itself allows more."""
+"""Tokens in a text, special tokens included, if the backbone allows more."""
 
 
 class Encoder:
@@ -46,11 +48,11 @@ class Encoder:
         self._before, self._after = special_tokens(self._tokenizer)
         positions = getattr(self._model.config, "max_position_embeddings", None) or LONGEST
         self.max_tokens = min(positions, LONGEST) - len(self._before) - len(self._after)
-        """Tokens a text may have, special ones not counted."""
+        """Tokens in a text, without special tokens."""
 
     @torch.no_grad()
     def encode(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Sentence embeddings from token embeddings, in one forward pass.
+        """Return sentence embeddings for token embeddings, from one forward pass.
 
         Args:
             inputs: Float (n_i, width) each, n_i of at least 1 and at most ``max_tokens``.
@@ -59,7 +61,7 @@ class Encoder:
             Float (batch, width) on the CPU, rows of length 1.
 
         Raises:
-            InvalidInput: a text of no tokens, too many, or of another width.
+            InvalidInput: a text has no tokens, too many tokens, or another width.
         """
         for text in inputs:
             if text.ndim != 2 or text.shape[1] != self.width:
@@ -78,7 +80,7 @@ class Encoder:
 
     @torch.no_grad()
     def encode_clean(self, texts: Sequence[str], *, batch: int = 32) -> Tensor:
-        """Embeddings of texts as they stand, cut at ``max_tokens``: Float (texts, width)."""
+        """Return embeddings of original texts, cut at ``max_tokens``: Float (texts, width)."""
         ids = self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         cut = [row[: self.max_tokens] for row in ids]
         found = torch.empty(len(cut), self.width)
@@ -95,7 +97,7 @@ class Encoder:
         return found
 
     def token_embeddings(self, ids: Sequence[int]) -> Tensor:
-        """The clean inputs of a text of token ``ids``: Float (n, width)."""
+        """Return the clean inputs for token ``ids``: Float (n, width)."""
         with torch.no_grad():
             table: Tensor = self._table(torch.tensor(list(ids), device=self.device))
         return table
@@ -117,7 +119,7 @@ class Encoder:
 
 
 def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Ids of the tokens that ``tokenizer`` puts before and after every text."""
+    """Return the ids that ``tokenizer`` puts before and after every text."""
     bare, whole = (
         tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True)
     )
@@ -126,13 +128,13 @@ def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 _ROWS: Final = 256
-"""Vectors whose probabilities are held at once: 30 MiB with 30,000 tokens."""
+"""Vectors with probabilities in memory at once: 30 MiB with 30,000 tokens."""
 _SCORES: Final = 1 << 19
-"""Scores worked on at once: 2 MiB, which a processor's cache holds; four times as fast."""
+"""Scores computed at once: 2 MiB fits a processor's cache and is four times as fast."""
 
 
 class PosteriorMean:
-    """Noisy vectors of the privacy space to full-width input embeddings.
+    """Maps noisy vectors of the privacy space to full-width input embeddings.
 
     For a vector q received at eta: sum over tokens v of p(v | q) E_v, with p(v | q) proportional to
     p_v exp(-eta ||q - x_v||), the mechanism's density (SnD section 3.3) times the prior.
@@ -142,7 +144,7 @@ class PosteriorMean:
         embeddings: Floats2d (tokens, width), the backbone's input embeddings.
         log_prior: Floats1d (tokens,), log of the token frequencies, see
             `sottovoce.models.corpus.token_frequencies`.
-        device: where to compute; the arrays are kept there.
+        device: for the arrays and the computation.
     """
 
     def __init__(
@@ -161,16 +163,16 @@ class PosteriorMean:
 
     @property
     def dimensions(self) -> int:
-        """r, of the privacy space."""
+        """r, the dimensions of the privacy space."""
         return self._columns.shape[0] - 1
 
     @torch.no_grad()
     def __call__(self, noisy: Tensor | Floats2d, eta: float | Tensor) -> Tensor:
-        """The posterior means.
+        """Return the posterior means.
 
         Args:
             noisy: Floats2d (n, r), as received.
-            eta: the privacy parameter the noise was drawn with, one for all or Float (n,).
+            eta: the privacy parameter of the noise, one for all or Float (n,).
 
         Returns:
             Float (n, width), on the device of this object.
@@ -183,15 +185,17 @@ class PosteriorMean:
 
     @torch.no_grad()
     def most_probable(self, noisy: Tensor | Floats2d, eta: float | Tensor) -> Tensor:
-        """The attacker's guess from the same posterior: Int (n,), token ids."""
+        """Return the attacker's guess from the same posterior, as token ids: Int (n,)."""
         vectors = torch.as_tensor(noisy).to(self._columns)
         guesses = [p.argmax(1) for _, p in self._probabilities(vectors, eta)]
         return torch.cat(guesses) if guesses else vectors.new_empty(0, dtype=torch.int64)
 
     @torch.no_grad()
     def confidence(self, noisy: Tensor | Floats2d, eta: float | Tensor) -> Tensor:
-        """How probable that guess is to be right: Float (n,). Its mean over vectors of tokens that
-        come as often as the prior says is the attacker's success."""
+        """Return the probability that the guess is right: Float (n,).
+
+        For vectors of tokens with the prior's frequencies, the mean is the attacker's success.
+        """
         vectors = torch.as_tensor(noisy).to(self._columns)
         best = [p.amax(1) for _, p in self._probabilities(vectors, eta)]
         return torch.cat(best) if best else vectors.new_empty(0)
@@ -199,9 +203,9 @@ class PosteriorMean:
     def _probabilities(
         self, vectors: Tensor, eta: float | Tensor
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Blocks of rows, and p(v | q) for them: Float (rows, tokens)."""
+        """Yield blocks of rows, and p(v | q) for each block: Float (rows, tokens)."""
         slopes = torch.as_tensor(eta).to(vectors).expand(len(vectors)).unsqueeze(1)  # (n, 1)
-        # ||q - x||^2 = ||q||^2 + (q, 1).(-2 x, ||x||^2), but for rounding never below 0.
+        # ||q - x||^2 = ||q||^2 + (q, 1).(-2 x, ||x||^2), which only rounding makes negative.
         squares = vectors.square().sum(1, keepdim=True)
         extended = torch.nn.functional.pad(vectors, (0, 1), value=1.0)
         step = max(1, _SCORES // self._columns.shape[1])

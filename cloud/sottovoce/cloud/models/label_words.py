@@ -1,9 +1,9 @@
-"""Scores the words of the labels with a decoder's own output weights, in place of a trained head.
+"""Score label words with a decoder's output weights, instead of a trained head.
 
-Why it is here: a decoder already knows what follows "Answer:"; with few examples that is worth more
-than a head from nothing (RAPT v2 section V-A uses it for Qwen2.5). After the text comes a cue; the
-state of the cue's last token is compared with the output embedding of each label's first token
-(what all labels begin with becomes part of the cue).
+A decoder already knows the likely words after "Answer:". With few examples, this beats a head
+without pre-training (RAPT v2 section V-A uses it for Qwen2.5). A cue follows the text. The state of
+the cue's last token is compared with the output embedding of each label's first token. A common
+beginning of all labels becomes part of the cue.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _OUTPUT: Final = "lm_head.weight"
 
 @dataclass(frozen=True, slots=True)
 class LabelWords:
-    """Token ids: of the cue, and for every label of its word."""
+    """Token ids: of the cue, and of each label's word."""
 
     cue: tuple[int, ...]
     words: tuple[int, ...]
 
     @classmethod
     def of(cls, backbone: LoadedBackbone, labels: Sequence[str]) -> LabelWords:
-        """The words for ``labels``: the first token in which each, after a space, is itself.
+        """Return the words for ``labels``: for each, the first token that differs from the others'.
 
         Raises:
             InvalidInput: see `check`, or two labels begin with the same token.
@@ -59,31 +59,31 @@ class LabelWords:
         return cls((*ids(CUE), *spelt[0][:shared]), words)
 
     def weight(self, backbone: LoadedBackbone) -> Tensor:
-        """The words' output embeddings: Float (labels, h)."""
+        """Return the words' output embeddings: Float (labels, h)."""
         for file in sorted(backbone.folder.glob("*.safetensors")):
             with safe_open(file, framework="pt") as opened:
                 if _OUTPUT in opened.keys():  # noqa: SIM118 - no mapping
                     rows = opened.get_slice(_OUTPUT)
                     return torch.cat([rows[i : i + 1] for i in self.words]).float()
-        # Without one of its own the model is tied: words come out as they went in.
+        # A model without output weights is tied: the input embeddings are its output weights.
         table: Tensor = backbone.model.get_input_embeddings().weight.detach()
         return table[list(self.words)].float().cpu()
 
     def described(self) -> dict[str, Any]:
-        """As an adapter's description holds it."""
+        """Return the JSON form for an adapter's description."""
         return asdict(self)
 
     @classmethod
     def read(cls, facts: dict[str, Any]) -> LabelWords:
-        """The reverse of `described`."""
+        """Return the words from the JSON form of `described`."""
         return cls(tuple(facts["cue"]), tuple(facts["words"]))
 
 
 def check(backbone: LoadedBackbone) -> None:
-    """Refuses a backbone that says no words.
+    """Refuse a backbone that is no decoder.
 
     Raises:
-        InvalidInput: it is no decoder.
+        InvalidInput: the backbone is no decoder.
     """
     config = backbone.model.config
     if config.is_encoder_decoder or config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES:

@@ -1,8 +1,10 @@
-"""Which numbers the trainer computes with: bfloat16 where the hardware multiplies it, else float32.
+"""Number formats of computation, and faster products: bfloat16, float32, oneDNN.
 
-Why it is here: the backbone is frozen, so its weights need no float32 copy, and processors with
-bfloat16 instructions go through it more than twice as fast. What is trained stays float32, as do
-softmax and losses; products are made in bfloat16 (PyTorch's autocast).
+The backbone is frozen, so it needs no float32 copy. Processors with bfloat16 instructions run it
+more than twice as fast. Trained parameters, softmax and losses stay in float32, and products are
+computed in bfloat16 (PyTorch's autocast).
+
+Frozen float32 layers on a CPU can be multiplied by oneDNN, with weights laid out once.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ __all__ = ["computing", "fast_bfloat16", "pack", "to_bfloat16"]
 
 
 def fast_bfloat16() -> bool:
-    """Whether this processor has instructions for bfloat16 products."""
+    """Return whether this processor has instructions for bfloat16 products."""
     found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return any(found.get(name, False) for name in ("avx512_bf16", "amx_bf16"))
 
 
 def to_bfloat16(module: nn.Module) -> None:
-    """Turns the frozen parameters of ``module`` into bfloat16, in place."""
+    """Convert the frozen parameters of ``module`` to bfloat16, in place."""
     for parameter in module.parameters():
         if not parameter.requires_grad and parameter.is_floating_point():
             parameter.data = parameter.data.to(torch.bfloat16)
@@ -36,7 +38,7 @@ def to_bfloat16(module: nn.Module) -> None:
 
 @contextmanager
 def computing(encoder: nn.Module) -> Iterator[None]:
-    """For forward passes that are differentiated."""
+    """Set the number format for forward passes with gradients."""
     first = next(encoder.parameters())
     if first.is_cuda:
         with torch.autocast("cuda", torch.bfloat16):
@@ -50,7 +52,7 @@ def computing(encoder: nn.Module) -> Iterator[None]:
 
 
 WORTH: Final = 1.2
-"""How many times as fast it must be."""
+"""Minimum speed-up for the layout to be used."""
 
 ROWS: Final = 256
 _TIMES = 8
@@ -58,17 +60,17 @@ _TIMES = 8
 
 @torch.no_grad()
 def pack(module: nn.Module, rows: int = ROWS) -> bool:
-    """Speeds up the linear layers of ``module``, in place, if they are float32 on a CPU.
+    """Speed up the float32 linear layers of ``module`` on a CPU, in place.
 
-    Their weights become placeholders without memory. A layer that is given other weights, as
-    `torch.func.functional_call` does, uses those.
+    Their weights become placeholders without memory. A layer that receives other weights, for
+    example from `torch.func.functional_call`, uses those.
 
     Args:
-        module: its layers are measured by their largest.
-        rows: they are multiplied by at once, about.
+        module: only its largest layer is timed.
+        rows: approximate number of rows in a product.
 
     Returns:
-        Whether it was worth it.
+        Whether the layers were changed.
     """
     layers = [found for found in module.modules() if type(found) is nn.Linear and _fits(found)]
     if not layers or not _faster(max(layers, key=lambda layer: layer.weight.numel()), rows):
@@ -105,7 +107,7 @@ def _product(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _faster(layer: nn.Linear, rows: int) -> bool:
-    """Whether a layer like this one gains; also False where PyTorch lacks the operations."""
+    """Return whether a layer like this becomes faster; False if PyTorch lacks the operations."""
     inputs = torch.randn(rows, layer.in_features)
     try:
         weight = _laid_out(layer.weight)
@@ -116,7 +118,7 @@ def _faster(layer: nn.Linear, rows: int) -> bool:
 
 
 def _least(run: Callable[[], Any]) -> float:
-    """Seconds, of the quickest of some runs: what else the machine does only adds."""
+    """Return the seconds of the quickest run; other load on the machine only adds time."""
     found = []
     for _ in range(_TIMES):
         start = time.perf_counter()

@@ -280,7 +280,7 @@ class TextGenerator(AdaptedModel):
         """Return the cross-entropy of the next tokens, and whether each was the likeliest.
 
         Logits are computed only for these positions, some at a time; all logits would take
-        gigabytes. The loss of a position depends only on the state there. So the state's gradient is
+        gigabytes. The loss of a position depends only on the state there. So its gradient is
         computed with the loss and kept in place of the logits. Trained output weights contribute to
         every position, so in that case logits are computed again in the backward pass.
 

@@ -1,11 +1,11 @@
-"""What an adapter brings into a forward pass, and the pass that rows of any adapters share.
+"""An adapter's part in a forward pass, and passes that rows of any adapters share.
 
-Why it is here: a server answers many adapters at once, whatever they were trained with. An adapter
-that is loaded becomes a `Row`; `run` puts rows side by side and never asks for a method. Training
-goes through the same function: what is learnt is what is served.
+A server answers many adapters at once, trained by any method. A loaded adapter becomes a `Row`.
+`run` puts rows side by side and never asks for a method. Training uses the same function, so
+training and serving compute the same.
 
-A row can bring four things: virtual tokens before the text, virtual keys and values before every
-attention layer's, updates to what layers give, or weights in the place of the encoder's.
+A row can bring four things: virtual tokens before the text, virtual keys and values before those of
+every attention layer, updates to the outputs of layers, or weights that replace the encoder's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def run_fronted(
     prefixes: Sequence[Tensor | None] = (),
     **options: Any,
 ) -> Tensor:
-    """Last hidden states of the text: Float (B, n, h), without the virtual tokens' own.
+    """Return the text's last hidden states: Float (B, n, h), without the virtual tokens.
 
     Args:
         encoder: a `transformers` encoder or decoder stack, wrapped by PEFT or not.
@@ -60,7 +60,7 @@ def run_fronted(
         attention: 1 at tokens, 0 at padding, Int (B, n); padding on the right.
         prompts: for each row Float (P_i, h), or None; empty for none at all.
         prefixes: for each row Float (P_i, `prefix_width`), or None; empty for none at all.
-        options: handed on to the model (PEFT's ``adapter_names``).
+        options: passed to the model (PEFT's ``adapter_names``).
     """
     if not any(p is not None for p in (*prompts, *prefixes)):
         name = "input_ids" if inputs.ndim == 2 else "inputs_embeds"
@@ -92,23 +92,22 @@ def run_fronted(
 
 
 def prefix_width(config: Any) -> int:
-    """Numbers a prefix holds for each virtual token: keys and values of every layer."""
+    """Return the size of a prefix for each virtual token: keys and values of every layer."""
     layers, heads, width = key_value_shape(config)
     return layers * 2 * heads * width
 
 
 @torch.no_grad()
 def draw_prompt(encoder: Any, tokens: int) -> Tensor:
-    """A prompt to start from: the embeddings of random tokens, Float (tokens, h)."""
+    """Return an initial prompt: the embeddings of random tokens, Float (tokens, h)."""
     return encoder.get_input_embeddings()(_random_ids(encoder, tokens))[0].clone()  # type: ignore[no-any-return]
 
 
 @torch.no_grad()
 def draw_prefix(encoder: Any, tokens: int) -> Tensor:
-    """A prefix to start from: the keys and values that ``tokens`` random tokens have.
+    """Return an initial prefix, Float (tokens, `prefix_width`): random tokens' keys and values.
 
-    Real activations train better than random numbers (Li and Liang, section 7.4). Float (tokens,
-    `prefix_width`).
+    Real activations train better than random numbers (Li and Liang, section 7.4).
     """
     ids = _random_ids(encoder, tokens)
     with _cached(encoder, DynamicCache()) as cache:
@@ -129,7 +128,7 @@ def _unwrapped(encoder: Any) -> Any:
 
 
 def key_value_shape(config: Any) -> tuple[int, int, int]:
-    """Layers, key-value heads and their width."""
+    """Return the numbers of layers and key-value heads, and the heads' width."""
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "d_kv", None) or getattr(config, "head_dim", None)
     return (
@@ -140,7 +139,7 @@ def key_value_shape(config: Any) -> tuple[int, int, int]:
 
 
 def _stack(rows: Sequence[Tensor | None], like: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of unequal length as one tensor, next to the text, and where they are."""
+    """Return rows of unequal length as one tensor, aligned to the text, and their mask."""
     width = next(row.shape[1] for row in rows if row is not None)
     filled = [like.new_zeros(0, width) if row is None else row.to(like) for row in rows]
     lengths = torch.tensor([len(row) for row in filled], device=like.device)  # (B,)
@@ -163,17 +162,17 @@ def _cache(encoder: Any, stacked: Tensor) -> DynamicCache:
 
 
 def _named(module: Any, cache: DynamicCache) -> dict[str, DynamicCache]:
-    """The cache under the name that a module takes it by, which transformers 5.24 changed."""
+    """Return the cache under the module's argument name, which transformers 5.24 changed."""
     name = "cache" if "cache" in inspect.signature(module.forward).parameters else "past_key_values"
     return {name: cache}
 
 
 @contextmanager
 def _cached(encoder: Any, cache: DynamicCache) -> Iterator[DynamicCache]:
-    """Hands the cache to the blocks of an encoder that drops it on the way: T5's.
+    """Pass the cache to the blocks of an encoder that would drop it: T5's.
 
-    T5 tells positions by a bias on the distance of query and key. Virtual keys are at no distance:
-    theirs is 0, so that it does not matter what stands between them and the text.
+    T5 derives positions from a bias on the distance between query and key. Virtual keys have no
+    distance. Their bias is 0, so tokens between them and the text do not matter.
     """
     blocks = getattr(encoder, "block", ())
 
@@ -184,7 +183,7 @@ def _cached(encoder: Any, cache: DynamicCache) -> Iterator[DynamicCache]:
     with ExitStack() as undo:
         for hook in hooks:
             undo.callback(hook.remove)
-        for block in blocks[:1]:  # the only one that makes a bias, and hands it to the others
+        for block in blocks[:1]:  # only the first makes a bias, and passes it to the others
             attention = block.layer[0].SelfAttention
             attention.compute_bias = _without_distance(attention.compute_bias)
             undo.callback(delattr, attention, "compute_bias")
@@ -199,16 +198,15 @@ def _without_distance(bias: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 Update = Callable[[Tensor, Tensor], Tensor]
-"""A layer's input (B, n, in) and output (B, n, out) to the output that takes its place; it may
-write over the one it is given."""
+"""Maps a layer's input (B, n, in) and output (B, n, out) to a new output, perhaps in place."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Updates(ABC):
-    """What one adapter changes of the outputs of an encoder's layers.
+    """One adapter's changes to the outputs of an encoder's layers.
 
     Attributes:
-        packed: all its numbers, in a shape that suits stacking.
+        packed: all numbers, in a shape for stacking.
     """
 
     packed: Tensor
@@ -216,23 +214,23 @@ class Updates(ABC):
     @classmethod
     @abstractmethod
     def stacked(cls, rows: Sequence[Self | None]) -> Mapping[str, Update]:
-        """For layers by name, the update of a batch of which row i gets ``rows[i]``'s.
+        """Return for layers by name the update of a batch, in which row i uses ``rows[i]``.
 
         Args:
-            rows: at least one is there. A row of None must come out as it went in.
+            rows: with at least one update. A row of None must stay unchanged.
         """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """What one adapter brings into a pass; without anything the text goes through alone.
+    """One adapter's part in a pass; an empty row lets the text through alone.
 
     Attributes:
         prompt: virtual tokens before the text, Float (P, h).
-        prefix: virtual keys and values, Float (P, `virtual_tokens.prefix_width`).
+        prefix: virtual keys and values, Float (P, `prefix_width`).
         updates: to outputs of layers.
-        weights: by name, in the place of all of the encoder's. Rows that have them share a pass
-            with rows of the same adapter only, and bring nothing else.
+        weights: by name, replacing all of the encoder's. Rows with weights share a pass only with
+            rows of the same adapter, and have no other fields.
     """
 
     prompt: Tensor | None = None
@@ -242,22 +240,22 @@ class Row:
 
     @property
     def front(self) -> int:
-        """Positions it takes before the text."""
+        """Positions before the text."""
         return 0 if self.prompt is None else len(self.prompt)
 
     @property
     def bytes(self) -> int:
-        """Memory it takes."""
+        """Memory in bytes."""
         packed = self.updates.packed if self.updates else None
         held = (self.prompt, self.prefix, packed, *(self.weights or {}).values())
         return sum(t.numel() * t.element_size() for t in held if t is not None)
 
     @property
     def numbers(self) -> Tensor:
-        """All that is learnt of it, as one tensor.
+        """Return all learned numbers as one tensor.
 
         Raises:
-            ValueError: it brings nothing, or weights.
+            ValueError: the row is empty, or has weights.
         """
         packed = self.updates.packed if self.updates else None
         found = [t for t in (self.prompt, self.prefix, packed) if t is not None]
@@ -266,7 +264,7 @@ class Row:
         return found[0]
 
     def holding(self, numbers: Tensor) -> Row:
-        """The same kind of row with other `numbers`."""
+        """Return a row of the same kind with other `numbers`."""
         if self.prompt is not None:
             return replace(self, prompt=numbers)
         if self.prefix is not None:
@@ -276,7 +274,7 @@ class Row:
         return replace(self, updates=replace(self.updates, packed=numbers))
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Row:
-        """The same in other numbers, on another device."""
+        """Return the row in another number format, on another device."""
 
         def placed(tensor: Tensor | None) -> Any:
             return None if tensor is None else tensor.to(device, dtype)
@@ -291,13 +289,13 @@ class Row:
 
 
 def run(encoder: Any, inputs: Tensor, attention: Tensor, rows: Sequence[Row]) -> Tensor:
-    """Last hidden states of the texts: Float (B, n, h).
+    """Return the texts' last hidden states: Float (B, n, h).
 
     Args:
         encoder: a `transformers` encoder or decoder stack, wrapped by PEFT or not.
         inputs: token ids, Int (B, n), or input embeddings, Float (B, n, h).
         attention: 1 at tokens, 0 at padding, Int (B, n); padding on the right.
-        rows: B of them, of one and the same ``weights``.
+        rows: B rows with the same ``weights``.
     """
     weights = rows[0].weights
     if weights is not None:
@@ -315,8 +313,10 @@ def run(encoder: Any, inputs: Tensor, attention: Tensor, rows: Sequence[Row]) ->
 
 
 def stacked(rows: Sequence[Row]) -> list[tuple[str, Update]]:
-    """What a batch of rows makes of layers' outputs, by the layers' names; of a row without updates
-    nothing. Who runs the same rows again need not stack them again."""
+    """Return the updates of a batch of rows, by the names of layers.
+
+    Rows without updates stay unchanged. A caller can keep the result for the same rows.
+    """
     found: list[tuple[str, Update]] = []
     for kind in dict.fromkeys(type(row.updates) for row in rows if row.updates is not None):
         own = [row.updates if type(row.updates) is kind else None for row in rows]
@@ -326,7 +326,7 @@ def stacked(rows: Sequence[Row]) -> list[tuple[str, Update]]:
 
 @contextmanager
 def updated(encoder: Any, updates: Sequence[tuple[str, Update]]) -> Iterator[None]:
-    """While it lasts, layers give what the updates make of it."""
+    """Apply the updates to the layers' outputs inside the block."""
     with ExitStack() as undo:
         layers = _layers(encoder) if updates else {}
         for name, update in updates:
@@ -338,10 +338,10 @@ _LAYERS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def _layers(encoder: Any) -> dict[str, Any]:
-    """An encoder's layers by name, looked up once and not in every pass."""
+    """Return an encoder's layers by name, from a cache."""
     found = _LAYERS.get(encoder)
     if found is None:
-        # Not the encoder itself, which would keep itself alive.
+        # Holds no reference to the encoder, which would keep the encoder alive.
         found = {name: layer for name, layer in encoder.named_modules() if name}
         _LAYERS[encoder] = found
     return found
@@ -352,7 +352,7 @@ def _hook(update: Update) -> Any:
 
 
 def misfit() -> SottovoceError:
-    """For an adapter whose tensors are not of this backbone's shapes."""
+    """Return the error for an adapter with tensors of the wrong shapes."""
     return SottovoceError(
         "the adapter does not fit the backbone", fix="customise again", subject="adapter"
     )

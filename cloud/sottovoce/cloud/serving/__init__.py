@@ -1,1 +1,1 @@
-"""One copy of the backbone that answers every tenant."""
+"""Answer every tenant from one copy of the backbone."""

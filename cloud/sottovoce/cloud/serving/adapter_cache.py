@@ -1,12 +1,11 @@
-"""Adapters in memory, as many as a budget of bytes allows; the least recently used leave.
+"""Keep adapters in memory within a budget of bytes; the least recently used are removed.
 
-Why it is here: a provider has more adapters than memory. They are read when first asked for, on the
-thread of the call that asks, so that the model goes on answering others meanwhile; one that a
-request waits for stays until that is answered, so the budget holds whatever is asked.
+A provider has more adapters than memory. The first request for an adapter reads it, on the
+request's own thread, so the model keeps answering other requests. An adapter in use stays until its
+requests are answered, so the budget always holds.
 
-An adapter is known by its identity in the registry, its folder and what that holds: one that was
-trained anew under the same name is another one, and one that was deleted is never answered from
-memory.
+An adapter's identity is its folder and the folder's hash, from the registry. An adapter trained
+again under the same name is a different one. A deleted adapter is never answered from memory.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ __all__ = ["BUDGET", "AdapterCache", "check_bundle", "opened"]
 
 BUDGET: Final = 1 << 30
 PATIENCE: Final = 10.0
-"""Seconds to wait for others' requests to be answered where memory is full of what they need."""
+"""Seconds to wait for other requests if memory is full of adapters in use."""
 SWEEP: Final = 1.0
-"""Seconds between looks for adapters that were deleted, while anything is asked."""
+"""Seconds between checks for deleted adapters, while requests arrive."""
 
 
 class Sized(Protocol):
-    """What can be kept."""
+    """A value with a size in bytes."""
 
     @property
     def bytes(self) -> int: ...
@@ -55,13 +54,13 @@ class _Held(Generic[T]):
 
 
 class AdapterCache(Generic[T]):
-    """What is in memory; safe to share between threads.
+    """Adapters in memory; safe to share between threads.
 
     Args:
         load: reads an adapter's folder.
         budget: bytes.
-        patience: seconds `acquire` waits for room.
-        metrics: what is counted.
+        patience: seconds that `acquire` waits for room.
+        metrics: the counters.
     """
 
     def __init__(
@@ -82,11 +81,11 @@ class AdapterCache(Generic[T]):
         self._metrics.keeps(lambda: (len(self._held), self._bytes))
 
     def acquire(self, files: AdapterFiles) -> tuple[T, Callable[[], None]]:
-        """The adapter of these files, and what to call once when it is no longer needed.
+        """Return the adapter of these files, and a function that releases it, to call once.
 
         Raises:
-            DataLoss: no adapter is there, or it is damaged. NotReady: it is larger than the budget.
-            Overloaded: memory is full of adapters that requests wait for. And what ``load`` raises.
+            DataLoss: the adapter is missing or damaged. NotReady: it is larger than the budget.
+            Overloaded: memory is full of adapters in use. Also the errors of ``load``.
         """
         if files.gone:
             raise _damaged()
@@ -103,7 +102,7 @@ class AdapterCache(Generic[T]):
             with tracing.span("adapter read"), files.opened() as folder:
                 self._make_room(held, _size(folder))
                 value = self._load(folder)
-            self._make_room(held, value.bytes)  # a noise table is in none of its files
+            self._make_room(held, value.bytes)  # may exceed the files: no file has the noise table
         except BaseException:
             with self._changed:
                 if self._held.get(files) is held:
@@ -142,7 +141,7 @@ class AdapterCache(Generic[T]):
             self._changed.notify_all()  # it may take less than its files
 
     def _evict(self, size: int) -> bool:
-        """Whether there is room for ``size`` more, once what may leave has left."""
+        """Remove unused adapters, and return whether ``size`` more bytes fit."""
         for files in [f for f, held in self._held.items() if not held.users]:
             if self._bytes + size <= self._budget:
                 break
@@ -166,7 +165,7 @@ class AdapterCache(Generic[T]):
 
 
 def _size(folder: Path) -> int:
-    """What an adapter will take, by its files."""
+    """Return an adapter's estimated size, from its files."""
     try:
         return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     except OSError as error:
@@ -185,19 +184,19 @@ _SERVED: Final = {
     "classification": ("backbone", "write, and has no labels", "have it write: `sotto generate`"),
     "generation": ("decoder", "classify, and does not write", "ask it for predictions"),
 }
-"""By task: what its model is called, what an adapter of the other is for, and the way out."""
+"""By task: the name of its model, the use of the other task's adapters, and the remedy."""
 
 
 def opened(folder: Path, task: str, sha256: str) -> Adapter:
-    """The adapter in ``folder``.
+    """Return the adapter in ``folder``, for a server with one model.
 
     Args:
-        folder: what a trainer saved.
-        task: what the server's model is for, as `TrainingOptions` calls it.
-        sha256: of that model.
+        folder: as written by a trainer.
+        task: of the server's model, as in `TrainingOptions`.
+        sha256: of the server's model.
 
     Raises:
-        NotReady: it was trained for the other task. BundleMismatch: on another model.
+        NotReady: the adapter has the other task. BundleMismatch: it belongs to another model.
         DataLoss, SottovoceError: see `adapters.load`.
     """
     model, other, fix = _SERVED[task]
@@ -214,10 +213,10 @@ def opened(folder: Path, task: str, sha256: str) -> Adapter:
 
 
 def check_bundle(asked: str, trained: str) -> None:
-    """Whether a text privatised with the bundle ``asked`` is for an adapter ``trained`` with one.
+    """Check that a text's bundle ``asked`` is the adapter's bundle ``trained``.
 
     Raises:
-        BundleMismatch: it is of another.
+        BundleMismatch: the bundles differ.
     """
     if asked != trained:
         raise BundleMismatch(

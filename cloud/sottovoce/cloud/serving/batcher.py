@@ -1,13 +1,13 @@
-"""One thread, and work for it in batches.
+"""Run one thread with batches of work for many tenants.
 
-Why it is here: all answers come from one model in memory, which one thread at a time may drive.
-What has arrived by the time the thread is free is answered together, without waiting for more;
-tenants share it fairly. Queues are bounded, in total and for each tenant: whoever asks when too
-much is waiting is held back for a while and then told so, rather than kept.
+All answers come from one model in memory, and only one thread at a time may drive it. When the
+thread is free, it answers all waiting requests together, without waiting for more. Tenants get fair
+shares. Queues are bounded, in total and for each tenant. A caller waits for room in a full queue
+for a while and then gets an error.
 
-An answer may come in pieces. Each step of such a stream goes through the queue like any request, so
-that its row joins the others' between two steps and leaves them with its last one, what else was
-asked meanwhile is answered in between, and its tenant pays for every step.
+An answer may arrive in pieces, as a stream. Each step of a stream goes through the queue like any
+request. So its row joins other rows between two steps and leaves after its last step. Other
+requests are answered in between, and the tenant pays for every step.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class FairQueue(Generic[T]):
         return self._length
 
     def waiting(self, tenant: str) -> int:
-        """Items of one tenant."""
+        """Return the number of a tenant's items."""
         return len(self._waiting.get(tenant, ()))
 
     def push(self, tenant: str, item: T, cost: float = 1) -> None:
-        """Adds an item that takes ``cost`` of work."""
+        """Add an item with ``cost`` units of work."""
         if tenant not in self._waiting:
             self._waiting[tenant] = deque()
-            # Having been away earns nothing.
+            # A tenant earns no credit while it has no items.
             self._served[tenant] = max(self._served.get(tenant, 0.0), self._now)
         self._waiting[tenant].append((item, cost))
         self._length += 1
 
     def next_cost(self) -> float:
-        """Cost of the item `pop` would give.
+        """Return the cost of the item that `pop` would return.
 
         Raises:
             IndexError: the queue is empty.
@@ -65,7 +65,7 @@ class FairQueue(Generic[T]):
         return self._waiting[self._next()][0][1]
 
     def pop(self) -> T:
-        """The first item of the tenant served least.
+        """Remove and return the first item of the tenant with the least service.
 
         Raises:
             IndexError: the queue is empty.
@@ -79,7 +79,7 @@ class FairQueue(Generic[T]):
         return item
 
     def discard(self, tenant: str, item: T) -> None:
-        """Takes an item out if it waits; nobody is charged for it."""
+        """Remove a waiting item at no charge."""
         own = self._waiting.get(tenant, deque())
         found = next((entry for entry in own if entry[0] is item), None)
         if found is not None:
@@ -90,7 +90,7 @@ class FairQueue(Generic[T]):
     def _forget_if_idle(self, tenant: str) -> None:
         if not self._waiting[tenant]:
             del self._waiting[tenant]
-        if not self._waiting:  # nobody is owed anything
+        if not self._waiting:  # no tenant is owed work
             self._served.clear()
             self._now = 0.0
 
@@ -108,12 +108,12 @@ _END: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[Q, P]):
-    """What one step of the model gives a row of a stream.
+    """The result of one step of the model for a row of a stream.
 
     Attributes:
-        piece: for the reader; None where there is nothing to be read yet.
+        piece: for the reader; None if there is nothing to read yet.
         then: the request of the row's next step; None after the last piece.
-        cost: of that step, in tokens.
+        cost: of the next step, in tokens.
     """
 
     piece: P | None
@@ -122,24 +122,24 @@ class Step(Generic[Q, P]):
 
 
 class Stream(Generic[P]):
-    """Iterates over the pieces, in order, as they become known; for one thread.
+    """Iterates over the pieces, in order, as they arrive; for one thread.
 
-    After the last piece it ends, or raises what ended it: what the work raised, Unavailable as the
-    server stops, CancelledError after `cancel`.
+    After the last piece the stream ends, or raises the error that ended it: an error of the work,
+    Unavailable if the server stops, or CancelledError after `cancel`.
 
     Args:
         size: pieces that may wait to be read.
-        taken: called after each that is read.
+        taken: called after each read.
 
     Attributes:
-        ended: is done once nothing more will be found, however that came about. For what must be
-            given back then; it is when the reader sees the end.
+        ended: done once no more pieces will come, for any reason. Use it to release resources
+            after the reader sees the end.
     """
 
     def __init__(self, size: int, taken: Callable[[], None]) -> None:
         self._size, self._taken = size, taken
         self._pieces: SimpleQueue[Any] = SimpleQueue()
-        self._over = False  # the end was read
+        self._over = False  # the reader has seen the end
         self.ended: Future[None] = Future()
 
     def __iter__(self) -> Iterator[P]:
@@ -157,21 +157,21 @@ class Stream(Generic[P]):
 
     @property
     def full(self) -> bool:
-        """Whether the reader must read before there is room for more."""
+        """Whether the reader must read to make room."""
         return self._pieces.qsize() >= self._size
 
     def cancel(self) -> None:
-        """Ends it: the reader wants no more."""
+        """End the stream on behalf of its reader."""
         if self.ended.cancel():
             self._pieces.put(_END)
 
     def put(self, piece: P) -> None:
-        """Gives the reader a piece; for the model's thread."""
+        """Add a piece; for the model's thread."""
         self._pieces.put(piece)
 
     def end(self, error: Exception | None = None) -> None:
-        """Ends it, with an error or well; one that has ended stays as it is."""
-        with suppress(InvalidStateError):  # its reader may cancel at any moment
+        """End the stream, with or without an error; an ended stream stays unchanged."""
+        with suppress(InvalidStateError):  # the reader may cancel at any moment
             if error is None:
                 self.ended.set_result(None)
             else:
@@ -188,7 +188,7 @@ STREAMS: Final = 64
 STREAMS_PER_TENANT: Final = 16
 PIECES: Final = 16
 PATIENCE: Final = 10.0
-"""Seconds a request waits for room in the queue."""
+"""Seconds that a request waits for room in the queue."""
 
 A = TypeVar("A")
 Work = Callable[[Sequence[Any]], Iterable[tuple[int, Any]]]
@@ -199,37 +199,39 @@ class _Waiting:
     work: Work
     request: Any
     give: Callable[[Any], None]
-    """Takes the answer, or the exception in its place."""
+    """Receives the answer, or an exception."""
     since: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(slots=True, eq=False)
 class _Row:
-    """A stream that is open, in one of three states: its next step waits in the queue, it is being
-    run, or it is held back until the reader has read."""
+    """An open stream in one of three states.
+
+    Its next step waits in the queue, or runs, or is held back until the reader has read.
+    """
 
     tenant: str
     work: Work
     stream: Stream[Any]
-    step: _Waiting | None = None  # in the queue or being run
+    step: _Waiting | None = None  # in the queue or running
     held_back: Step[Any, Any] | None = None
 
 
 class Batcher:
-    """Runs work in batches on a thread of its own; ``close`` ends it.
+    """Runs work in batches on its thread; ``close`` ends it.
 
     Args:
-        batch: requests answered at once, at most.
-        tokens: cost answered at once, at most; a request that costs more goes alone. Bounds how
-            long anyone waits for the batch before theirs.
-        waiting: requests that may wait, of all tenants. A tenant with fewer than `FLOOR` is let in
-            all the same, so that others cannot shut it out.
+        batch: largest number of requests in a batch.
+        tokens: largest cost of a batch; a request that costs more goes alone. It limits the time
+            until the next batch.
+        waiting: requests of all tenants that may wait. A tenant with fewer than `FLOOR` may always
+            add one, so other tenants cannot lock it out.
         per_tenant: requests of one tenant that may wait.
-        streams: that may be open, of all tenants.
-        streams_per_tenant: that may be open, of one tenant.
-        pieces: of one stream that may wait to be read; its row pauses meanwhile.
+        streams: open streams of all tenants.
+        streams_per_tenant: open streams of one tenant.
+        pieces: unread pieces of one stream; beyond them, its row pauses.
         patience: seconds to wait for room before a request is refused.
-        metrics: what is counted.
+        metrics: the counters.
     """
 
     def __init__(
@@ -267,13 +269,14 @@ class Batcher:
         tenant: str = "",
         cost: int = 1,
     ) -> Future[A]:
-        """Queues ``request`` for ``work``, which is given all its requests of a batch at once.
+        """Queue ``request`` for ``work``, which gets all its requests of a batch at once.
 
         Args:
-            work: answers requests, each once, by its place and as soon as it is known; an exception
-                in place of an answer stands for that one alone, one that is raised for all left.
-            request: what to answer.
-            tenant: whose it is.
+            work: yields the answer to each request once, with its index, as soon as possible. An
+                exception in place of an answer concerns one request. A raised exception concerns
+                all remaining requests.
+            request: the argument of ``work``.
+            tenant: the request's tenant.
             cost: its share of a batch, in tokens.
 
         Raises:
@@ -293,16 +296,17 @@ class Batcher:
         tenant: str = "",
         cost: int = 1,
     ) -> Stream[P]:
-        """Queues ``request`` for an answer in pieces, each from a step of its own.
+        """Queue ``request`` for an answer in pieces, each from a separate step.
 
         Args:
-            work: makes one step of every row it is given, as that of `submit` makes answers.
-            request: of the first step; each step says what the next one is asked.
-            tenant: whose it is.
+            work: makes one step of every row, in the way that `submit`'s work makes answers.
+            request: of the first step; each step returns the request of the next one.
+            tenant: the request's tenant.
             cost: the first step's share of a batch, in tokens.
 
         Raises:
-            Overloaded: as many as may be open stayed open. Unavailable: the batcher is closed.
+            Overloaded: the limit of open streams stayed reached. Unavailable: the batcher is
+                closed.
         """
 
         row = _Row(tenant, work, Stream(self._pieces, lambda: self._resume(row)))
@@ -314,7 +318,7 @@ class Batcher:
         return row.stream
 
     def close(self) -> None:
-        """Ends streams, answers what else is queued, then ends."""
+        """End streams, answer all other queued requests, and stop."""
         with self._changed:
             self._closing = True
             rows = list(self._open)
@@ -344,7 +348,7 @@ class Batcher:
         self._changed.notify_all()
 
     def _push_step(self, row: _Row, request: Any, cost: int) -> None:
-        if row in self._open:  # not if it was cancelled meanwhile
+        if row in self._open:  # not if cancelled meanwhile
             row.step = _Waiting(row.work, request, partial(self._stepped, row))
             self._push(row.tenant, row.step, cost)
 
@@ -374,7 +378,7 @@ class Batcher:
             self._open.remove(row)
             if row.step is not None:
                 self._queue.discard(row.tenant, row.step)
-            row.step = row.held_back = None  # whoever still reads keeps the pieces alone
+            row.step = row.held_back = None  # a remaining reader keeps the pieces alive
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -400,7 +404,7 @@ class Batcher:
         waiting.give(answer)
 
     def _take(self) -> list[_Waiting]:
-        """The next batch, as soon as there is one; empty at the end."""
+        """Wait for the next batch and return it; empty at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._closing or len(self._queue))
             batch: list[_Waiting] = []
@@ -426,19 +430,19 @@ def _stopping() -> Unavailable:
 
 
 def passes(shapes: Sequence[tuple[int, int, int]], tokens: int, overhead: int) -> list[list[int]]:
-    """Which rows to run together, so that little is spent on padding and on starting passes.
+    """Return the rows to run together, with little padding and few passes.
 
-    Of all ways to cut the rows in order of their lengths the cheapest is taken.
+    Rows are sorted by length, and the cheapest of all ways to cut that order is used.
 
     Args:
-        shapes: of every row (model, front, length): which model it needs, how many virtual tokens
-            stand in front of it, how many tokens it has. Fronts and texts are padded apart.
+        shapes: of every row (model, front, length): the model it needs, the number of virtual
+            tokens before it, the number of its tokens. Fronts and texts are padded apart.
         tokens: of one pass, padding included; a longer row goes alone.
-        overhead: what a pass costs besides, in tokens.
+        overhead: additional cost of a pass, in tokens.
 
     Returns:
-        Places in ``shapes``, each once; all of a pass need the same model. Passes come in the order
-        of their first rows, which a fair queue gave first because they are owed most.
+        Indices into ``shapes``, each once; all rows of a pass need the same model. Passes come in
+        the order of their first rows, because a fair queue put the most urgent rows first.
     """
     order = sorted(range(len(shapes)), key=shapes.__getitem__)
     costs, starts = [0], [0]  # of the cheapest cut of the first n rows: its cost, its last pass

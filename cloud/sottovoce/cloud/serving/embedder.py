@@ -1,8 +1,8 @@
 """Sentence embeddings of noisy queries, many at a time.
 
-Why it is here: the cloud's half of Split-and-Denoise as a service. Noisy vectors become posterior
-means over the public token frequencies, those go through the backbone, and both steps take the
-queries of all tenants together. Nothing is kept of a query once it is answered.
+This is the cloud's half of Split-and-Denoise as a service. Noisy vectors become posterior means
+under the public token frequencies, and the backbone reads those. Both steps handle the queries of
+all tenants together. An answered query leaves no trace.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sottovoce.core.privacy.vectors import unit_rows
 __all__ = ["PRIOR", "Embedder", "Query"]
 
 PRIOR = "token_prior.npy"
-"""File of a bundle: Floats1d (tokens,), log shares of running text."""
+"""File in a bundle: Floats1d (tokens,), log shares of running text."""
 
 Floats1d = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Noisy vectors as received: Floats2d (tokens, r) of the bundle's privacy space, and eta."""
+    """Received noisy vectors, Floats2d (tokens, r) in the bundle's privacy space, and eta."""
 
     bundle_id: str
     noisy: Floats2d
@@ -55,12 +55,12 @@ class Embedder:
         self._posteriors: dict[str, PosteriorMean] = {}
 
     def submit(self, query: Query, *, tenant: str = "") -> Future[Floats1d]:
-        """Queues one query of ``tenant``; the answer is Floats1d (width,), of length 1.
+        """Queue one query of ``tenant``; the answer is Floats1d (width,), of length 1.
 
         Raises:
-            InvalidInput: more tokens than the backbone takes.
-            Overloaded: too many wait already. The answer raises NotReady if the bundle has no token
-            frequencies.
+            InvalidInput: the backbone takes fewer tokens.
+            Overloaded: too many queries wait. The answer raises NotReady if the bundle has no token
+                frequencies.
         """
         longest = self._encoder.max_tokens
         if len(query.noisy) > longest:

@@ -1,4 +1,4 @@
-"""What is asked of whatever writes, and what it answers, piece by piece."""
+"""Requests for text and their answers, and the choice of each next token."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = [
 ]
 
 _HEAD = 256
-"""Likeliest tokens that are looked at first: all others are sorted only where these do not do."""
+"""Likeliest tokens to examine first; all tokens are sorted only if these do not suffice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """What a caller chose.
+    """A caller's choices for drawing tokens.
 
     Attributes:
-        max_tokens: written at most.
-        temperature: 0 for the likeliest token always.
-        top_p: probability of the nucleus that is drawn from (Holtzman et al.).
+        max_tokens: largest number of new tokens.
+        temperature: 0 always takes the likeliest token.
+        top_p: probability of the nucleus to draw from (Holtzman et al.).
         seed: of all draws; None for a random one.
     """
 
@@ -48,7 +48,7 @@ class Sampling:
 
 
 class Draw:
-    """The draws of one row, which no other row has any influence on."""
+    """The draws of one row, independent of all other rows."""
 
     def __init__(self, sampling: Sampling) -> None:
         self.temperature, self._top_p = sampling.temperature, sampling.top_p
@@ -59,8 +59,8 @@ class Draw:
             self._random.manual_seed(sampling.seed)
 
     def token(self, logits: Tensor) -> int:
-        """A token id, by logits Float32 (tokens,) on the CPU, at any temperature above 0."""
-        # In doubles, and from 0 down: the coldest temperature there is makes nothing infinite.
+        """Return a token id for logits Float32 (tokens,) on the CPU and a temperature above 0."""
+        # In doubles, from 0 down: even the lowest temperature gives finite numbers.
         probabilities = torch.softmax((logits.double() - logits.max()) / self.temperature, 0)
         values, ids = self._nucleus(probabilities)
         return int(ids[torch.multinomial(values, 1, generator=self._random)])
@@ -79,11 +79,11 @@ class Draw:
 
 
 def choose(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
-    """The next token of every row.
+    """Return the next token of every row.
 
     Args:
         logits: Float32 (B, tokens), all finite.
-        draws: B of them.
+        draws: B draws.
     """
     likeliest: list[int] = logits.argmax(1).tolist()
     return [
@@ -97,9 +97,9 @@ class Asked:
     """A request for text.
 
     Attributes:
-        prompt: turns of which the last is answered, or a text that is continued as it stands.
-        sampling: how tokens are chosen.
-        stops: strings that end the text, and are not in it.
+        prompt: turns, of which the last is answered, or a text to continue.
+        sampling: the choice of tokens.
+        stops: strings that end the text, and are left out.
     """
 
     prompt: tuple[Turn, ...] | str
@@ -108,8 +108,11 @@ class Asked:
 
 
 class Finish(Enum):
-    """Why a text ends: the model or a stop string ended it, there was no more room, or the server
-    behind the cloud withheld the rest."""
+    """The reason for a text's end.
+
+    The model or a stop string ended it, there was no room, or the upstream server withheld the
+    rest.
+    """
 
     STOP = auto()
     LENGTH = auto()
@@ -118,7 +121,7 @@ class Finish(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a text ended; tokens as the model counts them, 0 where nobody says."""
+    """The end of a text: its reason, and the model's token counts, 0 if unknown."""
 
     finish: Finish
     prompt_tokens: int = 0
@@ -127,50 +130,52 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Whole characters of a text, and with the last ones, which may be none, how it ended."""
+    """Whole characters of a text; the last piece also holds the end and may have none."""
 
     text: str
     done: Done | None = None
 
 
 class Pieces(Protocol):
-    """A text as it is written; for one reader."""
+    """A text in pieces, as the model writes it; for one reader."""
 
     def __iter__(self) -> Iterator[Piece]: ...
 
     def cancel(self) -> None:
-        """Ends the work: the reader wants no more. From any thread, at any time."""
+        """End the work on behalf of the reader; callable from any thread, at any time."""
 
 
 _BROKEN: Final = "\ufffd"
-"""What a tokenizer gives for bytes that are no character, or none yet."""
+"""A tokenizer's output for bytes that are no character, or not yet."""
 
 _CONTEXT, _LONG, _LONGEST = 6, 24, 96
-"""Tokens that are decoded again with every new one: at least so many, as neighbours settle how one
-is spelt; beyond the second number fewer once all characters are whole, beyond the third anyhow."""
+"""Tokens that are decoded again with every new one, because neighbours affect spelling.
+
+At least the first number; above the second, fewer if all characters are whole; above the third,
+fewer in any case."""
 
 _BYTES: Final = 4
-"""Of the longest character: of so many tokens in a row one begins one."""
+"""Bytes of the longest character: among that many successive tokens, one begins a character."""
 
 
 class Characters:
-    """Whole characters of an answer, as its tokens come.
+    """Yields whole characters of an answer, as its tokens arrive.
 
     Args:
-        tokenizer: of the fast kind.
+        tokenizer: a fast tokenizer.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._ids: list[int] = []
         self._shown = 0
-        """Characters of the text of these ids that were given out."""
+        """Number of characters of these ids that were returned."""
 
     def add(self, token: int) -> str:
-        """What may be shown now that ``token`` is known; often nothing."""
+        """Add ``token``, and return the text that may be shown; often empty."""
         self._ids.append(token)
         text = self._text(self._ids)
-        ready = text.rstrip(_BROKEN)  # what is not whole yet shows as broken, and comes last
+        ready = text.rstrip(_BROKEN)  # an incomplete character shows as broken, at the end
         found = ready[self._shown :]
         self._shown = max(self._shown, len(ready))
         if len(self._ids) > _LONG:
@@ -178,7 +183,7 @@ class Characters:
         return found
 
     def _shorten(self) -> None:
-        """Leaves out what is settled, up to where a character begins."""
+        """Drop settled tokens, up to the beginning of a character."""
         for kept in range(_CONTEXT, _CONTEXT + _BYTES):
             text = self._text(self._ids[-kept:])
             if _BROKEN not in text or len(self._ids) > _LONGEST:
@@ -194,10 +199,10 @@ class Characters:
 
 
 class StopSequences:
-    """Ends a text before the first string of some.
+    """Ends a text before the first stop string.
 
     Args:
-        strings: none of them empty.
+        strings: not empty.
     """
 
     def __init__(self, strings: Sequence[str]) -> None:
@@ -205,9 +210,9 @@ class StopSequences:
         self._held = ""
 
     def add(self, text: str) -> tuple[str, bool]:
-        """What may be shown, and whether the text ends there."""
+        """Add text, and return the part that may be shown, and whether the text ends there."""
         text = self._held + text
-        # Of several the first that is complete, so that it does not matter how the text arrives.
+        # The first complete string counts, so the division into pieces does not matter.
         found = [(at + len(stop), at) for stop in self._strings if (at := text.find(stop)) >= 0]
         if found:
             self._held = ""
@@ -217,12 +222,12 @@ class StopSequences:
         return text[: len(text) - kept], False
 
     def rest(self) -> str:
-        """What was held back, once nothing more can come."""
+        """Return the held-back text, after the last piece."""
         held, self._held = self._held, ""
         return held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """The longest end of ``text`` that ``stop`` begins with, short of all of it."""
+    """Return the longest proper prefix of ``stop`` that ends ``text``."""
     longest = min(len(text), len(stop) - 1)
     return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)

@@ -1,9 +1,9 @@
-"""Texts for many tenants out of one decoder in memory, token by token.
+"""Write texts for many tenants with one decoder in memory, token by token.
 
-Why it is here: a peer of predictor and embedder on the model thread. A text is a row whose steps
-go through the queue like any request: it joins the others' batch between two tokens and leaves with
-its last, prompts are read in parts so that nobody waits for a long one, tenants take turns and pay
-for every token. Rows of any adapter share a pass, as everywhere (`models/rows.py`).
+The generator shares the model thread with predictor and embedder. A text is a row, and each of its
+steps goes through the queue like any request. The row joins a batch between two tokens and leaves
+after its last token. Long prompts are read in parts, so other tenants do not wait. Tenants take
+turns and pay for every token. Rows of any adapter share a pass (`models/rows.py`).
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from sottovoce.core.errors import InvalidInput, Overloaded, QuotaExceeded, Sotto
 __all__ = ["MEMORY", "Generator", "Reservations"]
 
 PATIENCE: Final = 10.0
-"""Seconds to wait for others to be done."""
+"""Seconds to wait for other texts to end."""
 
 
 class Reservations:
-    """Shares out a budget of bytes; safe to share between threads. A tenant may have half of it.
+    """Shares out a budget of bytes, at most half to one tenant; safe to share between threads.
 
     Args:
         budget: bytes.
-        patience: seconds `reserve` waits for room.
+        patience: seconds that `reserve` waits for room.
     """
 
     def __init__(self, budget: int, *, patience: float = PATIENCE) -> None:
@@ -61,14 +61,14 @@ class Reservations:
 
     @property
     def held(self) -> int:
-        """Bytes set aside now."""
+        """Bytes that are reserved now."""
         return self._held.total()
 
     def reserve(self, tenant: str, size: int) -> Callable[[], None]:
-        """Sets ``size`` bytes aside; what it returns gives them back, once.
+        """Reserve ``size`` bytes, and return a function that releases them, to call once.
 
         Raises:
-            QuotaExceeded: more than a tenant may have. Overloaded: others kept what there is.
+            QuotaExceeded: a tenant may have less. Overloaded: other tenants kept the memory.
         """
         share = self._budget // 2
         if size > share:
@@ -100,23 +100,24 @@ class Reservations:
 
 
 MEMORY: Final = 2 << 30
-"""Bytes for what the texts that are being written remember."""
+"""Bytes for the keys and values of all texts in progress."""
 
 ROWS: Final = 8
-"""Texts that layers are made fast for."""
+"""Rows that layers are optimised for."""
 
 CPU_PART, GPU_PART = 128, 2_048
-"""Tokens of a prompt that are read at once."""
+"""Tokens of a prompt in one pass."""
 
 _APART: Final = 2e-2
-"""Most by which logits may differ from those of the model's own attention, as a share of the
-largest."""
+"""Permitted difference from the logits of the model's own attention, relative to the largest."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """An adapter as it is run; ``model`` is 0 for the decoder as it is, and for every other set of
-    weights a number of its own."""
+    """A loaded adapter.
+
+    ``model`` is 0 for the decoder, and a number for every other set of weights.
+    """
 
     row: Row
     bundle_id: str = ""
@@ -124,12 +125,12 @@ class _Served:
 
     @property
     def bytes(self) -> int:
-        """Memory it takes."""
+        """Memory in bytes."""
         return self.row.bytes
 
     @property
     def prefix(self) -> int:
-        """Positions that a text remembers besides its own."""
+        """Length of the prefix that each text keeps."""
         return 0 if self.row.prefix is None else len(self.row.prefix)
 
 
@@ -138,7 +139,7 @@ _NONE: Final = _Served(Row())
 
 @dataclass(slots=True, eq=False)
 class _Text:
-    """A text that is being written: what its next pass adds, and what it remembers."""
+    """A text in progress: the input of its next pass, and its keys and values."""
 
     served: _Served
     virtual: Tensor | None
@@ -152,13 +153,13 @@ class _Text:
     written: int = 0
 
     def part(self, longest: int) -> Part:
-        """The next pass's, of so many positions at most."""
+        """Return the part for the next pass, with at most ``longest`` positions."""
         virtual = self.virtual[:longest] if self.virtual is not None else None
         room = longest - (0 if virtual is None else len(virtual))
         return Part(self.served.row, self.cache, virtual, self.ids[:room])
 
     def added(self, part: Part) -> int:
-        """Positions of the prompt that are left once ``part`` went through the model."""
+        """Record that ``part`` went through the model; return the prompt's remaining positions."""
         if self.virtual is not None and part.virtual is not None:
             rest = self.virtual[len(part.virtual) :]
             self.virtual = rest if len(rest) else None
@@ -166,7 +167,7 @@ class _Text:
         return len(self.ids) + (0 if self.virtual is None else len(self.virtual))
 
     def wrote(self, token: int, ends: frozenset[int]) -> Piece:
-        """What the reader may see now that ``token`` is chosen."""
+        """Record the chosen ``token``, and return the piece that the reader may see."""
         self.written += 1
         self.left -= 1
         if token in ends:
@@ -191,13 +192,13 @@ class Generator:
 
     Args:
         thread: runs the model.
-        decoder: freshly loaded; it is moved and hooked, so it is spent.
-        packed: let float32 layers be multiplied by whatever is faster, see `pack`.
+        decoder: freshly loaded; it is moved and hooked.
+        packed: optimise float32 layers, see `pack`.
         adapters: bytes for adapters.
-        memory: bytes for what texts remember.
+        memory: bytes for the texts' keys and values.
 
     Raises:
-        InvalidInput: the decoder's attention is of a kind that rows cannot share.
+        InvalidInput: rows cannot share the decoder's kind of attention.
     """
 
     def __init__(
@@ -232,20 +233,20 @@ class Generator:
         tenant: str = "",
         bundle_id: str = "",
     ) -> Stream[Piece]:
-        """Begins a text; its last piece says how it ended.
+        """Begin a text; its last piece holds the end.
 
         Args:
             asked: prompt and choices, of bounded size.
-            files: of the adapter to write with, as `state.adapters.locate` gives them; None for
-                the decoder as it is.
-            tenant: who asks; tenants are served in turns.
-            bundle_id: of the bundle the prompt was privatised with; must be the adapter's.
+            files: of the adapter, from `locate`; None for the decoder alone.
+            tenant: the caller; tenants take turns.
+            bundle_id: of the prompt's bundle; must be the adapter's.
 
         Raises:
-            InvalidInput: a prompt of no tokens, or of more than the decoder has positions for.
-            QuotaExceeded: it would take too much memory. Overloaded: too much is being written
-            already. DataLoss: damaged files. BundleMismatch: an adapter of another decoder or
-            bundle. NotReady: an adapter that does not write, or does not fit into memory.
+            InvalidInput: the prompt is empty, or longer than the decoder's positions.
+            QuotaExceeded: the text would take too much memory. Overloaded: too many texts are in
+                progress. DataLoss: files are damaged. BundleMismatch: the adapter belongs to
+                another decoder or bundle. NotReady: the adapter does not write, or does not fit
+                into memory.
         """
         served, release = (_NONE, _nothing) if files is None else self._adapters.acquire(files)
         undo = [release]
@@ -254,7 +255,7 @@ class Generator:
                 check_bundle(bundle_id, served.bundle_id)
             ids = self._prompt_ids(asked)
             prompt, left = self._sizes(asked, served, len(ids))
-            room = prompt + left - 1  # the last token is not read
+            room = prompt + left - 1  # the model never reads the last token
             size = (room + served.prefix) * position_bytes(self._decoder.stack, self._dtype)
             undo.append(self._reservations.reserve(tenant, size))
             text = _Text(
@@ -276,7 +277,7 @@ class Generator:
             raise
 
         def ended(_: Any) -> None:
-            self._stacked = ((), [])  # which may hold the last reference to its adapter
+            self._stacked = ((), [])  # may hold the last reference to the adapter
             for back in undo:
                 back()
 
@@ -285,11 +286,11 @@ class Generator:
 
     def _prompt_ids(self, asked: Asked) -> list[int]:
         chat, prompt = self._decoder.chat, asked.prompt
-        with self._tokenizing:  # a tokenizer is not to be changed and used at once
+        with self._tokenizing:  # a tokenizer must not be changed and used at the same time
             return chat.opening(prompt) if isinstance(prompt, str) else chat.prompt(prompt)
 
     def _sizes(self, asked: Asked, served: _Served, ids: int) -> tuple[int, int]:
-        """Positions of the prompt, virtual tokens included, and tokens to write at most."""
+        """Return the prompt's positions with virtual tokens, and the most tokens to write."""
         prompt, context = served.row.front + ids, self._decoder.context
         if not ids or prompt >= context:
             raise InvalidInput(
@@ -301,13 +302,15 @@ class Generator:
         return prompt, min(asked.sampling.max_tokens, context - prompt)
 
     def _step(self, texts: Sequence[_Text]) -> Iterator[tuple[int, _Step | Exception]]:
-        """One pass for every text; first those that wait for a token, then those that wait for
-        their prompt."""
+        """Run one pass for every text.
+
+        Texts that wait for a token come first, then those that wait for their prompt.
+        """
         parts = [text.part(self._part) for text in texts]
         shapes = [(text.served.model, 0, p.length) for text, p in zip(texts, parts, strict=True)]
         passes = self._thread.passes(shapes)
         for unordered in sorted(passes, key=lambda places: max(shapes[p][2] for p in places)):
-            # So that the same texts come in the same order, whoever is served first.
+            # The same texts get the same order, regardless of the queue's order.
             places = sorted(unordered, key=lambda place: id(texts[place].served.row))
             steps = self._advance([texts[p] for p in places], [parts[p] for p in places])
             yield from zip(places, steps, strict=True)
@@ -315,7 +318,7 @@ class Generator:
     def _advance(self, texts: Sequence[_Text], parts: Sequence[Part]) -> list[_Step | Exception]:
         try:
             states = advance(self._decoder.stack, parts, self._updates(parts))
-        except Exception as error:  # one row's doing, which must not be the others' loss
+        except Exception as error:  # one row's fault must not fail the other rows
             if len(parts) == 1:
                 return [error]
             alone = zip(texts, parts, strict=True)
@@ -333,7 +336,7 @@ class Generator:
 
     @torch.inference_mode()
     def _write(self, texts: Sequence[_Text], states: Tensor) -> list[_Step | Exception]:
-        """The next token of each, from last hidden states Float (B, h)."""
+        """Return the next token of each text, for last hidden states Float (B, h)."""
         if not texts:
             return []
         logits = self._decoder.logits(states, texts[0].served.row.weights)
@@ -352,7 +355,7 @@ class Generator:
         ]
 
     def _updates(self, parts: Sequence[Part]) -> list[tuple[str, Update]]:
-        """Stacked once for as long as the same rows go on."""
+        """Return the stacked updates, from a cache while the rows stay the same."""
         rows = tuple(part.row for part in parts)
         known, found = self._stacked
         if known != rows:
@@ -371,7 +374,7 @@ class Generator:
 
     @torch.inference_mode()
     def _take_over(self) -> None:
-        """Puts our attention in the place of the decoder's, if it gives the same."""
+        """Replace the decoder's attention by ours, if both give the same logits."""
         stack = self._decoder.stack
         ids = self._decoder.tokenizer(SENTENCE)["input_ids"]
         states = stack(input_ids=torch.tensor([ids], device=self._device)).last_hidden_state
@@ -392,7 +395,7 @@ class Generator:
 
 
 def _nothing() -> None:
-    """What there is to give back where nothing was taken."""
+    """Release nothing, for a text without an adapter."""
 
 
 def _no_numbers() -> SottovoceError:

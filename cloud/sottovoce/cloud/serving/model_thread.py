@@ -1,9 +1,8 @@
 """The backbone in memory, and the one thread that drives it.
 
-Why it is here: predictor and embedder answer from the same weights, and neither is the other's.
-Each is a peer on this thread: it submits work, which is given the requests of all tenants that
-wait for it, and in it may use the encoder. The generator is one more, with a decoder of its own: it
-shares the device.
+Predictor, embedder and generator are peers on this thread. Each submits work, and gets the waiting
+requests of all tenants together. Predictor and embedder use the same encoder. The generator brings
+a separate decoder and shares the device.
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ from sottovoce.cloud.serving.batcher import BATCH, Batcher, passes
 __all__ = ["DeviceThread", "ModelThread", "numbers"]
 
 CPU_TOKENS, GPU_TOKENS = 512, 16_384
-"""Of one forward pass, padding included. On a CPU more only leaves the cache (docs/serving.md)."""
+"""Tokens in one forward pass, with padding. More would leave a CPU's cache (docs/serving.md)."""
 
 CPU_OVERHEAD, GPU_OVERHEAD = 32, 2_048
-"""What starting a pass costs, in tokens; a GPU has hardly begun with a few hundred."""
+"""Cost of starting a pass, in tokens; a few hundred tokens do not fill a GPU."""
 
 BATCH_PASSES: Final = 2
-"""Passes that what is answered at once may fill, so that rows of like length can be found."""
+"""Passes in one batch, so that rows of similar length can be grouped."""
 
 
 def numbers(asked: torch.dtype | None = None) -> torch.dtype:
-    """What models compute with: as asked, or bfloat16 on a GPU and float32 elsewhere."""
+    """Return the models' number format: as asked, or bfloat16 on a GPU and float32 elsewhere."""
     return asked or (torch.bfloat16 if torch.cuda.is_available() else torch.float32)
 
 
 class DeviceThread(Batcher):
-    """A batcher for work on one device, whatever model that is with.
+    """A batcher for work on one device, with any model.
 
     Args:
-        batch: requests answered at once, at most.
+        batch: largest number of requests in a batch.
         dtype: of the models' numbers, see `numbers`.
-        metrics: what is counted.
+        metrics: the counters.
 
     Attributes:
-        device: where models are.
-        dtype: of their numbers.
-        metrics: as given, or counters of its own.
+        device: of the models.
+        dtype: of the models' numbers.
+        metrics: the argument, or new counters.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class DeviceThread(Batcher):
         )
 
     def passes(self, shapes: Sequence[tuple[int, int, int]]) -> list[list[int]]:
-        """Which rows to run together on this device, see `passes.passes`."""
+        """Return the rows to run together on this device, see `batcher.passes`."""
         return passes(shapes, self._tokens_a_pass, self._overhead)
 
 
@@ -76,13 +75,13 @@ class ModelThread(DeviceThread):
     """The thread that drives the backbone.
 
     Args:
-        backbone: a freshly loaded model; it is moved, cast and hooked, so it is spent.
-        packed: let float32 layers be multiplied by whatever is faster, see `pack`.
+        backbone: a freshly loaded model; it is moved, cast and hooked.
+        packed: optimise float32 layers, see `pack`.
         options: see `DeviceThread`.
 
     Attributes:
-        backbone: as given.
-        encoder: the part of its model that reads text, frozen; for work on this thread only.
+        backbone: the argument.
+        encoder: the part that reads text, frozen; for work on this thread only.
     """
 
     def __init__(self, backbone: LoadedBackbone, *, packed: bool = True, **options: Any) -> None:

@@ -1,9 +1,8 @@
-"""Answers for many tenants out of one model in memory.
+"""Classify texts of many tenants with one model in memory.
 
-Why it is here: one copy of the backbone serves every adapter. What has arrived is answered in
-shared forward passes whatever it was trained with: LoRA's updates, prompts and prefixes are chosen
-row by row, the heads are applied row by row. A fully fine-tuned model has weights of its own; its
-rows go through the same code with those in the backbone's place.
+One copy of the backbone serves every adapter. Waiting requests share forward passes, whatever their
+methods: LoRA's updates, prompts, prefixes and heads are selected for each row. A fully fine-tuned
+model has separate weights. Its rows use the same code with those weights in the backbone's place.
 """
 
 from __future__ import annotations
@@ -32,11 +31,10 @@ Scores = list[tuple[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """An adapter as it is run.
+    """A loaded adapter.
 
-    ``row`` is what it brings into a pass. The head, Float (C, h) and (C,), stays on the CPU in
-    float32. ``model`` is 0 for the backbone, and for every other set of weights a number of its
-    own.
+    ``row`` is its part in a pass. The head, Float (C, h) and (C,), stays on the CPU in float32.
+    ``model`` is 0 for the backbone, and a number for every other set of weights.
     """
 
     labels: tuple[str, ...]
@@ -49,12 +47,12 @@ class _Served:
 
     @property
     def bytes(self) -> int:
-        """Memory its tensors take."""
+        """Memory of its tensors, in bytes."""
         held = (self.weight, self.bias)
         return self.row.bytes + sum(t.numel() * t.element_size() for t in held if t is not None)
 
     def shape(self, row: Encoded) -> tuple[int, int, int]:
-        """Of a row, for `passes`."""
+        """Return a row's shape for `passes`."""
         return self.model, self.row.front, len(row.ids)
 
 
@@ -65,7 +63,7 @@ class _Request:
 
 
 class Predictor:
-    """Predictions over the model of ``thread``.
+    """Predictions with the model of ``thread``.
 
     Args:
         thread: runs the model.
@@ -87,26 +85,27 @@ class Predictor:
     def submit(
         self, files: AdapterFiles, text: str, *, tenant: str = "", bundle_id: str | None = None
     ) -> Future[Scores]:
-        """Queues one text for the adapter of ``files``, which is read here if it must be.
+        """Queue one text for the adapter of ``files``, reading the adapter if necessary.
 
         Args:
-            files: as `state.adapters.locate` gives them.
+            files: from `locate`.
             text: released text.
-            tenant: who asks; tenants are served in turns.
-            bundle_id: of the bundle the text was privatised with, if that is to be checked.
+            tenant: the caller; tenants take turns.
+            bundle_id: of the text's bundle, if it should be checked.
 
         Returns:
             All labels, most probable first.
 
         Raises:
-            Overloaded: too much is waiting already. DataLoss: damaged files. BundleMismatch: an
-            adapter of another backbone or bundle. NotReady: it does not fit into memory.
+            Overloaded: too many requests wait. DataLoss: files are damaged. BundleMismatch: the
+                adapter belongs to another backbone or bundle. NotReady: it does not fit into
+                memory.
         """
         adapter, release = self._adapters.acquire(files)
         try:
             if bundle_id is not None:
                 check_bundle(bundle_id, adapter.bundle_id)
-            cost = 2 + len(text) // 4  # about its tokens, which are counted later and together
+            cost = 2 + len(text) // 4  # about the number of tokens, which are counted later
             answer = self._thread.submit(
                 self._answer, _Request(adapter, text), tenant=tenant, cost=cost
             )
@@ -126,7 +125,7 @@ class Predictor:
             yield place, sorted(scores, key=lambda score: -score[1])
 
     def _logits(self, requests: Sequence[_Request]) -> Iterator[tuple[int, Tensor | Exception]]:
-        """Of every request Float (C,), from as few passes as their lengths allow."""
+        """Yield logits Float (C,) for every request, from few passes."""
         rows = self._encoded(requests)
         shapes = [r.adapter.shape(row) for r, row in zip(requests, rows, strict=True)]
         for places in self._thread.passes(shapes):
@@ -134,7 +133,7 @@ class Predictor:
             these = [rows[place] for place in places]
             try:
                 pooled = list(self._forward(served, these))
-            except Exception:  # one row's doing, which must not be the others' loss
+            except Exception:  # one row's fault must not fail the other rows
                 pooled = [self._alone(*pair) for pair in zip(served, these, strict=True)]
             for place, adapter, row in zip(places, served, pooled, strict=True):
                 ok = isinstance(row, Tensor)
@@ -159,7 +158,7 @@ class Predictor:
 
     @torch.inference_mode()
     def _forward(self, served: Sequence[_Served], rows: Sequence[Encoded]) -> Tensor:
-        """Float (B, h) on the CPU: the texts' mean states, all of one model."""
+        """Return the texts' mean states, Float (B, h) on the CPU; all of one model."""
         batch = collate(rows, self._backbone.tokenizer.pad_token_id or 0).to(self._thread.device)
         joined = [adapter.row for adapter in served]
         states = run(self._encoder, batch.ids, batch.attention, joined)

@@ -1,11 +1,10 @@
-"""Texts from a server that speaks OpenAI's protocol: vLLM, llama-server, ollama and others.
+"""Texts from a server with OpenAI's protocol: vLLM, llama-server, ollama and others.
 
-Why it is here: large models run on engines made for them. The cloud stands before one: it knows
-the tenants, whose adapters are names of models there, and passes on what was released and nothing
-else. Nothing is kept, and what the other server says in its errors is passed on to nobody: it may
-quote a prompt.
+Large models run on specialised engines, and the cloud stands before one. The cloud knows the
+tenants, and each adapter is the name of a model on the engine. It passes on only the released text
+and keeps nothing. The engine's error messages are never passed on, because they may quote a prompt.
 
-Plain `http.client`: one request, and lines of an answer (`server_sent`), take no more.
+`http.client` suffices for one request and the lines of an answer (`server_sent`).
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from sottovoce.core.rpc.server_sent import cut, heard, timed
 __all__ = ["Upstream"]
 
 PATIENCE: Final = 120.0
-"""Seconds without a byte; a long prompt is read meanwhile."""
+"""Seconds without a byte; the server may be reading a long prompt."""
 CONNECT: Final = 10.0
-"""Seconds until someone answers at all."""
+"""Seconds until a connection is open."""
 
 _LARGEST_TOKEN: Final = 64
-"""Bytes of text for each token asked for, beyond which the other server does not count as we do."""
+"""Bytes of text for each token; above this, the other server counts tokens differently."""
 
 _STOPS: Final = 4
-"""Stop strings that all servers take; the text is looked through for every one here."""
+"""Number of stop strings that all servers take; all strings are also checked here."""
 
 _FINISHES: Final = {
     "length": Finish.LENGTH,
@@ -55,10 +54,10 @@ class Upstream:
     """A server behind the cloud.
 
     Args:
-        url: of its API, "http://127.0.0.1:8000/v1"; without a path that one is meant.
-        model: what it calls the model that writes where no adapter is asked for.
-        key: sent as a bearer token, if there is one.
-        adapters: what it calls the adapters of tenants, by tenant and adapter.
+        url: of its API, "http://127.0.0.1:8000/v1", which is also the default path.
+        model: its name for the model that answers without an adapter.
+        key: sent as a bearer token, if not empty.
+        adapters: its names for the tenants' adapters, by tenant and adapter.
         patience: seconds to wait for the next byte.
     """
 
@@ -81,18 +80,18 @@ class Upstream:
         self._patience = patience
 
     def write(self, tenant: str, adapter: str, bundle_id: str, asked: Asked) -> _Answer:
-        """Begins a text once its first piece is asked for.
+        """Return a text that begins when its first piece is read.
 
         Args:
-            tenant: who asks, known by now.
-            adapter: one of theirs, or empty.
-            bundle_id: not looked at: how a model was trained is known behind the cloud.
+            tenant: the authenticated caller.
+            adapter: one of the tenant's adapters, or empty.
+            bundle_id: ignored: only the server behind the cloud knows a model's training.
             asked: prompt and choices.
 
         Raises:
-            NotFound: the tenant has no such adapter there. Reading raises InvalidInput where the
-            prompt is refused, NotReady where the cloud is not set up right, Overloaded and
-            Unavailable where trying again may help.
+            NotFound: the tenant has no adapter of this name there. Reading raises InvalidInput if
+                the prompt is refused, NotReady if the cloud is misconfigured, and Overloaded or
+                Unavailable if a retry may help.
         """
         model = self._adapters.get((tenant, adapter)) if adapter else self._model
         if model is None:
@@ -158,7 +157,7 @@ class _Answer:
         self._socket: socket.socket | None = None
 
     def cancel(self) -> None:
-        """See `generation.Pieces`: hangs up, by which servers know."""
+        """Close the connection, which ends the work; see `generation.Pieces`."""
         self._cancelled.set()
         if self._socket is not None:
             cut(self._socket)
@@ -215,7 +214,7 @@ def _broken() -> Unavailable:
 
 
 def _refused(status: int) -> SottovoceError:
-    """For a status that is not 200."""
+    """Return the error for a status that is not 200."""
     if status in (400, 413, 422):
         return InvalidInput(
             "the server behind the cloud refused the request",

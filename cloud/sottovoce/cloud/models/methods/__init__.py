@@ -1,4 +1,4 @@
-"""The methods an adapter can be trained with: an interface, a module for each, a registry."""
+"""The training methods: an interface, a module for each method, a registry."""
 
 from sottovoce.cloud.models.methods.full import Full
 from sottovoce.cloud.models.methods.head import Head

@@ -17,21 +17,21 @@ __all__ = ["Full"]
 
 @dataclass(frozen=True, slots=True)
 class Full(Method):
-    """Nothing to choose."""
+    """Full fine-tuning; it has no settings."""
 
     learning_rate: ClassVar[float] = 5e-5
 
     @classmethod
     def from_options(cls, options: TrainingOptions) -> Self:
-        """Nothing was chosen."""
+        """Return the method; it has no options."""
         return cls()
 
     def build(self, encoder: Any) -> AdaptedEncoder:
-        """The encoder itself."""
+        """Return the encoder with all weights trained."""
         return AdaptedEncoder(self, encoder.requires_grad_(True))
 
     def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
-        """A backbone's weights by their names."""
+        """Return a row with the backbone's weights by their names."""
         wanted = {name: p.shape for name, p in encoder.named_parameters()}
         if {name: t.shape for name, t in tensors.items()} != wanted:
             raise misfit()

@@ -17,22 +17,22 @@ __all__ = ["Head"]
 
 @dataclass(frozen=True, slots=True)
 class Head(Method):
-    """Nothing to choose."""
+    """The linear head alone; it has no settings."""
 
     learning_rate: ClassVar[float] = 1e-3
     head_alone: ClassVar[bool] = True
 
     @classmethod
     def from_options(cls, options: TrainingOptions) -> Self:
-        """Nothing was chosen."""
+        """Return the method; it has no options."""
         return cls()
 
     def build(self, encoder: Any) -> AdaptedEncoder:
-        """The encoder as it is."""
+        """Return the encoder unchanged."""
         return AdaptedEncoder(self, encoder)
 
     def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
-        """Brings nothing into a pass."""
+        """Return an empty row."""
         if tensors:
             raise misfit()
         return Row()

@@ -1,7 +1,7 @@
-"""What a PEFT method is, to everybody who handles one.
+"""The interface of a PEFT method.
 
-Why it is here: trainer, files, checks and server know a method by this interface and by its name in
-the registry. A new one is a module that implements it, and a line in `registry.METHODS`.
+Trainer, files, checks and server know a method by this interface and by its name in the registry.
+A new method is a module that implements the interface, and a line in `registry.METHODS`.
 
     options --from_options--> method --build--> AdaptedEncoder --tensors--> files
     files --from_dict--> method --row--> a `Row` that joins a pass with any others
@@ -24,11 +24,11 @@ __all__ = ["AdaptedEncoder", "Method"]
 
 @dataclass(frozen=True, slots=True)
 class Method(ABC):
-    """What is trained of a backbone (RAPT, section III-B1); its fields are what can be chosen.
+    """The trained part of a backbone (RAPT, section III-B1); the fields are its settings.
 
     Attributes:
-        learning_rate: where the tenant gives none.
-        head_alone: whether nothing but the linear head is trained.
+        learning_rate: the default.
+        head_alone: whether only the linear head is trained.
     """
 
     learning_rate: ClassVar[float]
@@ -37,78 +37,78 @@ class Method(ABC):
     @classmethod
     @abstractmethod
     def from_options(cls, options: TrainingOptions) -> Self:
-        """What a tenant chose; zeros take the defaults of the fields."""
+        """Return the method of a tenant's options; zeros take the fields' defaults."""
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """The reverse of `to_dict`, also for what earlier versions wrote.
+        """Return the method from the JSON form of `to_dict`, also of earlier versions.
 
         Raises:
-            TypeError: ``facts`` are of something else.
+            TypeError: ``facts`` describe something else.
         """
         return cls(**facts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its choices, as an adapter's description holds them."""
+        """Return the settings in the JSON form of an adapter's description."""
         return asdict(self)
 
     def check_available(self) -> None:  # noqa: B027 - most methods run anywhere
-        """Refuses what this machine cannot run.
+        """Refuse a method that this machine cannot run.
 
         Raises:
-            NotReady: with what would do instead.
+            NotReady: names an alternative.
         """
 
     @property
     def quantized(self) -> bool:
-        """Whether the backbone is to be loaded in 4 bits."""
+        """Whether the backbone is loaded in 4 bits."""
         return False
 
     @property
     def virtual_tokens(self) -> int:
-        """Tokens nobody wrote; it begins as the states of as many, so there must be positions."""
+        """Number of virtual tokens; they start from real tokens, which need positions."""
         return 0
 
     @property
     def front(self) -> int:
-        """Positions it takes before every text."""
+        """Positions before every text."""
         return 0
 
     @abstractmethod
     def build(self, encoder: Any) -> AdaptedEncoder:
-        """Makes it part of an encoder, of which nothing is trained yet; the encoder is spent."""
+        """Build the method into an untrained encoder, which is changed."""
 
     @abstractmethod
     def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
-        """What `AdaptedEncoder.tensors` gave, as it joins passes of ``encoder``.
+        """Return the tensors of `AdaptedEncoder.tensors` as a row for passes of ``encoder``.
 
-        Everything is checked here: what does not fit must not fail in a pass with others' rows.
+        All checks happen here, because a misfit must not fail a pass with other tenants' rows.
 
         Args:
-            encoder: nothing is built into it.
-            tensors: by the names files use.
+            encoder: without any method built in.
+            tensors: by their names in files.
 
         Raises:
-            SottovoceError: they are not of this method's and this encoder's shapes, see `misfit`.
+            SottovoceError: the shapes do not fit this method and encoder, see `misfit`.
         """
 
     def tensors(self, row: Row) -> dict[str, Tensor]:
-        """The reverse of `row`, for methods whose row is one tensor.
+        """Return the tensors of a row: the reverse of `row`, if the row is one tensor.
 
         Raises:
-            ValueError: this method's is not.
+            ValueError: this method's row is not one tensor.
         """
         raise ValueError("this method's row is not one tensor")
 
 
 class AdaptedEncoder(nn.Module):
-    """An encoder with a method built in, as it is trained.
+    """An encoder with a method built in, for training.
 
     Args:
-        method: which one.
-        encoder: what it trains inside of it requires gradients, and nothing else does.
-        beside: what it trains beside it, by the names files use. It joins every pass as a row, the
-            way it will when it is served.
+        method: the method.
+        encoder: only its trained parameters require gradients.
+        beside: parameters trained beside the encoder, by their names in files. They join every
+            pass as a row, as in serving.
     """
 
     def __init__(
@@ -120,12 +120,12 @@ class AdaptedEncoder(nn.Module):
         self.beside = nn.ParameterDict(beside)
 
     def forward(self, inputs: Tensor, attention: Tensor) -> Tensor:
-        """Last hidden states of the texts, see `rows.run`: (B, n) or (B, n, h) -> (B, n, h)."""
+        """Return the last hidden states, see `rows.run`: (B, n) or (B, n, h) -> (B, n, h)."""
         beside = dict(self.beside.items())
         row = self.method.row(self.encoder, beside) if beside else Row()
         return run(self.encoder, inputs, attention, [row] * len(inputs))
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that is trained, by the names files use: its own, or else the encoder's."""
+        """Return all trained tensors by their names in files: those beside, or the encoder's."""
         inside = {name: p for name, p in self.encoder.named_parameters() if p.requires_grad}
         return {**inside, **self.beside}

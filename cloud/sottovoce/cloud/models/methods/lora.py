@@ -1,7 +1,7 @@
 """LoRA: low-rank updates of linear layers, W + (alpha / rank) B A (Hu et al.).
 
-QLoRA is the same over a frozen backbone in 4 bits (Dettmers et al.). Training is PEFT's; how rows
-of many adapters share a pass is in `lora_rows`.
+QLoRA is LoRA over a frozen backbone in 4 bits (Dettmers et al.). PEFT does the training.
+`LoraUpdates` lets rows of many adapters share a pass.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sottovoce.core.errors import InvalidInput, NotReady
 __all__ = ["Lora", "LoraUpdates", "adapt", "lora_config", "targets"]
 
 _NAME = "base_model.model.{layer}.lora_{which}.weight"
-"""What PEFT calls a matrix in its files."""
+"""PEFT's name for a matrix in its files."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +40,8 @@ class LoraUpdates(Updates):
     """One adapter's matrices, packed into Float (rank, width).
 
     Attributes:
-        layers: name, inputs and outputs of each layer, in the order they are packed. Of two
-            adapters of one encoder, one's are the first of the other's.
+        layers: name, inputs and outputs of each layer, in the order of packing. For two adapters
+            of one encoder, one list is the beginning of the other.
     """
 
     layers: tuple[tuple[str, int, int], ...]
@@ -50,16 +50,16 @@ class LoraUpdates(Updates):
     def of(
         cls, layers: Mapping[str, nn.Linear], tensors: Mapping[str, Tensor], rank: int, scale: float
     ) -> Self:
-        """Packs an adapter.
+        """Pack an adapter.
 
         Args:
-            layers: those it updates, by name.
-            tensors: its matrices by PEFT's names.
-            rank: of all of them.
+            layers: the updated layers, by name.
+            tensors: the matrices under PEFT's names.
+            rank: of all matrices.
             scale: alpha / rank.
 
         Raises:
-            SottovoceError: the matrices are not those of these layers.
+            SottovoceError: the matrices do not fit these layers.
         """
         parts: list[Tensor] = []
         try:
@@ -77,7 +77,7 @@ class LoraUpdates(Updates):
         return cls(torch.cat(parts, 1), tuple(sizes))
 
     def unpacked(self, scale: float) -> dict[str, Tensor]:
-        """The reverse of `of`: its matrices by PEFT's names."""
+        """Return the matrices under PEFT's names: the reverse of `of`."""
         found: dict[str, Tensor] = {}
         start = 0
         for name, inputs, outputs in self.layers:
@@ -89,7 +89,7 @@ class LoraUpdates(Updates):
 
     @classmethod
     def stacked(cls, rows: Sequence[Self | None]) -> Mapping[str, Update]:
-        """W x + (alpha / rank) B A x in every layer."""
+        """Return the updates W x + (alpha / rank) B A x for every layer."""
         there = [row for row in rows if row is not None]
         widest = max(there, key=lambda row: row.packed.shape[1])
         rank, width = max(len(row.packed) for row in there), widest.packed.shape[1]
@@ -97,7 +97,7 @@ class LoraUpdates(Updates):
         packed = torch.stack(
             [none if row is None else _padded(row.packed, rank, width) for row in rows]
         )  # (B, R, width)
-        # Cut once: a cut a layer would, in training, make as many gradients of the full size.
+        # Cut once: in training, a cut in each layer would make a full-size gradient each.
         sizes = [size for _, *both in widest.layers for size in both]
         parts = torch.split(packed, [*sizes, width - sum(sizes)], 2)
         updates: dict[str, Update] = {
@@ -113,12 +113,12 @@ def _padded(packed: Tensor, rank: int, width: int) -> Tensor:
 
 
 def _add(a: Tensor, b: Tensor, inputs: Tensor, output: Tensor) -> Tensor:
-    """(B, R, in), (B, R, out), (B, n, in), (B, n, out) -> (B, n, out)."""
+    """Add the updates: (B, R, in), (B, R, out), (B, n, in), (B, n, out) -> (B, n, out)."""
     return output.baddbmm_(torch.bmm(inputs, a.mT), b)
 
 
 _ON_CPU: Final = "0.50"
-"""The first bitsandbytes that multiplies 4-bit weights without a GPU."""
+"""The first version of bitsandbytes with 4-bit products on a CPU."""
 
 _BLOCK = re.compile(r"\.\d+\.")
 
@@ -136,19 +136,19 @@ class Lora(Method):
 
     @classmethod
     def from_options(cls, options: TrainingOptions) -> Self:
-        """The rank asked for, scaled by 2."""
+        """Return the method at the requested rank, with a scale of 2."""
         rank = options.rank or cls().rank
         return cls(rank=rank, alpha=2 * rank, quantized=options.method == "qlora")
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Also from the time when there was dropout."""
+        """Return the method from its JSON form; earlier versions also wrote a dropout rate."""
         given = {**facts}
         given.pop("dropout", None)
         return cls(**given)
 
     def check_available(self) -> None:
-        """Refuses QLoRA without bitsandbytes, or on a CPU with one that needs a GPU."""
+        """Refuse QLoRA without bitsandbytes, or on a CPU if its version needs a GPU."""
         if not self.quantized:
             return
         least = "" if torch.cuda.is_available() else f">={_ON_CPU}"
@@ -162,15 +162,15 @@ class Lora(Method):
             )
 
     def build(self, encoder: Any) -> AdaptedEncoder:
-        """Inside of the layers that `targets` names."""
+        """Build LoRA into the layers of `targets`."""
         layers = targets(encoder, self.feed_forward)
         if self.quantized:  # norms and embeddings in float32 (QLoRA)
             prepare_model_for_kbit_training(encoder, use_gradient_checkpointing=False)
         return _WithLora(self, adapt(encoder, lora_config(self, layers)))
 
     def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
-        """All matrices as one, see `LoraUpdates`."""
-        # The attention's come first: an adapter of them alone ends where the others begin.
+        """Return a row of all matrices, see `LoraUpdates`."""
+        # Attention layers come first, so adapters with and without other layers can be stacked.
         names = targets(encoder, False)
         if self.feed_forward:
             names = list(dict.fromkeys([*names, *targets(encoder, True)]))
@@ -194,11 +194,10 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 def targets(model: nn.Module, feed_forward: bool) -> list[str]:
-    """Names of the linear layers that get LoRA: those inside repeated blocks.
+    """Return the names of the linear layers that get LoRA: those inside repeated blocks.
 
-    Attention projections are the square-ish ones with attention in their path;
-    families name them differently, but all keep "att" there (``attention``,
-    ``self_attn``, ``SelfAttention``).
+    Attention projections are nearly square and have "att" in their path: ``attention``,
+    ``self_attn``, ``SelfAttention`` in different families.
     """
     inside = [
         name
@@ -217,10 +216,10 @@ def targets(model: nn.Module, feed_forward: bool) -> list[str]:
 
 
 def lora_config(lora: Lora, layers: list[str]) -> LoraConfig:
-    """PEFT's configuration for LoRA on the linear layers named."""
+    """Return PEFT's configuration for LoRA on the named linear layers."""
     return LoraConfig(r=lora.rank, lora_alpha=lora.alpha, lora_dropout=0.0, target_modules=layers)
 
 
 def adapt(model: Any, config: LoraConfig, name: str = "default") -> Any:
-    """``model`` with LoRA in its blocks; everything else frozen."""
+    """Return ``model`` with LoRA in its blocks; everything else is frozen."""
     return get_peft_model(model, config, adapter_name=name)

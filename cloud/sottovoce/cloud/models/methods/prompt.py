@@ -1,4 +1,4 @@
-"""Prompt tuning: learned embeddings of virtual tokens before the text (Lester et al.)."""
+"""Prompt tuning (Lester et al.) and prefix tuning (Li and Liang): learned virtual tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = "prompt_embeddings"
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Method):
-    """Length of the prompt."""
+    """Prompt tuning: learned embeddings of virtual tokens before the text."""
 
     learning_rate: ClassVar[float] = 1e-2
 
@@ -27,25 +27,25 @@ class Prompt(Method):
 
     @classmethod
     def from_options(cls, options: TrainingOptions) -> Self:
-        """The length asked for."""
+        """Return the method with the requested length."""
         return cls(options.virtual_tokens) if options.virtual_tokens else cls()
 
     @property
     def virtual_tokens(self) -> int:
-        """All of the prompt."""
+        """Length of the prompt."""
         return self.tokens
 
     @property
     def front(self) -> int:
-        """All of the prompt."""
+        """Length of the prompt."""
         return self.tokens
 
     def build(self, encoder: Any) -> AdaptedEncoder:
-        """Beside the encoder, from the embeddings of random tokens on."""
+        """Put the prompt beside the encoder, starting from embeddings of random tokens."""
         return AdaptedEncoder(self, encoder, {_NAME: draw_prompt(encoder, self.tokens)})
 
     def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
-        """Float (tokens, h)."""
+        """Return a row of Float (tokens, h)."""
         found = tensors.get(_NAME)
         if found is None or found.shape != (self.tokens, encoder.config.hidden_size):
             raise misfit()
@@ -61,7 +61,7 @@ class Prompt(Method):
 
 @dataclass(frozen=True, slots=True)
 class Prefix(Method):
-    """Length of the prefix."""
+    """Prefix tuning: learned keys and values before the text, in every attention layer."""
 
     learning_rate: ClassVar[float] = 1e-2
 
@@ -69,20 +69,20 @@ class Prefix(Method):
 
     @classmethod
     def from_options(cls, options: TrainingOptions) -> Self:
-        """The length asked for."""
+        """Return the method with the requested length."""
         return cls(options.virtual_tokens) if options.virtual_tokens else cls()
 
     @property
     def virtual_tokens(self) -> int:
-        """All of the prefix, which beside the text takes no positions."""
+        """Length of the prefix, which takes no positions beside the text."""
         return self.tokens
 
     def build(self, encoder: Any) -> AdaptedEncoder:
-        """Beside the encoder, from the keys and values of random tokens on."""
+        """Put the prefix beside the encoder, starting from keys and values of random tokens."""
         return AdaptedEncoder(self, encoder, {_NAME: draw_prefix(encoder, self.tokens)})
 
     def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
-        """Float (tokens, `prefix_width`)."""
+        """Return a row of Float (tokens, `prefix_width`)."""
         found = tensors.get(_NAME)
         if found is None or found.shape != (self.tokens, prefix_width(encoder.config)):
             raise misfit()

@@ -1,14 +1,13 @@
-"""Which methods there are, by the names that the wire, the tenants and the files use.
+"""The methods under the names that the wire, the tenants and the files use.
 
     lora     low-rank updates in the attention projections: W + (alpha / rank) B A
-    qlora    the same, the frozen backbone in 4 bits (needs bitsandbytes)
+    qlora    LoRA over the frozen backbone in 4 bits (needs bitsandbytes)
     prompt   virtual token embeddings before the text (Lester et al.)
     prefix   virtual keys and values before every attention layer's (Li and Liang)
     full     every weight of the backbone
-    head     nothing of the backbone: the linear head alone
+    head     the linear head alone
 
-Why it is here: trainer, server and files must agree on them, and a job that cannot run here is
-refused before anything is uploaded.
+A job that cannot run here is refused before its examples are uploaded.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ METHODS: Final[dict[str, type[Method]]] = {
     "full": Full,
     "head": Head,
 }
-"""Where one has several names, files use the first."""
+"""Files use the first of several names."""
 
 _WRITTEN: Final = 128
-"""Positions there must be for input and output of generation; longer inputs are cut."""
+"""Positions needed for input and output of generation; longer inputs are cut."""
 
 
 def from_options(options: TrainingOptions) -> Method:
-    """The method a tenant chose; zeros take its defaults.
+    """Return the method of a tenant's options; zeros take its defaults.
 
     Raises:
-        InvalidInput: there is none of that name.
+        InvalidInput: the name is unknown.
     """
     if options.method not in METHODS:
         raise InvalidInput(
@@ -58,11 +57,11 @@ def from_options(options: TrainingOptions) -> Method:
 
 
 def check(options: TrainingOptions, backbone: LoadedBackbone) -> None:
-    """Refuses what would fail once all is uploaded.
+    """Refuse options that would fail after the upload.
 
     Raises:
-        InvalidInput: an unknown method, label words without a decoder, or more in front of a text
-            than the backbone has positions for.
+        InvalidInput: the method is unknown, label words lack a decoder, or virtual tokens exceed
+            the backbone's positions.
         NotReady: this machine cannot run the method.
     """
     method = from_options(options)
@@ -85,16 +84,16 @@ def check(options: TrainingOptions, backbone: LoadedBackbone) -> None:
 
 
 def to_dict(method: Method) -> dict[str, Any]:
-    """The method as an adapter's description holds it."""
+    """Return the JSON form of the method for an adapter's description."""
     name = next(name for name, kind in METHODS.items() if kind is type(method))
     return {"method": name, name: method.to_dict()}
 
 
 def from_dict(facts: dict[str, Any]) -> Method:
-    """The method out of an adapter's description.
+    """Return the method from its JSON form.
 
     Raises:
-        KeyError, TypeError, ValueError: it was not written by `to_dict`.
+        KeyError, TypeError, ValueError: ``facts`` are not from `to_dict`.
     """
     name = facts["method"]
     return METHODS[name].from_dict(facts[name])

@@ -36,7 +36,7 @@ class LabelWords:
 
     @classmethod
     def of(cls, backbone: LoadedBackbone, labels: Sequence[str]) -> LabelWords:
-        """Return the words for ``labels``: for each, the first token that differs from the others'.
+        """Return each label's first token after the common beginning of all labels.
 
         Raises:
             InvalidInput: see `check`, or two labels begin with the same token.

@@ -1,1 +1,1 @@
-"""Worker, trainer, schedule, checkpoint."""
+"""Train adapters: worker, trainers, schedule, checkpoints."""

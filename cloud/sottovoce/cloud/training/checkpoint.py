@@ -1,8 +1,7 @@
-"""Where a training run stands, as one safetensors file that is never half there.
+"""The state of a training run, as one safetensors file that is always complete.
 
-Weights, optimiser moments and the best weights so far live in one file, because
-one ``os.replace`` then changes them together. Nothing is pickled, so reading a
-checkpoint cannot run code.
+Weights, optimiser moments and the best weights so far are in one file, because one ``os.replace``
+then changes them together. Nothing is pickled, so reading a checkpoint cannot run code.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 class Weights(Protocol):
-    """Whatever is trained, by name."""
+    """Trained parameters, by name."""
 
     def trained(self) -> dict[str, Tensor]:
-        """The parameters that training changes."""
+        """Return the parameters that training changes."""
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Copies back what `trained` gave, all of it or a part."""
+        """Copy back all or some of the parameters from `trained`."""
 
 
 def _copy(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -40,8 +39,10 @@ def _copy(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """Steps done, how many of them at the last look at the held-out part, the best weights so far
-    and their held-out accuracy and loss."""
+    """Steps done, steps at the last scoring, and the best weights with their scores.
+
+    The scores are accuracy and loss on the held-out part.
+    """
 
     step: int
     scored: int
@@ -52,18 +53,18 @@ class Checkpoint:
 
     @classmethod
     def first(cls, weights: dict[str, Tensor], accuracy: float, loss: float) -> Checkpoint:
-        """The start of a run."""
+        """Return the checkpoint at the start of a run."""
         return cls(0, 0, _copy(weights), accuracy, loss, {})
 
     def keep_best(self, weights: dict[str, Tensor], accuracy: float, loss: float) -> None:
-        """Takes ``weights``, those of now, as the best unless those kept are better."""
+        """Keep the current ``weights`` as the best, unless the kept ones are better."""
         self.scored = self.step
         if (accuracy, -loss) >= (self.accuracy, -self.loss):
             self.best, self.accuracy, self.loss = _copy(weights), accuracy, loss
 
     @classmethod
     def load(cls, file: Path, identity: str) -> Checkpoint | None:
-        """The checkpoint in ``file``; None if there is none for this very run."""
+        """Read the checkpoint in ``file``; None if it belongs to another run or is missing."""
         try:
             with safe_open(file, framework="pt") as opened:
                 facts = opened.metadata()
@@ -76,7 +77,7 @@ class Checkpoint:
         step = int(facts["step"])
         return cls(
             step,
-            int(facts.get("scored", step)),  # an earlier version saved after it had looked
+            int(facts.get("scored", step)),  # earlier versions saved after scoring
             best,
             float(facts["accuracy"]),
             float(facts["loss"]),
@@ -84,7 +85,7 @@ class Checkpoint:
         )
 
     def into(self, model: Weights, optimizer: torch.optim.Optimizer) -> None:
-        """Puts weights and moments back where they were."""
+        """Restore weights and optimiser moments."""
         weights = model.trained()
         model.restore({name: self._tensors[f"model.{name}"] for name in weights})
         for name, parameter in weights.items():
@@ -100,8 +101,9 @@ class Checkpoint:
     def save(
         self, file: Path, identity: str, model: Weights, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Writes the whole state; a crash leaves the old file or the new one. What the
-        folder lies in must be there: a place that another worker took over is not made again.
+        """Write the whole state; a crash leaves the old file or the new one.
+
+        The parent folder must exist. A folder that another worker took over is not created again.
 
         Raises:
             Unavailable: the disk is full.

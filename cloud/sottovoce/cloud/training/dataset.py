@@ -1,4 +1,4 @@
-"""A job's examples, checked, split and encoded: what a training run is made from."""
+"""A job's examples, checked, split and encoded as the input of a training run."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Dataset:
 
     Attributes:
         labels: in the order of the adapter's outputs.
-        targets: Int (N,), places in ``labels``.
-        train, held: places of the examples to learn from, and of those held out.
-        alone: each text by itself.
-        fronted: each with its plain tokens in front, the same as ``alone`` without reconstruction.
+        targets: Int (N,), indices into ``labels``.
+        train, held: indices of the training examples and of the held-out examples.
+        alone: each text without plain tokens.
+        fronted: each text after its plain tokens; the same as ``alone`` without reconstruction.
         vocabulary: target of each plain token's word id.
         pad: the tokenizer's padding.
     """
@@ -51,13 +51,13 @@ class Dataset:
         cue: tuple[int, ...] = (),
         labels: tuple[str, ...] | None = None,
     ) -> Self:
-        """Checks, splits and encodes; ``cue`` as in `encode`.
+        """Check, split and encode; ``cue`` as in `encode`.
 
         Args:
-            labels: all there are, whether an example has them or not; else those of the examples.
+            labels: all labels, including those without examples; by default the examples' labels.
 
         Raises:
-            NotReady: see `check_labels`; not where ``labels`` are given.
+            NotReady: see `check_labels`; not if ``labels`` is set.
         """
         labels = labels or check_labels(Counter(e.label for e in examples))
         index = {label: i for i, label in enumerate(labels)}
@@ -80,18 +80,18 @@ class Dataset:
 
     @property
     def overhead(self) -> float:
-        """Sub-tokens that plain tokens add, as a share of those without."""
+        """Return the sub-tokens that plain tokens add, as a share of the texts' sub-tokens."""
         without = sum(len(row.ids) for row in self.alone)
         return sum(len(row.ids) for row in self.fronted) / without - 1
 
     def batch(self, rows: Sequence[int], *, plain: bool = False, multiple: int = 1) -> Batch:
-        """Some examples, with plain tokens in front or alone; ``multiple`` as in `collate`."""
+        """Return some examples, with or without plain tokens; ``multiple`` as in `collate`."""
         source = self.fronted if plain else self.alone
         return collate([source[i] for i in rows], self.pad, self.vocabulary, multiple)
 
 
 def split(targets: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
-    """Indices (train, held out), the same share of every label held out.
+    """Return indices (train, held out), with the same share of every label held out.
 
     Labels with fewer than 3 examples stay in training whole.
     """

@@ -1,7 +1,7 @@
-"""The inner loop of training, and its one seam: how the losses of a batch become a step.
+"""The inner loop of training: batches, losses, and the update rule that makes a step.
 
-Why it is here: the trainer and the benches make their steps in one place, and how a step is made
-can be exchanged without touching either: followed as it is (`Clipped`), or made private.
+Trainers and benches make their steps here. The update rule can be exchanged without a change to
+either: plain clipping (`Clipped`), or differentially private steps (`dp_sgd.steps.Private`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ B = TypeVar("B")
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Of a batch's B examples, each from that example alone.
+    """The losses of a batch's B examples, each computed from that example alone.
 
     Attributes:
         task: Float (B,).
-        reconstruction: Float (B,), or None where there was nothing to name.
-        weight: of the reconstruction beside the task, which counts 1.
+        reconstruction: Float (B,), or None if there are no plain tokens to name.
+        weight: of the reconstruction; the task's weight is 1.
     """
 
     task: Tensor
@@ -52,47 +52,46 @@ class Losses:
 
     @property
     def total(self) -> Tensor:
-        """What is minimised in the mean, L_task + weight L_rec (RAPT v2, eq. 9): Float (B,)."""
+        """Return L_task + weight L_rec (RAPT v2, eq. 9), whose mean is minimised: Float (B,)."""
         if self.reconstruction is None:
             return self.task
         return self.task + self.weight * self.reconstruction
 
 
 class Update(Protocol[B]):
-    """How the losses of a batch become a step of the parameters an update was made with."""
+    """The rule that makes a batch's losses into a step of the rule's parameters."""
 
     def __call__(self, model: Callable[[B], Losses], batch: B, rate: float) -> Losses:
-        """Makes one step.
+        """Make one step.
 
         Args:
-            model: gives the losses of a batch, differentiable. Nothing was computed yet, so layers
-                may be hooked first, and it may be called for one example after the other: no
-                example's loss depends on another's.
-            batch: as ``batches`` of `fit` made it. What else a step needs of its own (which
-                examples were sampled, how many were expected, a seed for noise) comes in here: an
-                update keeps nothing from step to step but the optimiser's state, so that a run that
-                is resumed ends with the same weights.
+            model: returns the losses of a batch, differentiable. Nothing is computed before the
+                call, so the rule may hook layers first. It may also call the model example by
+                example, because losses are independent of each other.
+            batch: one of the batches of `fit`. Further inputs of a step (the sampled examples, the
+                expected number, a seed for noise) must be in the batch. The rule keeps only the
+                optimiser's state between steps, so a resumed run ends with the same weights.
             rate: the step's learning rate.
 
         Returns:
-            The losses before the step, for those who watch.
+            The losses before the step, for display.
 
         Raises:
-            SottovoceError: there is no number to follow; the parameters are as they were.
+            SottovoceError: the loss is not a finite number; the parameters are unchanged.
         """
 
 
 def fit(
     model: Callable[[B], Losses], batches: Iterable[B], schedule: Iterable[float], update: Update[B]
 ) -> Iterator[Losses]:
-    """Makes a step for every batch, and gives its losses.
+    """Make a step for every batch, and yield its losses.
 
-    A step is made when it is asked for: whoever iterates may score, save or stop between two.
+    Each step is made on request, so the caller may score, save or stop between two steps.
 
     Args:
-        model: gives the losses of a batch.
-        batches: one a step.
-        schedule: the learning rate of each step; as many as batches.
+        model: returns the losses of a batch.
+        batches: one for each step.
+        schedule: the learning rate of each step; as long as ``batches``.
         update: makes the step.
     """
     for batch, rate in zip(batches, schedule, strict=True):
@@ -101,11 +100,11 @@ def fit(
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """Follows the gradient of the mean loss, no further than ``clip``.
+    """Follows the gradient of the mean loss, clipped to the norm ``clip``.
 
     Attributes:
-        optimizer: of all that is trained.
-        clip: most that the gradient's norm may be.
+        optimizer: of all trained parameters.
+        clip: largest norm of the gradient.
     """
 
     optimizer: torch.optim.Optimizer
@@ -137,7 +136,7 @@ class Labelled(NamedTuple):
     targets: Tensor
 
     def to(self, device: torch.device) -> Labelled:
-        """The same on another device."""
+        """Return the examples on another device."""
         return Labelled(self.batch.to(device), self.targets.to(device))
 
 
@@ -147,15 +146,15 @@ class Objective:
 
     Attributes:
         model: in evaluation mode, so without dropout.
-        weight: of L_rec. It is a mean over an example's plain tokens, so the weight holds for any
-            number of them.
+        weight: of L_rec. L_rec is a mean over an example's plain tokens, so the weight suits any
+            number of plain tokens.
     """
 
     model: TextClassifier
     weight: float = 0.0
 
     def __call__(self, examples: Labelled) -> Losses:
-        """Each example's losses; no reconstruction where the batch has no plain tokens."""
+        """Return each example's losses; no reconstruction if the batch has no plain tokens."""
         batch, targets = examples
         with computing(self.model.encoder):
             logits, named = self.model(batch)  # (B, C), (plain tokens, T)
@@ -176,16 +175,16 @@ class Plan:
     """The steps of one run.
 
     Args:
-        rows: places of the examples to train on.
-        lengths: sub-tokens of every example, by place.
-        size: examples a batch.
-        epochs: 0 takes ``least_epochs``, more where that gives fewer than ``least_steps``.
+        rows: indices of the training examples.
+        lengths: sub-tokens of every example, by index.
+        size: examples in a batch.
+        epochs: 0 takes ``least_epochs``, or more to reach ``least_steps``.
         seed: of the run.
-        warmup: share of the steps in which the rate rises.
+        warmup: share of the steps with a rising rate.
 
     Attributes:
-        epochs: how often every row is seen.
-        steps: in all.
+        epochs: number of passes over the rows.
+        steps: total number.
     """
 
     def __init__(
@@ -208,15 +207,15 @@ class Plan:
         self._made: tuple[int, list[list[int]]] = (-1, [])
 
     def epoch(self, step: int) -> int:
-        """The epoch a step is in, from 0."""
+        """Return the epoch of a step, from 0."""
         return step // self._per_epoch
 
     def ends_epoch(self, done: int) -> bool:
-        """Whether an epoch is complete after ``done`` steps."""
+        """Return whether an epoch is complete after ``done`` steps."""
         return done % self._per_epoch == 0
 
     def rows(self, step: int) -> list[int]:
-        """Places of the step's examples."""
+        """Return the indices of the step's examples."""
         epoch, place = divmod(step, self._per_epoch)
         if self._made[0] != epoch:
             made = batches(self._rows, self._lengths, self._size, self._seed, epoch)
@@ -224,14 +223,14 @@ class Plan:
         return self._made[1][place]
 
     def rate(self, step: int) -> float:
-        """Share of the full learning rate."""
+        """Return the step's share of the full learning rate."""
         return schedule(step, self.steps, self._warmup)
 
 
 def batches(
     rows: Sequence[int], lengths: Sequence[int], size: int, seed: int, epoch: int
 ) -> list[list[int]]:
-    """The epoch's batches: shuffled, yet of similar length to save padding."""
+    """Return the epoch's batches: shuffled, but of similar length to save padding."""
     random = np.random.default_rng([seed, 1, epoch])
     order = [rows[i] for i in random.permutation(len(rows))]
     pooled = size * _POOL
@@ -243,6 +242,6 @@ def batches(
 
 
 def schedule(step: int, steps: int, warmup: float) -> float:
-    """Linear warm-up over a share of the steps, then linear decay towards 0."""
+    """Return the rate: linear warm-up over a share of the steps, then linear decay to 0."""
     rise = max(1, round(warmup * steps))
     return min((step + 1) / rise, (steps - step) / max(1, steps - rise))

@@ -1,8 +1,8 @@
-"""Trains one adapter to write, readable from top to bottom: data, model, run, result.
+"""Train one adapter to write; read from top to bottom: data, losses, run, result.
 
-As `sottovoce.cloud.training.trainer` trains one to classify, with the same methods, schedule,
-checkpoints and reconstruction; there is no head for the task, so nothing is fitted first. The
-weights kept are those that hit most of the held-out outputs' tokens, then those of least loss.
+Methods, schedule, checkpoints and reconstruction are the same as in `trainer.py`. There is no head
+for the task, so there is no probe. The kept weights predict the largest share of the held-out
+outputs' tokens, and among equals have the smallest loss.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 LONGEST: Final = 1024
-"""Tokens of an example: memory grows with them, whatever the decoder could read."""
+"""Tokens of an example; memory grows with them."""
 
 IGNORE: Final = -100
 
@@ -54,11 +54,11 @@ class Written:
     """One example of n tokens.
 
     Attributes:
-        ids: all it reads.
-        targets: for each of them the token that follows, where that is the answer's or its end;
+        ids: all input tokens.
+        targets: for each input token the next token, if it is part of the answer or its end;
             `IGNORE` elsewhere.
-        plain: (position, word id) of every plain token: where its last sub-token is, since a
-            decoder sees no further.
+        plain: (position, word id) of every plain token. The position is its last sub-token,
+            because a decoder sees no further.
     """
 
     ids: tuple[int, ...]
@@ -68,8 +68,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """B examples padded to length n: Int (B, n) each; see `Written`. ``plain`` holds targets of the
-    reconstruction head, `IGNORE` elsewhere."""
+    """B examples padded to length n: Int (B, n) each; see `Written`.
+
+    ``plain`` holds targets of the reconstruction head, `IGNORE` elsewhere.
+    """
 
     ids: Tensor
     attention: Tensor
@@ -77,7 +79,7 @@ class WrittenBatch:
     plain: Tensor
 
     def to(self, device: torch.device) -> Self:
-        """The same on another device."""
+        """Return the batch on another device."""
         return type(self)(*(getattr(self, f.name).to(device) for f in fields(self)))
 
 
@@ -86,9 +88,10 @@ class GenerationDataset:
     """N examples as integers; see `sottovoce.cloud.training.dataset.Dataset`.
 
     Attributes:
-        train, held: places of the examples to learn from, and of those held out.
-        alone: each example by itself.
-        fronted: each with its plain tokens in front, the same as ``alone`` without reconstruction.
+        train, held: indices of the training examples and of the held-out examples.
+        alone: each example without plain tokens.
+        fronted: each example after its plain tokens; the same as ``alone`` without
+            reconstruction.
         vocabulary: target of each plain token's word id.
     """
 
@@ -100,7 +103,7 @@ class GenerationDataset:
 
     @classmethod
     def of(cls, examples: Sequence[Example], options: TrainingOptions, decoder: Decoder) -> Self:
-        """Checks, splits and encodes.
+        """Check, split and encode.
 
         Raises:
             NotReady: too few examples.
@@ -122,12 +125,12 @@ class GenerationDataset:
 
     @property
     def overhead(self) -> float:
-        """Tokens that plain tokens add, as a share of those without."""
+        """Return the tokens that plain tokens add, as a share of the examples' tokens."""
         without = sum(len(row.ids) for row in self.alone)
         return sum(len(row.ids) for row in self.fronted) / without - 1
 
     def batch(self, rows: Sequence[int], *, plain: bool = False) -> WrittenBatch:
-        """Some examples, with plain tokens in front or alone."""
+        """Return some examples, with or without plain tokens."""
         some = [(self.fronted if plain else self.alone)[i] for i in rows]
         shape = len(some), max(len(row.ids) for row in some)
         ids, attention = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -141,12 +144,12 @@ class GenerationDataset:
 
 
 def encode(chat: Chat, example: Example, most: int, *, plain: bool = False) -> Written:
-    """One example in at most ``most`` tokens.
+    """Return one example in at most ``most`` tokens.
 
     Args:
-        chat: lays it out.
+        chat: the layout.
         example: input, output and plain tokens.
-        most: at least a few more than an empty conversation takes.
+        most: must exceed an empty conversation by a few tokens.
         plain: put the plain tokens in front (RAPT v2, section III-B2).
 
     Raises:
@@ -156,7 +159,7 @@ def encode(chat: Chat, example: Example, most: int, *, plain: bool = False) -> W
     answer = chat.answer(example.output)
     room = most - len(front) + 1  # the last token is only written
     prompt = _fitting(chat, example.text, room - len(answer))
-    # An output that fits nowhere is cut like the text it would be the beginning of: with no end.
+    # An output that is too long is cut, and then has no end token.
     answer = answer[: room - len(prompt)]
     at = int(prompt[0] == chat.tokenizer.bos_token_id)
     ids = [*prompt[:at], *front, *prompt[at:], *answer]
@@ -169,7 +172,7 @@ def encode(chat: Chat, example: Example, most: int, *, plain: bool = False) -> W
 
 
 def _fronted(chat: Chat, example: Example) -> tuple[list[int], list[int]]:
-    """Ids of the plain tokens as a line of words, and the place of each one's last."""
+    """Return the ids of the plain tokens as a line of words, and each one's last index."""
     ids: list[int] = []
     places = []
     for word in example.plain_tokens:
@@ -179,13 +182,13 @@ def _fronted(chat: Chat, example: Example) -> tuple[list[int], list[int]]:
 
 
 def _fitting(chat: Chat, text: str, most: int) -> list[int]:
-    """The prompt for ``text``, or for as much of its beginning as fits."""
+    """Return the prompt for ``text``, or for the longest beginning that fits."""
     prompt = chat.prompt([Turn("user", text)])
     while len(prompt) > most and text:
         pieces = chat.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ends = [end for _, end in pieces["offset_mapping"]]
         keep = len(ends) - (len(prompt) - most)
-        # What is shorter in characters need not be in tokens: at least one character goes.
+        # Fewer characters may still be as long in tokens: at least one more character goes.
         text = text[: min(ends[keep - 1], len(text) - 1)] if keep > 0 else ""
         prompt = chat.prompt([Turn("user", text)])
     return prompt
@@ -193,7 +196,7 @@ def _fitting(chat: Chat, text: str, most: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class GenerationObjective:
-    """Losses of examples to be written (RAPT v2, eq. 6, 8 and 9).
+    """Losses of the outputs to be written (RAPT v2, eq. 6, 8 and 9).
 
     Attributes:
         model: in evaluation mode, so without dropout.
@@ -204,13 +207,16 @@ class GenerationObjective:
     weight: float = 0.0
 
     def __call__(self, batch: WrittenBatch) -> Losses:
-        """Each example's losses, means over its own tokens."""
+        """Return each example's losses, means over its tokens."""
         losses, _, reconstruction = self.missed(batch)
         return Losses(losses, reconstruction, self.weight if reconstruction is not None else 0.0)
 
     def missed(self, batch: WrittenBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Loss of each example's output, share of its tokens that were the likeliest, and loss of
-        its plain tokens where there are any: Float (B,) each."""
+        """Return three values for each example, Float (B,) each.
+
+        They are the output's loss, the share of its tokens that were the likeliest, and the plain
+        tokens' loss or None.
+        """
         written, plain = batch.targets >= 0, batch.plain >= 0  # (B, n)
         with computing(self.model.encoder):
             states = self.model.states(batch.ids, batch.attention)  # (B, n, h)
@@ -225,7 +231,7 @@ class GenerationObjective:
 
 
 def _means(values: Tensor, places: Tensor) -> Tensor:
-    """Mean a row: (true places,), Bool (B, n) -> (B,)."""
+    """Return the mean of each row: (true places,), Bool (B, n) -> (B,)."""
     spread = torch.zeros(places.shape, dtype=values.dtype, device=values.device)
     return spread.masked_scatter(places, values).sum(1) / places.sum(1).clamp_min(1)
 
@@ -247,19 +253,19 @@ def train_generation(
     origin: Mapping[str, Any] | None = None,
     recipe: Hyperparameters = RECIPE,
 ) -> Result:
-    """Trains an adapter that writes the examples' outputs for their texts, into ``folder``.
+    """Train an adapter that writes the examples' outputs, and save it to ``folder``.
 
     Args:
         examples: at least 8, with outputs.
         options: the tenant's choices; zeros take ``recipe``'s.
-        decoder: freshly loaded; the method is built into it, so it is spent.
+        decoder: freshly loaded; is changed, because the method is built into it.
         folder, resume, watch, origin: see `trainer.train`.
-        recipe: the trainer's own constants.
+        recipe: the trainer's constants.
 
     Raises:
         NotReady: too few examples. InvalidInput: the decoder takes no single turn.
-        Stopped: ``watch`` said so.
-        SottovoceError: the loss is no longer a number. Unavailable: the disk is full.
+        Stopped: ``watch`` ended the run.
+        SottovoceError: the loss is not a finite number. Unavailable: the disk is full.
     """
     started = time.monotonic()
     data = GenerationDataset.of(examples, options, decoder)
@@ -309,8 +315,10 @@ def score(
     data: GenerationDataset,
     go_on: Callable[[], None] = lambda: None,
 ) -> tuple[float, float]:
-    """Share of the held-out outputs' tokens that were the likeliest, and their loss; means over
-    examples. ``go_on`` is called before every batch and may raise."""
+    """Return the share of held-out output tokens that were the likeliest, and their loss.
+
+    Both are means over examples. ``go_on`` is called before every batch and may raise.
+    """
     device = next(objective.model.parameters()).device
     hits = loss = 0.0
     by_length = sorted(data.held, key=lambda at: len(data.alone[at].ids))

@@ -1,9 +1,8 @@
-"""Trainers as actors of a Ray cluster that there is, one for each GPU.
+"""Run trainers as actors of an existing Ray cluster, one for each GPU.
 
-Why it is here: who has a Ray cluster has machines that come and go, and something that knows which
-GPU is free. Ray places trainers, gives each its GPU and starts one again that died. Which trainer
-has which job stays a matter of leases, as everywhere: Ray's own queue is gone with
-its head.
+Ray knows the cluster's machines and the free GPUs. It places trainers, assigns each a GPU, and
+restarts failed ones. Leases alone decide which trainer has which job, because Ray's queue is lost
+with its head node.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from sottovoce.core.rpc.status import kind_and_place
 __all__ = ["Given", "Trainer", "run"]
 
 GRACE_SECONDS: Final = 60.0
-"""For trainers to write their checkpoints."""
+"""Time for trainers to write their checkpoints."""
 _LOOK_SECONDS: Final = 0.5
 _REACH_SECONDS: Final = 5.0
 _FOR_EVER: Final = -1
@@ -42,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What every trainer is told; paths are those of its machine. See `Worker`."""
+    """The arguments of every trainer, with paths on the trainer's machine. See `Worker`."""
 
     state: Path
     backbone: str
@@ -57,18 +56,20 @@ class Given:
 
 
 class Trainer:
-    """An actor, on whatever machine Ray chose; its two methods run at once."""
+    """An actor on a machine that Ray chose; its two methods run at the same time."""
 
     def __init__(self) -> None:
         self._worker: Any = None
         self._stopped = False
 
     def work(self, given: Given) -> tuple[str, str, str] | None:
-        """Trains until told to stop. Gives the reason, problem and fix of what it cannot go on
-        with.
+        """Train until told to stop.
+
+        Returns:
+            Reason, problem and fix of an error that prevents further training, or None.
 
         Raises:
-            RuntimeError: something else, by kind and place: Ray shows what an exception quotes.
+            RuntimeError: another error, by type and place, because Ray prints exception messages.
         """
         import torch
 
@@ -104,7 +105,7 @@ class Trainer:
         return None
 
     def stop(self) -> None:
-        """Has it put its job down and end."""
+        """Tell the trainer to put its job down and end."""
         self._stopped = True
         if self._worker is not None:
             self._worker.stop()
@@ -113,19 +114,19 @@ class Trainer:
 def run(cluster: str, number: int, given: Given, on_ready: Any = lambda number: None) -> None:
     """Keep trainers running on a cluster until SIGTERM or SIGINT, and end them in order.
 
-    They are this process's: should it die, they go too, and others take up their jobs.
+    The trainers belong to this process. If it dies, they end, and others take up their jobs.
 
     Args:
-        cluster: its address, or "auto" for that of this machine.
-        number: of trainers; 0 for one for each GPU that is there now. One for which there is none
-            yet waits until there is.
-        given: what they are told.
-        on_ready: is told how many were asked for.
+        cluster: its address, or "auto" for this machine's cluster.
+        number: of trainers; 0 for one for each present GPU. A trainer without a GPU waits for
+            one.
+        given: the trainers' arguments.
+        on_ready: called with the number of trainers.
 
     Raises:
-        ConfigError: Ray is not installed, there is no such cluster, or it has no GPU.
-        SottovoceError: what a trainer could not start with.
-        KeyboardInterrupt: SIGINT ended them, and all is in order.
+        ConfigError: Ray is not installed, the cluster does not exist, or it has no GPU.
+        SottovoceError: a trainer could not start.
+        KeyboardInterrupt: SIGINT ended the trainers, in order.
     """
     try:
         import ray
@@ -158,7 +159,7 @@ def run(cluster: str, number: int, given: Given, on_ready: Any = lambda number: 
 
 
 def _reach(cluster: str) -> None:
-    """Whether anybody is there at all, for whom Ray would wait for minutes."""
+    """Check that the address answers; Ray would wait for minutes."""
     if cluster != "auto":
         parts = urlsplit(f"//{cluster}")
         socket.create_connection((parts.hostname or "", parts.port or 0), _REACH_SECONDS).close()
@@ -168,7 +169,7 @@ def _keep(ray: Any, number: int, given: Given, on_ready: Any) -> None:
     ending: list[int] = []
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda got, _: ending.append(got))
-    # Ray's name of the resource {"GPU": 1}; two methods at once, or nobody could say stop.
+    # Ray's name of the resource {"GPU": 1}; two methods at once, so that `stop` gets through.
     actor = ray.remote(Trainer).options(
         num_gpus=1, max_restarts=_FOR_EVER, max_task_retries=_FOR_EVER, max_concurrency=2
     )
@@ -177,7 +178,7 @@ def _keep(ray: Any, number: int, given: Given, on_ready: Any) -> None:
     on_ready(number)
     while not ending:
         ended, _ = ray.wait(working, timeout=_LOOK_SECONDS)
-        if ended:  # none does by itself, unless it cannot go on
+        if ended:  # a trainer ends only if it cannot go on
             _stop(ray, trainers, working)
             raise _reason(ray, ended[0])
     _log.info("stopping")
@@ -197,7 +198,7 @@ def _stop(ray: Any, trainers: list[Any], working: list[Any]) -> None:
 def _reason(ray: Any, ended: Any) -> SottovoceError:
     try:
         found = ray.get(ended)
-    except Exception as error:  # quoted by its kind alone: see `Trainer.work`
+    except Exception as error:  # only its type is shown: see `Trainer.work`
         return Unavailable(f"a trainer ended ({type(error).__name__})", fix="see Ray's logs")
     if found is None:
         return Unavailable("a trainer ended by itself", fix="see Ray's logs")

@@ -1,15 +1,15 @@
-"""Trains one adapter by PATE, readable from top to bottom: shares, votes, answers, student.
+"""Train one adapter by PATE; read from top to bottom: shares, votes, answers, student.
 
-Teachers are heads on the frozen backbone, each on its own share of the labelled examples (see
-`sottovoce.core.privacy.votes`). They vote on the public texts, those without a label; the answers,
-noise and all, are written down, and the student learns from nothing else, by the usual trainer with
-any method, any number of times. So the trainer's own choices (what is held out, which weights are
-kept, the losses it tells) are about public texts and answers, and cost nothing more.
+Teachers are heads on the frozen backbone. Each learns from a separate share of the labelled
+examples (see `sottovoce.core.privacy.votes`). They vote on the public texts, which have no labels.
+The noisy answers are written down, and the student learns from nothing else. It is trained by the
+usual trainer, with any method, any number of times. All choices of that trainer (held-out part,
+kept weights, reported losses) concern public texts and answers, and cost no more privacy.
 
-A share is worked through in passes of its own: not even rounding carries a record into another
-teacher's vote. What was answered is drawn once. A run that stopped before it was written down draws
-shares and noise anew, and nobody has seen the first; one that stopped after it goes on from the
-file. The student's checkpoint is named after its answers, so that it never mixes two draws.
+Each share has separate passes, so not even rounding carries a record into another teacher's vote.
+Answers are drawn once. A run that stopped before writing the answers draws shares and noise again;
+the first draws were never seen. A run that stopped later continues from the file. The student's
+checkpoint is named after its answers, so two draws never mix.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from sottovoce.core.rpc.limits import FEWEST_EXAMPLES
 __all__ = ["fit_teacher", "standardised", "train_pate"]
 
 _PENALTY: Final = 1.0
-"""Of a teacher's ridge regression, its inputs being of length 1 or so."""
+"""Penalty of a teacher's ridge regression; its inputs have a length of about 1."""
 
 
 def standardised(features: Tensor, public: Tensor) -> Tensor:
-    """States as teachers see them, with a 1 at the end: (N, h) -> (N, h + 1), of length 1 or so.
+    """Return the teachers' inputs, of length about 1 and with a final 1: (N, h) -> (N, h + 1).
 
     Args:
         features: of a share, or of the public texts.
-        public: of the public texts, which alone say where the middle is, Float (Q, h).
+        public: states of the public texts, which alone determine the mean, Float (Q, h).
     """
     scaled = (features - public.mean(0)) / (public.std(0) + 1e-6) / public.shape[1] ** 0.5
     return torch.cat([scaled, scaled.new_ones(len(scaled), 1)], 1)
 
 
 def fit_teacher(features: Tensor, targets: Tensor, labels: int) -> Tensor:
-    """Ridge regression on one share, in closed form: (n, h), (n,) -> weight (h, C)."""
+    """Fit a ridge regression on one share: (n, h), (n,) -> weight (h, C)."""
     wanted = torch.nn.functional.one_hot(targets, labels).to(features) - 1 / labels
     products = features @ features.T + _PENALTY * torch.eye(len(features)).to(features)
     weight: Tensor = features.T @ torch.linalg.solve(products, wanted)
@@ -78,13 +78,13 @@ def train_pate(
     origin: Mapping[str, Any] | None = None,
     recipe: Hyperparameters | None = None,
 ) -> Result:
-    """Trains an adapter within ``options.dp_epsilon`` and writes it to ``folder``.
+    """Train an adapter within ``options.dp_epsilon`` and save it to ``folder``.
 
-    Args and errors are those of `sottovoce.cloud.training.trainer.train`; examples without a label
-    are the public texts. What holds of the adapter is in ``adapter.json``, as ``origin.private``.
+    Args and errors are the same as in `sottovoce.cloud.training.trainer.train`; examples without a
+    label are the public texts. The guarantee is in ``adapter.json``, as ``origin.private``.
 
     Raises:
-        NotReady: too few texts were answered for a student to learn from.
+        NotReady: too few texts were answered to train a student.
     """
     private = [example for example in examples if example.label]
     public = [example.text for example in examples if not example.label]
@@ -130,7 +130,7 @@ def _drawn(
     plan: VotePlan,
     go_on: Callable[[], None],
 ) -> dict[int, int]:
-    """Places of public texts that are answered, and of their labels."""
+    """Return the answers: label indices, by index of the public text."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model, _ = begin(backbone, Head(), device, bfloat16=False)
     pad = backbone.tokenizer.pad_token_id or 0
@@ -154,7 +154,7 @@ def _drawn(
 
 
 def _written(file: Path, run: str) -> dict[int, int] | None:
-    """The answers in ``file``; None if there are none for this very run."""
+    """Return the answers in ``file``; None if they belong to another run or are missing."""
     try:
         facts = json.loads(file.read_text())
     except (OSError, ValueError):

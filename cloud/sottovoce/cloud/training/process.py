@@ -1,4 +1,4 @@
-"""The process that is a worker: beside a server, or a trainer on its own.
+"""The worker's process, beside a server or as a separate trainer.
 
 python -m sottovoce.cloud.training.process --state DIR
 """
@@ -27,13 +27,13 @@ __all__ = ["main", "work"]
 def work(
     worker: Worker, threads: int, metrics: str = "", on_ready: Callable[[], None] | None = None
 ) -> bool:
-    """Have this process be the worker until SIGTERM or SIGINT; whether SIGINT ended it.
+    """Run the worker until SIGTERM or SIGINT; return whether SIGINT ended it.
 
     Args:
-        worker: what trains; its database is closed at the end.
+        worker: the worker; its database is closed at the end.
         threads: of the CPU.
-        metrics: HOST:PORT where Prometheus is told of it; "" for nowhere.
-        on_ready: called once it is about to work.
+        metrics: HOST:PORT for Prometheus; "" for none.
+        on_ready: called before the first job.
 
     Raises:
         ConfigError: see `expose`.
@@ -63,7 +63,7 @@ def work(
 
 
 def main() -> None:
-    """Entry point of the worker process beside a server."""
+    """Run the worker process beside a server."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.cloud.training.process")
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--backbone", default="default")

@@ -1,8 +1,7 @@
-"""A run of training from where its checkpoint left it to its end, for every kind of task.
+"""Run training from a checkpoint to the end, for every task.
 
-Why it is here: what a step is made from differs from task to task. That a run is scored after every
-epoch, keeps the best weights, tells how far it is, stops when asked and goes on where it was does
-not.
+Steps differ from task to task. Scoring after every epoch, keeping the best weights, reporting
+progress, stopping and resuming are the same.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from sottovoce.cloud.training.fit import Clipped, Losses, Plan, fit
 __all__ = ["UNWATCHED", "Meter", "Result", "Run", "Stopped", "Watch"]
 
 _SHARE = 0.05
-"""Of the newest value in a moving average: about the last 20 steps."""
+"""Weight of the newest value in a moving average, which covers about 20 steps."""
 
 
 class Meter:
-    """Averages and speed; ``step`` is the first one of this process."""
+    """Averages and speed; ``step`` is the first step of this process."""
 
     def __init__(self, plan: Plan, step: int) -> None:
         self._plan, self._first = plan, step
@@ -36,7 +35,7 @@ class Meter:
         self._reconstruction: float | None = None
 
     def add(self, losses: Losses) -> None:
-        """Takes in a step."""
+        """Add a step's losses."""
         self._examples += len(losses.task)
         self._loss = _smooth(self._loss, losses.task.mean().item())
         if losses.reconstruction is not None:
@@ -44,7 +43,7 @@ class Meter:
             self._reconstruction = _smooth(self._reconstruction, mean)
 
     def read(self, done: int, accuracy: float) -> Progress:
-        """After ``done`` steps in all; ``accuracy`` is the best so far on the held-out part."""
+        """Return the progress after ``done`` steps; ``accuracy`` is the best held-out accuracy."""
         taken = max(time.monotonic() - self._began, 1e-9)
         return Progress(
             epoch=self._plan.epoch(done - 1) + 1,
@@ -67,12 +66,12 @@ B = TypeVar("B")
 
 
 class Stopped(Exception):
-    """`Watch.should_stop` said so; a checkpoint was written if there is a place for one."""
+    """`Watch.should_stop` ended the run; a checkpoint was written if it has a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What training gave; ``held_out_accuracy`` is 0 where nothing could be held out."""
+    """The result of training; ``held_out_accuracy`` is 0 without a held-out part."""
 
     folder: Path
     labels: tuple[str, ...]
@@ -84,12 +83,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told of a run, and may end it.
+    """Callbacks that observe a run and may end it.
 
     Attributes:
         on_progress: called after every step.
-        on_checkpoint: called when one was written that a later run goes on from.
-        should_stop: asked before every step and, in passes over all texts, before every batch.
+        on_checkpoint: called after a checkpoint was written.
+        should_stop: called before every step, and before every batch of a pass over all texts.
     """
 
     on_progress: Callable[[Progress], None] | None = None
@@ -97,21 +96,21 @@ class Watch:
     should_stop: Callable[[], bool] | None = None
 
     def go_on(self) -> None:
-        """Goes on.
+        """Return, unless the run should stop.
 
         Raises:
-            Stopped: it is not to.
+            Stopped: the run should stop.
         """
         if self.should_stop and self.should_stop():
             raise Stopped
 
     def told(self, progress: Progress) -> None:
-        """Tells how far the run is."""
+        """Report progress."""
         if self.on_progress:
             self.on_progress(progress)
 
     def kept(self) -> None:
-        """Tells that a checkpoint was written."""
+        """Report that a checkpoint was written."""
         if self.on_checkpoint:
             self.on_checkpoint()
 
@@ -121,13 +120,13 @@ UNWATCHED: Final = Watch()
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run goes by.
+    """The settings of a run.
 
     Attributes:
-        identity: tells its checkpoints from other runs'.
+        identity: distinguishes its checkpoints from other runs'.
         plan: its steps.
         rate: full learning rate.
-        clip: most that the gradient's norm may be.
+        clip: largest norm of the gradient.
         resume: file of the checkpoint; None for none.
         seconds: between checkpoints within an epoch.
     """
@@ -140,7 +139,7 @@ class Run:
     seconds: float
 
     def checkpoint(self) -> Checkpoint | None:
-        """Where an earlier process left this very run."""
+        """Return the checkpoint of an earlier process of this run, if any."""
         return Checkpoint.load(self.resume, self.identity) if self.resume else None
 
     def follow(
@@ -153,21 +152,20 @@ class Run:
         score: Callable[[], tuple[float, float]],
         watch: Watch,
     ) -> None:
-        """Makes every step after ``point``, which it changes, and leaves ``model`` with the best
-        weights.
+        """Make every step after ``point``, and leave the best weights in ``model``.
 
         Args:
-            objective: gives the losses of a batch.
-            model: what is trained.
-            optimizer: of that.
-            point: where the run stands; ``model`` and ``optimizer`` stand there too.
-            batch: of a step.
-            score: held-out accuracy and loss of ``model``.
-            watch: who is told.
+            objective: returns the losses of a batch.
+            model: the trained model.
+            optimizer: of the model.
+            point: the run's state, which is updated; ``model`` and ``optimizer`` match it.
+            batch: returns the batch of a step.
+            score: returns held-out accuracy and loss of ``model``.
+            watch: the callbacks.
 
         Raises:
-            Stopped: a checkpoint of where it stopped is written.
-            SottovoceError: the loss is no longer a number. Unavailable: the disk is full.
+            Stopped: after a checkpoint was written.
+            SottovoceError: the loss is not a finite number. Unavailable: the disk is full.
         """
         meter = Meter(self.plan, point.step)
         begun, saved = point.step, time.monotonic()

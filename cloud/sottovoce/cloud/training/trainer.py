@@ -1,24 +1,24 @@
-"""Trains one adapter, readable from top to bottom: data, model, loop, result.
+"""Train one classifier; read from top to bottom: data, model, loop, result.
 
-It knows no server, no database and no tenant: examples come in, a folder comes out, so the same
+The trainer knows no server, database or tenant: it turns examples into a folder. So the same
 function runs in a worker, on a laptop and in a test.
 
 The design, in order:
 
-1. *Probe first, then tune.* The linear head starts as a logistic regression on the frozen
-   backbone's pooled states (see ``linear_probe``). Words of labels need none, nor does a job that
-   goes on from an adapter.
-2. *The method + head* (see ``methods``), AdamW, linear warm-up and decay, batches of similar length
-   (see ``schedule``), the frozen part in bfloat16 where that is fast (see ``precision``); scored,
-   kept and resumed as `sottovoce.cloud.training.run` does it.
-3. *Reconstruction* (RAPT v2, eq. 5-9), where the job has plain tokens: `Objective` adds its loss.
-   Forty of them before a ten-word text cost four times the step, so they stand before every k-th
-   batch only, k as small as keeps their cost within ``reconstruction_cost``: before all of long
-   texts. Predictions are made for text alone. docs/training.md has what it gains.
-4. The weights kept are those with the best held-out accuracy, then loss.
+1. *Probe, then tune.* The linear head starts as a logistic regression on the frozen backbone's
+   pooled states (see `probe`). Label words need no probe, nor does a job that continues from an
+   adapter.
+2. *Method and head* (see ``methods``). AdamW with linear warm-up and decay, batches of similar
+   length (see `Plan`), the frozen part in bfloat16 on fast hardware (see `precision`). `run.py`
+   scores, keeps and resumes.
+3. *Reconstruction* (RAPT v2, eq. 5-9), for jobs with plain tokens. `Objective` adds its loss. Forty
+   plain tokens before a ten-word text make a step four times as expensive. So only every k-th batch
+   has them, with the smallest k within ``reconstruction_cost``; for long texts every batch has
+   them. Predictions use the text alone. docs/training.md shows the gain.
+4. *Best weights.* The kept weights have the best held-out accuracy, then the smallest loss.
 
-Everything random is a function of (seed, epoch), so a run that is stopped and resumed from its
-checkpoint gives the same weights as one that is not.
+All random choices depend on (seed, epoch) only, so a resumed run gives the same weights as an
+uninterrupted one.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ __all__ = ["Base", "Hyperparameters", "probe", "train"]
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """An adapter to go on from, and the digest of its files."""
+    """An adapter to continue from, and the hash of its files."""
 
     adapter: Adapter
     sha256: str
 
     @classmethod
     def of(cls, database: Database, job: Job) -> Self | None:
-        """The one of a job; None where it begins anew.
+        """Return the adapter that a job continues from; None for a new one.
 
         Raises:
-            NotFound: it is gone. DataLoss: it is damaged.
+            NotFound: the adapter was deleted. DataLoss: it is damaged.
         """
         if not job.training.continues:
             return None
@@ -78,10 +78,10 @@ class Base:
 
     @torch.no_grad()
     def into(self, model: TextClassifier, backbone: LoadedBackbone) -> None:
-        """Has ``model``, of the same method and labels, begin as this.
+        """Copy the adapter into ``model``, which has the same method and labels.
 
         Raises:
-            BundleMismatch: it was trained over another backbone, or is of another kind.
+            BundleMismatch: the adapter has another backbone, or is of another kind.
         """
         mine = {**model.adapted.tensors(), **model.head_tensors()}
         heads = {"weight": self.adapter.weight, "bias": self.adapter.bias}
@@ -100,13 +100,13 @@ class Base:
 
 
 def probe(features: Tensor, targets: Tensor, penalty: float, labels: int) -> tuple[Tensor, Tensor]:
-    """Logistic regression: (N, h), (N,) -> weight (C, h), bias (C,).
+    """Fit a logistic regression: (N, h), (N,) -> weight (C, h), bias (C,).
 
     Args:
         features: states.
-        targets: places of labels.
+        targets: indices of labels.
         penalty: of the squared weights.
-        labels: C; not every one need be among the targets.
+        labels: C; some may be missing from the targets.
     """
     centre, spread = features.mean(0), features.std(0) + 1e-6
     scaled = (features - centre) / spread
@@ -132,20 +132,20 @@ _ROWS: Final = 32
 
 
 class Fronted(Protocol):
-    """Data of which examples can have plain tokens in front."""
+    """Data with plain tokens in front of some examples."""
 
     @property
     def overhead(self) -> float:
-        """Sub-tokens that these add, as a share of those without."""
+        """Return the sub-tokens that plain tokens add, as a share of the texts' sub-tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
     """The defaults, set on the helpdesk examples (498 messages, six labels).
 
-    At level balanced two epochs gave .960 of the 126 test messages, .931 held out.
-    The probe's penalty matters under noise: at .01 it learns replaced words by
-    heart (.62 in cross-validation on short messages), at .3 to 1 it does not (.67).
+    At level balanced two epochs gave .960 of the 126 test messages, .931 held out. The probe's
+    penalty matters under noise. At .01 it memorises replaced words (.62 in cross-validation on
+    short messages), at .3 to 1 it does not (.67).
     """
 
     epochs: int = 2
@@ -157,12 +157,12 @@ class Hyperparameters:
     probe_penalty: float = 0.5
     reconstruction_weight: float = 0.1
     reconstruction_width: int = 96
-    reconstruction_cost: float = 0.45  # sub-tokens it may add, as a share of the texts'
-    bfloat16: bool = True  # on a CPU, where it is fast
+    reconstruction_cost: float = 0.45  # additional sub-tokens, as a share of the texts'
+    bfloat16: bool = True  # on a CPU with fast bfloat16
     checkpoint_seconds: float = 20.0
 
     def plan(self, options: TrainingOptions, rows: Sequence[int], lengths: Sequence[int]) -> Plan:
-        """The steps over the examples at ``rows``; ``lengths`` are of all examples, see `Plan`."""
+        """Return the steps over the examples at ``rows``; ``lengths`` as in `Plan`."""
         return Plan(
             rows,
             lengths,
@@ -175,7 +175,7 @@ class Hyperparameters:
         )
 
     def every(self, data: Fronted) -> int:
-        """Of how many batches one has plain tokens."""
+        """Return k: every k-th batch has plain tokens."""
         return max(1, math.ceil(data.overhead / self.reconstruction_cost))
 
 
@@ -192,25 +192,25 @@ def train(
     origin: Mapping[str, Any] | None = None,
     recipe: Hyperparameters | None = None,
 ) -> Result:
-    """Trains an adapter on ``examples`` and writes it to ``folder``.
+    """Train an adapter on ``examples`` and save it to ``folder``.
 
     Args:
         examples: at least 8, of 2 labels or more, each label at least twice.
         options: the tenant's choices; zeros take ``recipe``'s.
-        backbone: a freshly loaded model; the method is built into it, so it is spent.
-        folder: made new; any there is replaced once training has succeeded.
-        base: to go on from, where ``options.continues``; its labels are the adapter's.
-        labels: what the adapter may answer, where that is not to follow from the examples.
-        resume: checkpoint file; read if it fits this run, written as it goes on.
-        watch: who is told, and may end it.
-        origin: facts kept in ``adapter.json`` (bundle, release settings).
-        recipe: the trainer's own constants.
+        backbone: a freshly loaded model; is changed, because the method is built into it.
+        folder: is created; an existing one is replaced after training has succeeded.
+        base: the adapter to continue from, if ``options.continues``; its labels are used.
+        labels: the adapter's labels, unless they follow from the examples.
+        resume: checkpoint file; read if it fits this run, and updated.
+        watch: the callbacks.
+        origin: facts for ``adapter.json`` (bundle, release settings).
+        recipe: the trainer's constants.
 
     Raises:
         NotReady: the examples cannot train (see `check_labels`).
-        InvalidInput: the backbone cannot do what the options ask (see ``LabelWords.of``).
-        Stopped: ``watch`` said so.
-        SottovoceError: the loss is no longer a number.
+        InvalidInput: the backbone does not support the options (see ``LabelWords.of``).
+        Stopped: ``watch`` ended the run.
+        SottovoceError: the loss is not a finite number.
         Unavailable: the disk is full.
     """
     recipe = recipe or Hyperparameters()
@@ -238,8 +238,8 @@ def train(
         )
         if base:
             base.into(model, backbone)
-        # Dropout stays off: the backbone's pre-trained states are the best there are, and it is
-        # a third faster.
+        # Dropout stays off: the backbone's pre-trained states are best, and training is a third
+        # faster.
         model.to(device).eval()
         if device.type == "cpu" and recipe.bfloat16 and fast_bfloat16():
             to_bfloat16(model.encoder)
@@ -294,9 +294,9 @@ def states(
     rows: Sequence[int],
     go_on: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    """What the head sees of the texts at ``rows``: Float (len(rows), h), on the CPU.
+    """Return the head's inputs for the texts at ``rows``: Float (len(rows), h), on the CPU.
 
-    ``go_on`` is called before every batch and may raise: all texts of a job take minutes.
+    ``go_on`` is called before every batch and may raise: a job's texts take minutes.
     """
     device = next(model.parameters()).device
     found = torch.empty(len(rows), model.head.in_features)
@@ -314,7 +314,7 @@ def states(
 def score(
     model: TextClassifier, data: Dataset, go_on: Callable[[], None] = lambda: None
 ) -> tuple[float, float]:
-    """Accuracy and loss on the part held out; zeros where there is none."""
+    """Return accuracy and loss on the held-out part; zeros without one."""
     if not data.held:
         return 0.0, 0.0
     features = states(model, data, data.held, go_on).to(model.head.weight.device)

@@ -1,14 +1,12 @@
-"""The process that trains: one job at a time, resumed where it was left.
+"""The process that trains: one job at a time, each from its checkpoint.
 
-It is a process of its own so that training never slows an answer's interpreter
-and a crash in it takes no request along. Leases keep workers apart, and a worker
-whose parent has died puts its job down by itself.
+Training runs in a separate process, so it never slows the server's interpreter, and a crash fails
+no request. Leases keep workers apart. A worker puts its job down if its parent process has died.
 
-What a lease's holder works on lies in a folder of its own, ``scratch/<job>.<token>``
-of its machine. Checkpoints and the adapter are put among the objects from there,
-under names that begin with the token, and count once a row names them: whoever has
-the job next goes on from the row's checkpoint, on whatever machine, and what a
-holder puts there that was only asleep is of no consequence.
+The holder of a lease works in the folder ``scratch/<job>.<token>`` of its machine. Checkpoints and
+the adapter are copied from there to the objects, under names that begin with the token. They count
+once a row names them. The next holder continues from the row's checkpoint, on any machine. Files
+from a former holder that was only asleep have no effect.
 """
 
 from __future__ import annotations
@@ -64,11 +62,11 @@ _log = logging.getLogger(__name__)
 
 
 class Scratch:
-    """A holder's folder.
+    """A lease holder's folder.
 
     Attributes:
-        adapter: what training is to make.
-        checkpoint: the file it goes on from, and writes; what lies beside it is kept with it.
+        adapter: path for the trained adapter.
+        checkpoint: file to continue from and to update; its folder is kept as a whole.
     """
 
     def __init__(self, folder: Path, queue: Queue, lease: Lease) -> None:
@@ -78,28 +76,28 @@ class Scratch:
         self._objects = queue.database.objects
 
     def fetch(self) -> None:
-        """Brings what the job has reached, under whatever holder.
+        """Copy the job's latest checkpoint from the objects, from any earlier holder.
 
         Raises:
-            LeaseLost: see `Queue`. Unavailable: it cannot be fetched now, or the disk is full.
+            LeaseLost: see `Queue`. Unavailable: the objects are unreachable, or the disk is full.
         """
         reached = self._queue.checkpoint(self._lease)
         if not reached:
             return
         try:
             with self._objects.at(reached) as files, full_disk_is_unavailable():
-                if files.is_dir():  # else it is lost, and the job begins anew
+                if files.is_dir():  # otherwise it is lost, and the job begins again
                     copy_files(files, self.checkpoint.parent)
-        except DataLoss as error:  # as then
+        except DataLoss as error:  # the job begins again, too
             _log.error("job %s begins anew: %s", self._lease.job, error)
 
     def keep(self) -> None:
-        """Has the job go on from the checkpoint as it is now.
+        """Copy the checkpoint to the objects, and make it the job's checkpoint.
 
         Raises:
             LeaseLost, Unavailable: see `fetch`.
         """
-        # A name that this holder, too, has never given: what it goes on from has the last one.
+        # A new name every time, because the row may still name the last checkpoint.
         name = checkpoint_name(self._lease.job, self._lease.token, secrets.token_hex(8))
         self._objects.put(self.checkpoint.parent, name)
         try:
@@ -107,17 +105,17 @@ class Scratch:
         except LeaseLost:
             self._objects.remove(name)
             raise
-        if before:  # which goes with the job's end, else
+        if before:  # otherwise it is deleted when the job ends
             remove = partial(self._objects.remove, before)
             one_by_one(self._objects, [(self._lease.job, remove)])
 
     def put_adapter(self) -> AdapterFiles:
-        """Puts what was trained where it is found once it has its name.
+        """Copy the trained adapter to the objects, where its name will find it.
 
         Raises:
             LeaseLost, Unavailable: see `fetch`.
         """
-        self._queue.renew(self._lease)  # the job may have ended, and been deleted, long since
+        self._queue.renew(self._lease)  # the job may have ended or been deleted meanwhile
         name = adapter_name(self._lease.job, self._lease.token)
         self._objects.put(self.adapter, name)
         return stored(self._objects, name, digest(self.adapter))
@@ -125,10 +123,10 @@ class Scratch:
 
 @contextmanager
 def scratch(state: Path, queue: Queue, lease: Lease) -> Iterator[Scratch]:
-    """A folder for as long as the block.
+    """Create a folder for the duration of the block.
 
     Args:
-        state: of this machine.
+        state: folder of this machine.
 
     Raises:
         Unavailable: the disk is full.
@@ -145,7 +143,7 @@ def scratch(state: Path, queue: Queue, lease: Lease) -> Iterator[Scratch]:
 ATTEMPTS = 3
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 5.0
-"""An idle worker looks again, should a lease have ended; also before a full disk is tried."""
+"""Interval at which an idle worker looks for ended leases, or tries a full disk again."""
 REPORT_SECONDS = 0.5
 SWEEP_SECONDS = 3600.0
 
@@ -155,21 +153,21 @@ class Worker:
 
     Args:
         state: the folder of this machine's files.
-        backbone_name: what jobs are trained on.
-        parent: process id that this worker belongs to; it stops when that
-            process is gone. None for a worker that stands alone.
-        limits: ``training_seconds`` ends a job that takes longer as FAILED. Its weights so far
-            are thrown away: a half-trained adapter must not take the place of a good one.
-        decoder: what jobs of generation are trained on; "" for none.
-        owner: goes on at once with the jobs of an earlier worker of that name, which must be dead;
-            by default a name of its own.
+        backbone_name: the backbone for jobs.
+        parent: process id of the worker's parent; the worker stops when the parent is gone. None
+            for a separate worker.
+        limits: a job that exceeds ``training_seconds`` ends as FAILED. Its weights are discarded: a
+            half-trained adapter must not replace a good one.
+        decoder: the decoder for generation jobs; "" for none.
+        owner: resumes at once the jobs of an earlier worker of this name, which must be dead; by
+            default a new name.
         store: URL of the database; "" for a file in the folder.
-        objects: URL of where adapters and checkpoints lie; "" for the folder.
+        objects: URL for adapters and checkpoints; "" for the folder.
         key_file: of the master key; ``master.key`` in the folder if None.
-        lease_seconds: after which others take the job of a worker that died or stands still.
+        lease_seconds: after this time, others take the job of a dead or stalled worker.
 
     Attributes:
-        metrics: what it counts.
+        metrics: the counters.
     """
 
     def __init__(
@@ -202,16 +200,16 @@ class Worker:
         self._swept = time.monotonic()
 
     def stop(self) -> None:
-        """Asks the worker to put its job down and end."""
+        """Tell the worker to put its job down and end."""
         self._stop = True
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop, or is an orphan."""
+        """Whether the worker was told to stop, or its parent is gone."""
         return self._stop or (self._parent is not None and os.getppid() != self._parent)
 
     def run(self) -> None:
-        """Works until told to stop."""
+        """Work until told to stop."""
         wakeup = Wakeup(self.database)
         while not self.stopping:
             try:
@@ -223,10 +221,10 @@ class Worker:
                 wakeup.wait(IDLE_SECONDS, lambda: self.stopping)
 
     def run_next(self) -> bool:
-        """Trains the next job, if there is one; False if there is none.
+        """Train the next job, if there is one; return False otherwise.
 
         Raises:
-            Unavailable: how a job ended could not be written. The next call sees to it.
+            Unavailable: the job's end could not be written. The next call writes it.
         """
         self._clean_up()
         self.jobs.give_up_abandoned()
@@ -246,7 +244,7 @@ class Worker:
         except LeaseLost:
             outcome = "lost"
             _log.warning("job %s: another worker has it now", job.id)
-            # If it was deleted meanwhile, nobody looks there again.
+            # If the job was deleted meanwhile, no later worker looks at its files.
             self.objects.remove(adapter_name(job.id, lease.token))
         finally:
             self.metrics.busy.set(0)
@@ -255,18 +253,18 @@ class Worker:
         return True
 
     def _clean_up(self) -> None:
-        """After those who died before they could, and after itself."""
+        """Remove the leftovers of dead workers and of this one."""
         clear(self.state, self.queue)
         discard_left(self.jobs)
         self.database.keys.destroy(self.database)
         tidy(self.jobs)
         if time.monotonic() - self._swept > SWEEP_SECONDS:
-            self._swept = time.monotonic()  # what fails now is for the next time
+            self._swept = time.monotonic()  # a failed sweep waits for the next interval
             sweep(self.jobs)
             bundles.sweep(self.database)
 
     def _bring_to_an_end(self, job: Job, lease: Lease) -> str:
-        """How the job leaves this worker, as `TrainerMetrics.OUTCOMES` has it."""
+        """Train a job, and return its outcome as in `TrainerMetrics.OUTCOMES`."""
         state = State.FAILED
         for _ in range(ATTEMPTS):
             ended = self._ended(job, lease)
@@ -277,12 +275,12 @@ class Worker:
                 self.queue.finish(lease, *ended)
                 state = ended[0]
                 break
-            except BaseMoved:  # other devices' examples are in it now
+            except BaseMoved:  # the adapter now has other devices' examples
                 _log.info("job %s: the adapter was changed, once more", job.id)
                 self.objects.remove(adapter_name(job.id, lease.token))
             except (LeaseLost, Unavailable):
                 raise
-            except SottovoceError as error:  # what it went on from is gone
+            except SottovoceError as error:  # the adapter to continue from was deleted
                 self.queue.finish(lease, State.FAILED, _told(error))
                 break
         else:
@@ -292,7 +290,7 @@ class Worker:
         return state.lower()
 
     def _ended(self, job: Job, lease: Lease) -> tuple[State, str, AdapterFiles | None, str] | None:
-        """How a job is to end, as `Queue.finish` takes it; None: it is put down."""
+        """Return the arguments of `Queue.finish` for a job; None if it was put down."""
         try:
             if job.attempts >= ATTEMPTS:
                 raise SottovoceError(
@@ -303,7 +301,7 @@ class Worker:
         except Stopped:
             if not self.queue.stop_requested(lease):
                 self.queue.release(lease)
-                return None  # stays RUNNING, for the next worker to take up
+                return None  # stays RUNNING, for the next worker
             return State.CANCELLED, "", None, ""
         except LeaseLost:
             raise
@@ -315,8 +313,10 @@ class Worker:
             return State.FAILED, message, None, ""
 
     def _patiently(self, job: Job, lease: Lease) -> tuple[AdapterFiles, str]:
-        """Trains, and waits for as long as the disk is full or the database away: that is not the
-        job's failure. Also gives the digest of what it went on from, if it did."""
+        """Train, waiting while the disk is full or the database is away, so the job does not fail.
+
+        Also returns the hash of the adapter that the job continued from, if any.
+        """
         while True:
             try:
                 return self._train(job, lease)
@@ -330,7 +330,7 @@ class Worker:
         while time.monotonic() < again:
             if self.stopping:
                 raise Stopped
-            # While the database is away, nobody can have asked it for an end either.
+            # While the database is away, no tenant can have cancelled the job.
             with contextlib.suppress(Unavailable):
                 if self.queue.stop_requested(lease):
                     raise Stopped
@@ -349,7 +349,7 @@ class Worker:
         before, began = self.queue.trained(lease), time.monotonic()
         most = quotas.of(self.database, job.tenant, self.jobs.limits).training_seconds
         learn = self._trainer(job, base)
-        if self.queue.stop_requested(lease):  # they may be deleted in part: see `ending`
+        if self.queue.stop_requested(lease):  # examples may be partly deleted: see `ending`
             raise Stopped
         examples: list[Example] = self.queue.examples(job.id)
         self.queue.begin(lease, tuple(sorted({e.label for e in examples} - {""})))
@@ -398,7 +398,7 @@ class Worker:
         )
 
     def _trainer(self, job: Job, base: Base | None) -> Callable[..., Result]:
-        """What trains the job, with the model that it is trained on."""
+        """Return the training function for the job, with its model loaded."""
         quantized = methods.from_options(job.training).quantized
         if job.training.writes:
             return partial(train_generation, decoder=self._open_decoder(quantized))
@@ -409,20 +409,20 @@ class Worker:
         return partial(train, backbone=loaded, base=base)
 
     def _open_decoder(self, quantized: bool) -> Decoder:
-        if not self._decoder:  # the server has been started without since the job was made
+        if not self._decoder:  # the server was restarted without one
             raise no_decoder()
         return decoder.load(self._decoder, quantized=quantized)
 
 
 def _told(error: SottovoceError) -> str:
-    """What the job's tenant is told."""
+    """Return the error text for the job's tenant."""
     fix = error.fix_for_callers
     return f"{error.problem} ({fix})" if fix else error.problem
 
 
 @contextlib.contextmanager
 def _kept_alive(queue: Queue, lease: Lease) -> Iterator[None]:
-    """Renews the lease from a thread: to load a model alone may take longer than it lasts."""
+    """Renew the lease from a thread, because loading a model may take longer than a lease."""
     ended = threading.Event()
 
     def beat() -> None:
@@ -430,7 +430,7 @@ def _kept_alive(queue: Queue, lease: Lease) -> Iterator[None]:
             try:
                 queue.renew(lease)
             except LeaseLost:
-                return  # who trains meets it too, at the latest when the job is to end
+                return  # the training thread meets the error too, at the latest at the job's end
             except Unavailable as error:
                 _log.error("job %s: %s", lease.job, error)
 

@@ -1,4 +1,4 @@
-"""A configuration for HAProxy 2.6 or newer."""
+"""A configuration for HAProxy 2.6 or newer, in front of replicas and fronts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The provider's views of jobs, tenants, tokens, acts and processes, as plain values.
 
-The commands' --json output and the provider's page share these values. None of them holds a
-tenant's text. Names of adapters are chosen by tenants, and opaque.
+The commands' --json output and the provider's page share these values. They contain no tenant's
+text. Names of adapters are chosen by tenants, and opaque. Health and metrics come from the
+processes themselves (`answers_calls`, `figures`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Limits on open calls: in total, and for each tenant.
+"""Limits on open calls, in total and for each tenant, and on failed attempts.
 
 An open call holds a thread of the server for its whole duration. Without a limit for each tenant,
 one tenant could hold all threads, and other tenants would be refused before authentication. A few
 tenants must not exhaust the server together either. So a tenant gets no more calls once its open
 calls equal the calls that are still free. Later tenants then still find free threads (dynamic
 thresholds, Choudhury and Hahne 1998).
+
+`FailedAttemptLimiter` protects short codes against guessing from one address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ports of any process that serves devices, with limits and metrics.
+"""The ports of any process that serves devices, with limits, call counts and shutdown.
 
 A server, a replica and a front offer different services. Limits, authentication, metrics and
 shutdown are the same for all three.

@@ -1,4 +1,4 @@
-"""The process that serves models: builds its parts, opens the port, and ends in order.
+"""The process that serves models, with a worker process beside it.
 
 A *server* answers all calls. A *replica* answers only calls that need a model; a front answers the
 other training calls.

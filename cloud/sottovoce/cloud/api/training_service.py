@@ -1,7 +1,7 @@
-"""Customisation jobs over the wire. Every call names its tenant.
+"""Customisation jobs over the wire, and streams of adapters' versions.
 
-This module loads no model and no torch, so that a front needs neither. Calls that need the models
-are in `models_service`.
+Every call names its tenant. This module loads no model and no torch, so that a front needs neither.
+Calls that need the models are in `models_service`.
 """
 
 from __future__ import annotations

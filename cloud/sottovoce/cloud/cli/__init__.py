@@ -1,6 +1,6 @@
 """The ``sotto-cloud`` command.
 
-A module holds the commands of one topic. It is imported when one of them runs, so that
+A module holds the commands of one topic, imported when a command of the topic runs. So
 ``sotto-cloud --help`` does not wait for torch.
 """
 

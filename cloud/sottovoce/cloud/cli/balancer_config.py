@@ -1,4 +1,4 @@
-"""``sotto-cloud balancer-config``."""
+"""``sotto-cloud balancer-config``: a configuration of HAProxy."""
 
 from __future__ import annotations
 

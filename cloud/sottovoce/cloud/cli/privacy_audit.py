@@ -1,4 +1,4 @@
-"""``sotto-cloud audit``."""
+"""``sotto-cloud audit``: test the epsilon of private training."""
 
 from __future__ import annotations
 

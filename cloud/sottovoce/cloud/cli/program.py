@@ -1,4 +1,4 @@
-"""``sotto-cloud completion`` and ``version``."""
+"""``sotto-cloud completion`` and ``version``: commands about the program itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sotto-cloud serve``."""
+"""``sotto-cloud serve``, ``replica`` and ``front``: processes that serve devices."""
 
 from __future__ import annotations
 

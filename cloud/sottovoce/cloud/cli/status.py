@@ -1,4 +1,4 @@
-"""``sotto-cloud status``: an overview of all processes."""
+"""``sotto-cloud status`` and ``health``: the state of all processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sotto-cloud tenants``: the tenants of this cloud."""
+"""Commands about tenants: enroll, tenants, tokens, limit, audit-log."""
 
 from __future__ import annotations
 

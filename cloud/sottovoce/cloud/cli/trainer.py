@@ -1,4 +1,4 @@
-"""``sotto-cloud trainer``."""
+"""``sotto-cloud trainer``: a process that trains queued jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sotto-cloud ui``."""
+"""``sotto-cloud ui``: the provider's page."""
 
 from __future__ import annotations
 

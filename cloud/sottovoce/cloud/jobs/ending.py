@@ -1,9 +1,11 @@
-"""Cancel and delete jobs, even on a full disk.
+"""End jobs: cancel, delete, clean up their files, and make an earlier result current again.
 
-Deleting is how a tenant frees space, but a database first writes down what it will delete. On a
-full disk it could delete nothing. So a file reserves some space. That space is released before the
-deletion and reserved again after it. A job's examples are deleted in small pieces, which need less
-space.
+A tenant deletes jobs to free space, even on a full disk. But a database first writes down the
+deletion, so it could delete nothing. So a file reserves some space. That space is released before
+the deletion and reserved again after it. A job's examples are deleted in small pieces, which need
+less space.
+
+A job's files are kept as long as the job is remembered, even after another job took the name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversion between jobs and database rows, and the state transition."""
+"""A job's rows in the database: the job, its encrypted examples, and the adapter it continues."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Database, objects, keys, and what is kept in them; imports no torch."""
+"""Database, objects and keys, and the records in them; imports no torch."""

@@ -1,4 +1,4 @@
-"""An encryption key for each job's examples; destroying the key deletes the examples.
+"""Encryption keys of jobs' examples, and the provider's signing key.
 
 Deleted rows survive in a server's pages and log, in replicas and in backups, for an unknown time.
 So examples are encrypted before the database sees them, under a separate key for each job. Deleting
@@ -6,6 +6,8 @@ a job destroys its key. The key must lie where deletion is real. With a database
 among the objects. A SQLite file overwrites deleted data, so it keeps them in rows. Either way the
 provider's master key encrypts each job key. So neither the database nor the objects alone reveal
 anything.
+
+Devices recognise the provider by the signing key (`signing_key`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Open the database of a `--store`, with the objects of an `--objects`."""
+"""Open the database of a `--store` and the objects of an `--objects`, and check the pair."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Learning that tells next to nothing of any one example: the plan, its price, clip and noise."""
+"""Differentially private training: clipping and noise, accounting, the trainer, the audit."""

@@ -1,15 +1,15 @@
-"""What a private training run does and what it costs, made together from one budget.
+"""The plan of a private training run and its privacy cost, made together from one budget.
 
-Why it is here: sampler, clipping, noise, number of steps and accountant that are set apart can
-disagree, and then what is claimed is not what ran. A `PrivatePlan` is fixed before any example is
-looked at, the trainer follows it to the letter, and epsilon is computed from the very same numbers.
+If sampler, clipping, noise, number of steps and accountant were set apart, the claim could differ
+from the run. A `PrivatePlan` is fixed before any example is looked at, and the trainer follows it
+exactly. Epsilon is computed from the same numbers.
 
-Two stages share a budget: a linear head by full-batch gradient descent, then, where more than the
-head is trained, DP-SGD (Abadi et al., 2016) on Poisson samples. Both add Gaussian noise to a sum of
-clipped gradients, so a step is fully described by the share of examples it sees and by the noise
-multiplier. The accounting is dp-accounting's: closed form for steps on all examples, privacy loss
-distributions where any are sampled; Gaussian DP's central limit, which reports too little for
-those, is not used.
+Two stages share a budget. The first is a linear head by full-batch gradient descent. If more than
+the head is trained, DP-SGD (Abadi et al., 2016) on Poisson samples follows. Both add Gaussian noise
+to a sum of clipped gradients. So a step is fully described by its sampling rate and its noise
+multiplier. dp-accounting does the accounting: in closed form for steps on all examples, with
+privacy loss distributions for sampled steps. Gaussian DP's central limit is not used, because it
+reports too little for sampled steps.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ __all__ = ["ACCOUNTANT", "HEAD_SHARE", "PrivatePlan", "epsilon_of"]
 
 ACCOUNTANT: Final = "dp-accounting, privacy loss distributions; Gaussian steps in closed form"
 HEAD_SHARE: Final = 0.5
-"""Of epsilon that the head may spend where more is trained after it: noise adds up in squares, so a
-half costs what comes after it an eighth more noise."""
+"""The head's largest share of epsilon if more is trained after it.
+
+Noise adds up in squares, so half of epsilon costs the later steps an eighth more noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivatePlan:
-    """A run and its price.
+    """A run and its privacy cost.
 
     Attributes:
         records: number of examples; public.
-        budget: what was asked for.
-        head: of the linear head.
-        tuning: of all that is trained, or None where that is the head alone.
+        budget: the requested budget.
+        head: the stage of the linear head.
+        tuning: the stage of all trained parameters, or None if only the head is trained.
     """
 
     records: int
@@ -64,13 +65,13 @@ class PrivatePlan:
         tuning: Stage | None = None,
         head_share: float = HEAD_SHARE,
     ) -> PrivatePlan:
-        """The least noise that keeps to ``budget``.
+        """Return the plan with the least noise within ``budget``.
 
         Args:
-            budget: not exceeded.
+            budget: is not exceeded.
             records: number of examples.
-            head, tuning: as they are to be but for ``noise``, which is found here.
-            head_share: of epsilon that the head may spend where there is ``tuning``.
+            head, tuning: the stages; their ``noise`` is replaced.
+            head_share: the head's largest share of epsilon if there is ``tuning``.
         """
         alone = tuning is None
         share = budget.epsilon * (1 if alone else head_share)
@@ -86,12 +87,12 @@ class PrivatePlan:
 
     @property
     def epsilon(self) -> float:
-        """What the run spends at the budget's delta, by its own numbers."""
+        """Return the epsilon of the run at the budget's delta, from the plan's numbers."""
         stages = (self.head,) if self.tuning is None else (self.head, self.tuning)
         return epsilon_of(stages, self.budget.delta)
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``adapter.json`` says to whoever gets the adapter."""
+        """Return the facts for ``adapter.json``."""
         return {
             "epsilon": self.epsilon,
             "delta": self.budget.delta,
@@ -108,8 +109,8 @@ def _with(stage: Stage, noise: float) -> Stage:
 
 @lru_cache(maxsize=256)
 def epsilon_of(stages: tuple[Stage, ...], delta: float) -> float:
-    """What all steps of ``stages`` spend together."""
-    # Steps on all examples are together one with less noise: exact, in closed form.
+    """Return the epsilon of all steps of ``stages`` together."""
+    # Steps on all examples equal one step with less noise: exact, in closed form.
     whole = sum(stage.steps / stage.noise**2 for stage in stages if stage.share == 1)
     sampled = [stage for stage in stages if stage.share < 1]
     if not sampled:
@@ -125,7 +126,7 @@ def epsilon_of(stages: tuple[Stage, ...], delta: float) -> float:
 
 
 def _event(stage: Stage) -> dp_accounting.DpEvent:
-    """What the accountant is told of a stage."""
+    """Return a stage in the accountant's terms."""
     step = dp_accounting.PoissonSampledDpEvent(
         stage.share, dp_accounting.GaussianDpEvent(stage.noise)
     )

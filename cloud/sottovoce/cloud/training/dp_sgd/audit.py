@@ -1,12 +1,12 @@
-"""Audits private training: plants canaries by coins, trains, guesses the coins from the adapter.
+"""Audit private training: plant canaries by coins, train, guess the coins from the adapter.
 
-Why it is here: the guesses must be as good as can be for the bound to say something, and three
-things make them so. A canary has the label that a head trained without canaries finds least likely,
-so each pulls as hard as the clip allows. What is looked at is how far the adapter's head lies from
-where it would lie without canaries and noise. And that distance is shared out among all canaries at
-once, by least squares, since what one pulls is felt along the others. None of it looks at a coin.
+The bound is strong only if the guesses are good. Three things make them good. First, a canary has
+the label that a head trained without canaries finds least likely, so each pulls as hard as the clip
+allows. Second, the measure is the distance between the adapter's head and a head without canaries
+and noise. Third, this distance is divided among all canaries at once, by least squares, because
+one canary's pull also moves the head along the others. None of these steps looks at a coin.
 
-The number of examples, which the promise takes for public, tells how many coins fell, not which.
+The promise treats the number of examples as public. It reveals how many coins fell, but not which.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 CONFIDENCE: Final = 0.95
 
 _SHARES: Final = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
-"""Of the canaries that are guessed: the surest ones. Each is a test of its own, and pays for it."""
+"""Shares of the canaries to guess: the surest. Each share is a separate test with its cost."""
 
 _TOLERANCE: Final = 1e-4
 
@@ -62,13 +62,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
-        epsilon: with confidence ``confidence`` no smaller one holds; 0 where nothing was shown.
+        epsilon: a lower bound, at confidence ``confidence``; 0 if nothing was shown.
         confidence: over the coins and the training.
-        canaries: coins thrown.
-        guesses, right: of the test that showed most.
+        canaries: number of coins.
+        guesses, right: of the test with the highest bound.
     """
 
     epsilon: float
@@ -79,15 +79,15 @@ class Bound:
 
 
 def probability(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Most that P(at least ``right`` guesses are right) can be of what is (epsilon, delta)-private.
+    """Return the largest P(at least ``right`` guesses are right) under (epsilon, delta)-privacy.
 
     Theorem 5.2 of the paper: each guess is right with probability e^eps / (1 + e^eps) at most,
     independently, and delta adds 2 m delta max_i P(v > Bin >= v - i) / i.
 
     Args:
-        canaries: m, each trained on by a fair coin of its own.
-        guesses: r, how many coins were guessed; the others were let be.
-        right: v of them.
+        canaries: m, each trained on by an independent fair coin.
+        guesses: r, the number of guessed coins; the others are not guessed.
+        right: v, the number of right guesses.
         epsilon, delta: claimed.
     """
     chance = 1 / (1 + math.exp(-epsilon))
@@ -102,7 +102,7 @@ def probability(canaries: int, guesses: int, right: int, epsilon: float, delta: 
 def epsilon_at_least(
     canaries: int, guesses: int, right: int, delta: float, confidence: float = CONFIDENCE
 ) -> float:
-    """The largest epsilon that so many right guesses refute, rounded down; see `probability`."""
+    """Return the largest epsilon that the guesses refute, rounded down; see `probability`."""
 
     def refuted(epsilon: float) -> bool:
         return probability(canaries, guesses, right, epsilon, delta) < 1 - confidence
@@ -119,14 +119,14 @@ def epsilon_at_least(
 
 
 def bound(scores: Floats, planted: Bools, delta: float, confidence: float = CONFIDENCE) -> Bound:
-    """Guesses the coins from how much an adapter favours each canary.
+    """Guess the coins from how much an adapter favours each canary, and return the bound.
 
-    Of the canaries with the highest scores it is guessed that they were trained on, of as many with
-    the lowest that they were not, for several numbers of guesses; every number is a test, and they
-    share the error that is allowed.
+    The canaries with the highest scores are guessed to be in the training set, and equally many
+    with the lowest scores to be outside. This is done for several numbers of guesses. Every number
+    is a test, and the tests share the permitted error.
 
     Args:
-        scores: Floats1d (m,), larger where the adapter looks as if it had seen the canary.
+        scores: Floats1d (m,), larger if the adapter seems to have seen the canary.
         planted: Bools1d (m,), the coins.
         delta: claimed.
         confidence: of the bound.
@@ -144,21 +144,21 @@ def bound(scores: Floats, planted: Bools, delta: float, confidence: float = CONF
 
 
 CANARIES: Final = 256
-"""More than the head has inputs for, and their pulls can no longer be told apart."""
+"""Number of canaries. Above the number of the head's inputs, pulls are indistinguishable."""
 
 FEWEST_CANARIES: Final = 16
 
 _RIDGE: Final = 0.1
-"""Of the least squares, relative to what a canary pulls along itself."""
+"""Of the least squares, relative to a canary's pull along itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was claimed and what was shown.
+    """The claim and the lower bound.
 
     Attributes:
-        claimed: epsilon of the plan that ran.
-        delta: of the same.
+        claimed: epsilon of the plan.
+        delta: of the plan.
         shown: a lower bound on epsilon at this delta.
     """
 
@@ -168,7 +168,7 @@ class Audit:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim was not refuted."""
+        """Return whether the claim was not refuted."""
         return self.shown.epsilon <= self.claimed
 
 
@@ -181,18 +181,18 @@ def audit(
     on_progress: Callable[[Progress], None] | None = None,
     random: np.random.Generator | None = None,
 ) -> Audit:
-    """Trains once with canaries among the examples, and says what that shows.
+    """Train once with canaries among the examples, and return the claim and the bound.
 
     Args:
-        examples: as many of them as there are canaries become one, with a label that is wrong.
-        options: of the job whose privacy is in question; with an epsilon.
-        open_backbone: gives one that was freshly loaded.
-        canaries: coins to throw.
+        examples: the canaries are taken from these, and get a wrong label.
+        options: of the audited job; with an epsilon.
+        open_backbone: returns a freshly loaded backbone.
+        canaries: number of coins.
         on_progress: called after every step of the training.
         random: for tests only.
 
     Raises:
-        InvalidInput: too few examples for the canaries, or nothing that is claimed.
+        InvalidInput: too few examples for the canaries, or no epsilon is claimed.
         SottovoceError: see `train_private`.
     """
     if not options.dp_epsilon:
@@ -249,20 +249,20 @@ def audit(
 
 
 def unlikeliest(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The label that a head finds least likely: (m, h), (C, h), (C,) -> Int (m,)."""
+    """Return the label that a head finds least likely: (m, h), (C, h), (C,) -> Int (m,)."""
     return (states @ weight.T + bias).argmin(1)
 
 
 def pulls(states: Tensor, labels: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """How much each canary has pulled a head: Float64 (m,).
+    """Return how much each canary has pulled a head: Float64 (m,).
 
-    A canary x of label y pulls along (e_y - 1/C) (x, 1)^T. The pulls are those that together come
-    closest to the way the head has moved.
+    A canary x of label y pulls along (e_y - 1/C) (x, 1)^T. The result is the least-squares
+    combination of these directions that explains the head's movement.
 
     Args:
         states: of the canaries, Float (m, h).
-        labels: theirs, Int (m,).
-        weight, bias: how far the head has moved, Float (C, h) and (C,).
+        labels: of the canaries, Int (m,).
+        weight, bias: the head's movement, Float (C, h) and (C,).
     """
     inputs = torch.cat([states, states.new_ones(len(states), 1)], 1).double()
     moved = torch.cat([weight, bias[:, None]], 1).double()
@@ -280,7 +280,7 @@ def _states(
     backbone: LoadedBackbone,
     tensors: dict[str, Tensor] | None = None,
 ) -> tuple[Tensor, float]:
-    """What the head sees of every text, by an adapter's tensors; and the scale it is seen over."""
+    """Return the head's inputs for every text, from an adapter's tensors, and their scale."""
     method = from_options(options)
     with torch.random.fork_rng():
         torch.manual_seed(options.seed)

@@ -1,10 +1,12 @@
-"""A private step: clip each example's gradient, sum, add noise once, divide by what was expected.
+"""A private step: clip each example's gradient, sum, add noise once, divide.
 
-DP-SGD (Abadi et al., 2016, algorithm 1), on a soft prompt PromptDPSGD (Duan et al., 2023, algorithm
-1). Three details carry the guarantee, and each has a test that breaks it: the clip is of one
-example over everything trained together; the noise is drawn once for a step, however many pieces
-the step is computed in; and the divisor is the *expected* number of examples, since the true one is
-as secret as the examples.
+This is DP-SGD (Abadi et al., 2016, algorithm 1), and PromptDPSGD on a soft prompt (Duan et al.,
+2023, algorithm 1). Three details carry the guarantee, and a test breaks each of them:
+
+- The clip is of one example, over all trained parameters together.
+- The noise is drawn once for a step, even if the step is computed in several pieces.
+- The divisor is the *expected* number of examples, because the true number is as secret as the
+  examples.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ __all__ = ["INSIDE", "clipped_sum", "noisy_mean", "normal", "sample"]
 
 
 def normal(shape: tuple[int, ...], random: Random | None = None) -> Tensor:
-    """Independent numbers from N(0, 1), Float64 ``shape``.
+    """Return independent numbers from N(0, 1), Float64 ``shape``.
 
     Args:
         shape: of the tensor.
@@ -35,9 +37,9 @@ def normal(shape: tuple[int, ...], random: Random | None = None) -> Tensor:
 
 
 def sample(n: int, share: float, random: Random | None = None) -> list[int]:
-    """Which of ``n`` examples a step sees: each with probability ``share``, whatever the others do.
+    """Return a step's examples: each of ``n`` independently, with probability ``share``.
 
-    Poisson sampling, the one that the accountant counts on: the number of examples varies, and may
+    This is Poisson sampling, which the accountant assumes. The number of examples varies, and may
     be 0.
     """
     drawn = (random or SecureRandom()).random((n,))
@@ -46,17 +48,17 @@ def sample(n: int, share: float, random: Random | None = None) -> list[int]:
 
 
 INSIDE: Final = 1 - 1e-6
-"""Keeps rounding on the safe side of the clip."""
+"""Factor that keeps rounding on the safe side of the clip."""
 
 Gradients = Mapping[str, Tensor]
-"""By name Float (B, ...): of every example alone."""
+"""Gradients by name, Float (B, ...): one for each example."""
 
 
 def clipped_sum(gradients: Gradients, clip: float) -> dict[str, Tensor]:
-    """The sum of all examples' gradients, none longer than ``clip``: by name Float (...).
+    """Return the sum of all examples' gradients, each clipped to ``clip``: by name Float (...).
 
-    The length is over all names together. An example whose gradient is no number counts as 0: that
-    training goes on must not tell of it.
+    The length is over all names together. A gradient that is not finite counts as 0, because
+    ending the training would reveal the example.
     """
     flat = {name: each.detach().float().flatten(1) for name, each in gradients.items()}  # (B, n)
     squares = [each.square().sum(1, dtype=torch.float64) for each in flat.values()]
@@ -73,14 +75,14 @@ def clipped_sum(gradients: Gradients, clip: float) -> dict[str, Tensor]:
 def noisy_mean(
     sums: Mapping[str, Tensor], stage: Stage, records: int, random: Random | None = None
 ) -> dict[str, Tensor]:
-    """What a step follows: (sum + N(0, (noise clip)^2)) / (share records), by name.
+    """Return the step's direction (sum + N(0, (noise clip)^2)) / (share records), by name.
 
-    Noise is as fine as the sum: lower digits than it has would be told as they are.
+    The noise has the precision of the sum. Lower digits of the sum would stay without noise.
 
     Args:
         sums: of clipped gradients.
-        stage: says clip, noise and share.
-        records: number of examples there are.
+        stage: clip, noise and share.
+        records: number of all examples.
         random: for tests only.
     """
     expected = stage.share * records

@@ -1,9 +1,9 @@
-"""A classifier of which every example of a batch has a copy of its own of all that is trained.
+"""Per-example gradients: a classifier with a separate copy of the parameters for each example.
 
-Why it is here: private training must know how much each single example pulls. Serving gives each
-row of a pass an adapter of its own already (see `sottovoce.cloud.models.rows`); training on as many
-copies of one adapter, the gradient of the summed loss in copy i is the gradient of example i alone.
-No hooks, no second backward pass, and it holds for every method whose row is one tensor.
+Private training needs the gradient of each single example. In serving, each row of a pass already
+has a separate adapter (see `sottovoce.cloud.models.rows`). Training uses B copies of one adapter.
+The gradient of the summed loss with respect to copy i is then the gradient of example i alone. This
+needs no hooks and no second backward pass, and works for every method with a row of one tensor.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ WEIGHT: Final = "weight"
 BIAS: Final = "bias"
 
 Sample = Sequence[Labelled]
-"""One Poisson sample, in the pieces that it is worked through in; there may be none."""
+"""One Poisson sample, in pieces for separate passes; possibly empty."""
 
 
 class Trained:
-    """What is trained, and while a step lasts a copy of it for every example.
+    """The trained parameters, and during a step a copy of them for every example.
 
     Attributes:
-        values: `ROW`, the adapter's numbers (not there where the head alone is trained); `WEIGHT`
-            Float (C, h) and `BIAS` Float (C,) of the head, which sees states over a scale.
+        values: `ROW`, the adapter's numbers (missing if only the head is trained); `WEIGHT`
+            Float (C, h) and `BIAS` Float (C,) of the head, whose inputs are scaled.
     """
 
     def __init__(self, values: Mapping[str, Tensor]) -> None:
@@ -49,18 +49,18 @@ class Trained:
         self._copies: dict[str, Tensor] = {}
 
     def trained(self) -> dict[str, Tensor]:
-        """`values`, by the name that checkpoints know."""
+        """Return `values` under the name in checkpoints."""
         return self.values
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Copies back what `trained` gave, all of it or a part."""
+        """Copy back all or some of the parameters from `trained`."""
         for name, value in state.items():
             self.values[name].copy_(value)
 
     @contextmanager
     def copied(self, examples: int) -> Iterator[dict[str, Tensor]]:
-        """While it lasts, `copies` are these, by name Float (examples, ...), and differentiable."""
+        """Set `copies` during the block: by name Float (examples, ...), differentiable."""
         self._copies = {
             name: value.expand(examples, *value.shape).clone().requires_grad_()
             for name, value in self.values.items()
@@ -72,7 +72,7 @@ class Trained:
 
     @property
     def copies(self) -> Mapping[str, Tensor]:
-        """One for each example of the batch at hand.
+        """The copies for the examples of the current batch.
 
         Raises:
             RuntimeError: outside of `copied`.
@@ -84,13 +84,13 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class RowClassifier:
-    """A frozen encoder, an adapter as it joins a pass, a linear head.
+    """A frozen encoder, and an adapter as a row of its passes.
 
     Attributes:
-        encoder: nothing is built into it.
+        encoder: without any method built in.
         template: the kind of row.
-        scale: typical length of a pooled state, so that the head's numbers are of the adapter's
-            order.
+        scale: typical length of a pooled state, so that the head's numbers have the adapter's
+            order of magnitude.
     """
 
     encoder: Any
@@ -98,7 +98,7 @@ class RowClassifier:
     scale: float
 
     def states(self, rows: Tensor | None, batch: Batch) -> Tensor:
-        """Pooled states over ``scale``: Float (B, h), of rows' numbers Float (B, ...)."""
+        """Return pooled states divided by ``scale``, Float (B, h), for rows Float (B, ...)."""
         dtype = next(self.encoder.parameters()).dtype
         if rows is None:
             own = [Row()] * len(batch.ids)
@@ -111,10 +111,10 @@ class RowClassifier:
 
 @dataclass(frozen=True, slots=True)
 class RowObjective:
-    """What private training minimises: the labels' cross-entropy, from each example's own copy.
+    """The loss of private training: the labels' cross-entropy, from each example's copy.
 
     Attributes:
-        model: gives the states.
+        model: computes the states.
         trained: holds the copies.
     """
 
@@ -122,7 +122,7 @@ class RowObjective:
     trained: Trained
 
     def __call__(self, sample: Sample) -> Losses:
-        """Of a sample of one piece: the update goes through a larger one piece by piece."""
+        """Return the losses of a sample of one piece; `Private` divides larger samples."""
         ((batch, targets),) = sample
         copies = self.trained.copies
         states = self.model.states(copies.get(ROW), batch)  # (B, h)
@@ -135,10 +135,10 @@ class Private:
     """Makes private steps; see `sottovoce.cloud.training.fit.Update`.
 
     Attributes:
-        trained: what changes.
-        optimizer: of its values; what it makes of a private gradient is as private.
-        stage: says clip, noise and share.
-        records: number of examples there are.
+        trained: the parameters.
+        optimizer: of the parameters. Post-processing of a private gradient stays private.
+        stage: clip, noise and share.
+        records: number of all examples.
         random: for tests only.
     """
 
@@ -154,7 +154,7 @@ class Private:
         batch: Sample,
         rate: float,
     ) -> Losses:
-        """Makes one step. The losses it gives are as secret as the examples."""
+        """Make one step. The returned losses are as secret as the examples."""
         values = self.trained.values
         sums = {name: torch.zeros_like(value) for name, value in values.items()}
         seen = []

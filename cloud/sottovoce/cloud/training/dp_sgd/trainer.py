@@ -1,14 +1,14 @@
-"""Trains one adapter privately, readable from top to bottom: plan, head, steps, the last iterate.
+"""Train one adapter privately; read from top to bottom: plan, head, steps, the last iterate.
 
-What may be known of the result is fixed before any example is looked at (see
-`accounting.py`), and nothing else leaves: no part is held out, since a choice among
-iterates would depend on it; no loss and no accuracy is told; the weights published are the last
-ones. Labels and the number of examples are public. Chance comes from the operating system, never
-from the tenant's seed, which decides only where the adapter begins.
+Everything that may be known of the result is fixed before any example is looked at (see
+`accounting.py`). Nothing else leaves. No part is held out, because a choice among iterates would
+depend on it. No loss and no accuracy is reported. The published weights are the last ones. Labels
+and the number of examples are public. Randomness comes from the operating system, never from the
+tenant's seed, which decides only the adapter's initial values.
 
-A run that was stopped goes on from its checkpoint with fresh noise for the steps not yet made.
-Those that were made after the checkpoint was written are made again; what they gave was never seen,
-so the run spends what was planned and no more.
+A stopped run continues from its checkpoint, with fresh noise for the remaining steps. Steps after
+the checkpoint are made again. Their first results were never seen, so the run spends the planned
+epsilon and no more.
 """
 
 from __future__ import annotations
@@ -55,36 +55,36 @@ from sottovoce.core.privacy.noise import Random
 __all__ = ["HEAD", "DpHyperparameters", "begin", "features", "fit_head", "pieces", "train_private"]
 
 HEAD: Final = Stage(steps=50, share=1.0, noise=0.0, clip=0.5)
-"""What is done, but for the noise, which the budget decides."""
+"""The head's stage, except for its noise, which follows from the budget."""
 
 _RATE: Final = 15.0
 _MOMENTUM: Final = 0.9
 
 _HEAD_ROWS: Final = 8192
-"""Examples summed at once: with many labels their errors take more memory than they do."""
+"""Examples summed at once; with many labels their errors take more memory than the inputs."""
 
 
 def fit_head(
     features: Tensor, targets: Tensor, labels: int, stage: Stage, random: Random | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Softmax regression: (N, h), (N,) -> weight (C, h), bias (C,).
+    """Fit a softmax regression: (N, h), (N,) -> weight (C, h), bias (C,).
 
     Args:
-        features: states over their typical length.
-        targets: places of the labels.
+        features: states divided by their typical length.
+        targets: indices of the labels.
         labels: C; public.
         stage: of full batches.
         random: for tests only.
     """
     ones = features.new_ones(len(features), 1)
     inputs = torch.cat([features, ones], 1)  # (N, h + 1)
-    lengths = inputs.norm(dim=1)  # no number where the states are none, and then it counts as 0
+    lengths = inputs.norm(dim=1)  # not a number for broken states, which then count as 0
     inputs = inputs.nan_to_num_(0.0, 0.0, 0.0)
     weight = inputs.new_zeros(labels, inputs.shape[1])
     moving = torch.zeros_like(weight)
     for _ in range(stage.steps):
-        # In float64: of many thousand, float32 would round by more than a part in a thousand of
-        # the clip, and elsewhere with one example more.
+        # In float64. Over many thousand examples, float32 would round by more than a thousandth of
+        # the clip, and differently with one more example.
         summed = torch.zeros_like(weight, dtype=torch.float64)
         for start in range(0, len(inputs), _HEAD_ROWS):
             part, length, target = (
@@ -106,9 +106,10 @@ _ROWS: Final = 32
 """Texts in a pass."""
 
 _MULTIPLE: Final = 4
-"""Sub-tokens that texts are padded to, each to the next one by its own length: numbers are rounded
-by how wide a pass is, in bfloat16 by so much that one text more, were it to change the width of
-others' passes, could move their sum by more than the clip."""
+"""Each text is padded to a multiple of this number of sub-tokens, from its own length alone.
+
+Rounding depends on the width of a pass. In bfloat16, the effect is large: if one more text changed
+the width of other texts' passes, it could move their sum by more than the clip."""
 
 _PROBES, _PROBE_TOKENS = 64, 24
 
@@ -118,14 +119,14 @@ class DpHyperparameters:
     """The defaults, set on phrases of SST-2 (docs/training.md).
 
     Attributes:
-        epochs: how often an example is seen on average.
-        share: of the examples expected in a step, but for `most`. Noise is drawn once for all of
+        epochs: average number of steps with a given example.
+        share: of the examples expected in a step, up to `most`. Noise is drawn once for all of
             them, so a few large steps learn more than many small ones.
-        most: examples expected in a step, at most.
-        clip: most that one example may weigh in a step.
-        faster: than the method's usual rate is Adam's at first, for what the method trains and the
-            head alike; it falls to nothing in equal steps.
-        head_share: of epsilon that the head may spend before.
+        most: largest number of examples expected in a step.
+        clip: largest influence of one example on a step.
+        faster: factor from the method's usual rate to Adam's initial rate, for method and head
+            alike; the rate falls to 0 in equal steps.
+        head_share: largest share of epsilon for the head.
     """
 
     epochs: int = 4
@@ -138,7 +139,7 @@ class DpHyperparameters:
     checkpoint_seconds: float = 20.0
 
     def plan(self, options: TrainingOptions, records: int) -> PrivatePlan:
-        """What will be done with ``records`` examples, and what it costs.
+        """Return the plan for ``records`` examples, with its cost.
 
         Raises:
             InvalidInput: see `Budget.of` and `PrivatePlan.within`.
@@ -166,9 +167,9 @@ def train_private(
     origin: Mapping[str, Any] | None = None,
     recipe: DpHyperparameters | None = None,
 ) -> Result:
-    """Trains an adapter within ``options.dp_epsilon`` and writes it to ``folder``.
+    """Train an adapter within ``options.dp_epsilon`` and save it to ``folder``.
 
-    Args and errors are those of `sottovoce.cloud.training.trainer.train`. What holds of the adapter
+    Args and errors are the same as in `sottovoce.cloud.training.trainer.train`. The guarantee
     (epsilon, delta, unit, accountant, plan) is in ``adapter.json``, as ``origin.private``.
     """
     recipe = recipe or DpHyperparameters()
@@ -236,11 +237,11 @@ def train_private(
 def begin(
     backbone: LoadedBackbone, method: Method, device: torch.device, bfloat16: bool
 ) -> tuple[RowClassifier, dict[str, Tensor]]:
-    """The frozen encoder, and the numbers that an adapter begins with: {} for the head alone."""
+    """Return the frozen encoder, and the adapter's initial numbers: {} for the head alone."""
     encoder = encoder_of(backbone.model).requires_grad_(False)
     adapted = method.build(encoder)
     tensors = {name: t.detach().clone() for name, t in adapted.tensors().items()}
-    # What was built in comes out again: copies of it join each pass as rows.
+    # The built-in method is removed again: copies of it join each pass as rows.
     encoder = adapted.encoder.unload() if hasattr(adapted.encoder, "unload") else encoder
     encoder.requires_grad_(False).to(device).eval()
     row = method.row(encoder, tensors)
@@ -253,7 +254,7 @@ def begin(
 
 @torch.no_grad()
 def _typical_length(model: RowClassifier, backbone: LoadedBackbone, row: Tensor | None) -> float:
-    """Of a pooled state, by texts of random tokens: what examples have would tell of them."""
+    """Return a pooled state's typical length from random tokens, so it reveals no example."""
     words = len(backbone.tokenizer)
     drawn = torch.randint(
         words, (_PROBES, _PROBE_TOKENS), generator=torch.Generator().manual_seed(0)
@@ -273,10 +274,10 @@ def features(
     row: Tensor | None = None,
     go_on: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    """What a head sees of every text before anything is tuned: Float (N, h), on the CPU.
+    """Return a head's inputs for every text, before any tuning: Float (N, h), on the CPU.
 
     Args:
-        model: gives the states.
+        model: computes the states.
         texts: at least one.
         pad: the tokenizer's padding.
         row: numbers that join every pass.
@@ -298,7 +299,7 @@ def features(
 
 
 def pieces(data: Dataset, rows: Sequence[int], device: torch.device) -> list[Labelled]:
-    """A sample as passes over texts of similar length."""
+    """Return a sample as passes over texts of similar length."""
     return [
         Labelled(data.batch(chunk, multiple=_MULTIPLE), data.targets[chunk]).to(device)
         for chunk in _passes(data.alone, rows)
@@ -306,7 +307,7 @@ def pieces(data: Dataset, rows: Sequence[int], device: torch.device) -> list[Lab
 
 
 def _passes(texts: Sequence[Encoded], rows: Iterable[int]) -> Iterator[list[int]]:
-    """Places of texts that are worked through together: all of one width once they are padded."""
+    """Yield the indices of texts for one pass, all of the same padded width."""
 
     def width(at: int) -> int:
         return padded(len(texts[at].ids), _MULTIPLE)
@@ -322,7 +323,7 @@ def _adam(trained: Trained) -> torch.optim.Optimizer:
 
 
 def _progress(done: int, first: int, stage: Stage, began: float) -> Progress:
-    """Of the steps alone: a loss would tell of the examples."""
+    """Return the progress in steps only, because a loss would reveal the examples."""
     taken = time.monotonic() - began
     return Progress(
         epoch=math.ceil(done * stage.share),
@@ -337,7 +338,7 @@ def _progress(done: int, first: int, stage: Stage, began: float) -> Progress:
 def _finished(
     backbone: LoadedBackbone, method: Method, model: RowClassifier, trained: Trained, labels: int
 ) -> TextClassifier:
-    """The last iterate as any other adapter is kept."""
+    """Return the last iterate in the form of any other adapter."""
     values = trained.values
     whole = TextClassifier(backbone, method, labels)
     if ROW in values:

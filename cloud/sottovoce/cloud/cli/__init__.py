@@ -24,7 +24,7 @@ COMMANDS = {
     "trainer": "Train queued jobs, beside others or alone on a machine.",
     "balancer-config": "Print a configuration of HAProxy before replicas and fronts.",
     "health": "Ask whether a server answers calls.",
-    "status": "Show jobs, queue, trainers, and what processes say of themselves.",
+    "status": "Show jobs, queue, trainers, and the processes' own reports.",
     "ui": "Open a page of jobs, tenants and processes in a browser.",
     "enroll": "Add a tenant and print its token.",
     "tenants": "List tenants, shut them out, let them in again.",
@@ -32,7 +32,7 @@ COMMANDS = {
     "tokens": "List, make and revoke the tokens of a tenant's devices.",
     "limit": "Show or change the limits of one tenant.",
     "jobs": "List, show, cancel or delete customisation jobs.",
-    "audit-log": "Show who let in, shut out or changed whom.",
+    "audit-log": "Show the changes to tenants and their data.",
     "audit": "Test the epsilon of private training, by trying to refute it.",
     "build-bundle": "Build the bundle that devices fetch.",
     "bundles": "Publish bundles for many machines, list and delete them.",
@@ -70,7 +70,7 @@ _MODULES = {
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="SOTTO_CLOUD_CONFIG",
     show_envvar=True,
-    help="TOML file of options: a table a command.",
+    help="TOML file of options, with a table for each command.",
 )
 @click.pass_context
 def main(ctx: click.Context, config: Path | None) -> None:

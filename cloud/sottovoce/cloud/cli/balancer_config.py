@@ -15,7 +15,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("balancer-config", cls=Command)
-@click.option("--listen", default="0.0.0.0:8471", show_default=True, help="Where devices call.")
+@click.option("--listen", default="0.0.0.0:8471", show_default=True, help="Address for devices.")
 @click.option(
     "--replica",
     "replicas",
@@ -37,7 +37,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--backend-ca",
     type=_file,
-    help="PEM of who signed the certificates of replicas and fronts.  [default: plaintext]",
+    help="PEM of the authority for replicas' and fronts' certificates.  [default: plaintext]",
 )
 @click.option(
     "--peer-calls",

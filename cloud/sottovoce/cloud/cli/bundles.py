@@ -33,8 +33,8 @@ _STATES = {
 def command() -> None:
     """Publish bundles for many machines, list and delete them.
 
-    A published bundle lies in --objects. serve, replica, front and trainer take its id for
-    --bundle and fetch it themselves, so no folder has to be copied to their machines.
+    A published bundle lies in --objects. serve, replica, front and trainer accept its id as
+    --bundle and fetch it themselves, so no folder must be copied to their machines.
     """
 
 
@@ -47,9 +47,9 @@ def command() -> None:
 def publish(bundle: Path, state: Path, store: str, objects: str, as_json: bool) -> None:
     """Publish the bundle in FOLDER, as `build-bundle` wrote it.
 
-    It can be had once all of it is there. What was cut off goes on when the same bundle is
-    published again, and what is there is not sent twice. A bundle that `build-bundle --key` has
-    not signed is signed by each machine that serves it, with the signing.key of its --state.
+    The bundle is available once it is complete. To resume an interrupted publication, publish
+    the same bundle again; stored files are not sent twice. Each machine that serves the bundle
+    signs it with signing.key of its --state, unless `build-bundle --key` has signed it.
     """
     try:
         database = open_database(state, store, objects, create=False)
@@ -77,7 +77,7 @@ def publish(bundle: Path, state: Path, store: str, objects: str, as_json: bool) 
 @store_option
 @json_option
 def list_(state: Path, store: str, as_json: bool) -> None:
-    """All there are, the oldest first."""
+    """List the published bundles, oldest first."""
     with opened(state, store) as database:
         found = bundles.published(database)
     if as_json:
@@ -96,8 +96,8 @@ def list_(state: Path, store: str, as_json: bool) -> None:
 def delete(bundle_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
     """Delete a published bundle, by the beginning of its id.
 
-    Nobody can fetch it any more. What runs goes on with its copy, which goes when the next
-    process starts on that machine after it.
+    The bundle can no longer be fetched. Running processes keep using their copy, which is
+    removed when the next process starts on that machine.
     """
     with opened(state, store, objects) as database:
         gone = bundles.delete(database, bundle_id)

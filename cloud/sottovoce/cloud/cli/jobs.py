@@ -27,10 +27,10 @@ def command() -> None:
 @state_option
 @store_option
 @objects_option
-@click.option("--tenant", help="Only this tenant's.")
+@click.option("--tenant", help="Only jobs of this tenant.")
 @json_option
 def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bool) -> None:
-    """All jobs, newest first."""
+    """List all jobs, newest first."""
     found: list[Job] = []
     with opened(state, store, objects) as database:
         jobs = Jobs(database)
@@ -55,7 +55,7 @@ def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bo
 @objects_option
 @json_option
 def show(job_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
-    """One job."""
+    """Show one job."""
     with opened(state, store, objects) as database:
         jobs = Jobs(database)
         _print(jobs.get(job_id), as_json)

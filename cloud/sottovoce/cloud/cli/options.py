@@ -90,8 +90,8 @@ key_file_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="SOTTO_CLOUD_KEY_FILE",
     show_envvar=True,
-    help="Master key, which examples' keys are sealed with, the same for all machines; made where "
-    "there is none.  [default: master.key in --state]",
+    help="Master key that encrypts the keys of examples, the same for all machines; created if "
+    "missing.  [default: master.key in --state]",
 )
 
 backbone_option = click.option(
@@ -105,7 +105,7 @@ decoder_option = click.option(
     "--decoder",
     default="",
     metavar="MODEL",
-    help="Model that writes, to serve and to train for generation: a folder or a Hugging Face name "
+    help="Model for generating text, to serve and to train: a folder or a Hugging Face name "
     "of a causal language model.  [default: none]",
 )
 
@@ -125,7 +125,7 @@ log_option = click.option(
     show_default=True,
     envvar="SOTTO_CLOUD_LOG_FORMAT",
     show_envvar=True,
-    help="Of what is said on standard error: sentences, or JSON lines. Neither has text of users.",
+    help="Format of messages on standard error: sentences or JSON lines, without text of users.",
 )
 
 trace_option = click.option(
@@ -134,7 +134,7 @@ trace_option = click.option(
     envvar="SOTTO_CLOUD_TRACE",
     show_envvar=True,
     metavar="URL",
-    help="Collector of OpenTelemetry's that spans of calls and jobs go to, without text, such as "
+    help="OpenTelemetry collector for spans of calls and jobs, without text, such as "
     "http://127.0.0.1:4317; off by default.",
 )
 
@@ -142,21 +142,20 @@ health_option = click.option(
     "--health",
     multiple=True,
     metavar="HOST:PORT",
-    help="A server, replica, front or balancer to ask whether it answers calls; may be given "
-    "again.",
+    help="A server, replica, front or balancer to check; may be given again.",
 )
 
 figures_option = click.option(
     "--metrics",
     multiple=True,
     metavar="HOST:PORT",
-    help="What a process was given as --metrics, to read its figures; may be given again.",
+    help="The --metrics address of a process, to read its figures; may be given again.",
 )
 
 tls_ca_option = click.option(
     "--tls-ca",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="PEM to trust; without it, addresses are called in plaintext.",
+    help="PEM file of trusted certificates; without it, calls are in plaintext.",
 )
 
 

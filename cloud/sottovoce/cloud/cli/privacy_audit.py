@@ -24,28 +24,31 @@ _METHODS = ("head", "lora", "prompt", "prefix")
     "source",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
-    help="Examples of your own: a header with the columns text and label, then one a line, "
-    "tab-separated.",
+    help="Your examples: a header with the columns text and label, then one a line, tab-separated.",
 )
 @state_option
 @store_option
-@click.option("--tenant", help="Whose ADAPTER, where several tenants have one of that name.")
+@click.option("--tenant", help="Tenant of ADAPTER, if several have one of that name.")
 @click.option(
     "--method",
     type=click.Choice(_METHODS),
     default="lora",
     show_default=True,
-    help="Without ADAPTER: what is trained.",
+    help="Without ADAPTER: the training method.",
 )
 @click.option(
-    "--dp-epsilon", type=float, default=3.0, show_default=True, help="Without ADAPTER: the claim."
+    "--dp-epsilon",
+    type=float,
+    default=3.0,
+    show_default=True,
+    help="Without ADAPTER: the claimed epsilon.",
 )
 @click.option(
     "--canaries",
     type=int,
     default=256,
     show_default=True,
-    help="Examples that are planted by coins; at most half of them.",
+    help="Number of canaries; at most half of the examples.",
 )
 @click.option("--backbone", default="default", show_default=True, help="Name or path of the model.")
 @json_option
@@ -64,12 +67,12 @@ def audit(
     """Test the epsilon of private training, by trying to refute it.
 
     Trains once on your examples, with the settings of the job that made ADAPTER
-    (its name or the job's id, see `sotto-cloud jobs list`) or with those given.
-    Some examples become canaries with a wrong label, each trained on only if a
-    coin says so. The finished adapter is asked how the coins fell: from more
-    right guesses than the claimed epsilon allows follows, with 95 % confidence,
-    that the claim is false, and the exit code is 1. A bound below the claim
-    proves nothing but that this attack found no fault.
+    (its name or the job's id, see `sotto-cloud jobs list`) or with the given settings.
+    Some examples become canaries with a wrong label. A coin decides whether each canary
+    is trained on, and the audit guesses the coins from the finished adapter. With more
+    right guesses than the claimed epsilon allows, the claim is false with 95 %
+    confidence, and the exit code is 1. A bound below the claim proves only that this
+    attack found no fault.
     """
     from sottovoce.cloud.job import TrainingOptions
     from sottovoce.cloud.models import backbone as backbones

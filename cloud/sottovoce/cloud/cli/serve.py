@@ -86,8 +86,7 @@ _ADDRESS: Final[tuple[Option, ...]] = (
     click.option(
         "--insecure-plaintext",
         is_flag=True,
-        help="Allow plaintext on an address others can reach; for use behind a proxy that ends "
-        "TLS.",
+        help="Allow plaintext on an address that others can reach, behind a proxy that ends TLS.",
     ),
     metrics_option,
     log_option,
@@ -103,28 +102,37 @@ _MODELS: Final[tuple[Option, ...]] = (
         default=2048,
         show_default=True,
         metavar="MIB",
-        help="Memory for what texts that the decoder is writing remember.",
+        help="Memory for the state of texts in progress.",
     ),
     click.option(
         "--upstream",
         default="",
         metavar="URL",
-        help="Have a server write that speaks OpenAI's protocol (vLLM, llama-server, ollama), say "
-        "http://127.0.0.1:8000/v1, in place of a decoder.",
+        help="Server with OpenAI's protocol (vLLM, llama-server, ollama) in place of a decoder, "
+        "such as http://127.0.0.1:8000/v1.",
     ),
-    click.option("--upstream-key-file", type=_file, help="Key for it, on one line."),
-    click.option("--upstream-model", default="", metavar="MODEL", help="What it calls its model."),
+    click.option(
+        "--upstream-key-file",
+        type=_file,
+        help="File with the upstream server's API key, on one line.",
+    ),
+    click.option(
+        "--upstream-model",
+        default="",
+        metavar="MODEL",
+        help="The upstream server's name for its model.",
+    ),
     click.option(
         "--upstream-adapter",
         "upstream_adapters",
         multiple=True,
         metavar="TENANT/ADAPTER=MODEL",
-        help="What it calls a tenant's adapter; may be given again.",
+        help="The upstream server's model for a tenant's adapter; may be given again.",
     ),
     click.option(
         "--upstream-plaintext",
         is_flag=True,
-        help="Allow http:// to a server on another machine, on a network of your own.",
+        help="Allow http:// to a server on another machine, in a private network.",
     ),
     click.option(
         "--hand-out-adapters",
@@ -146,16 +154,15 @@ _MODELS: Final[tuple[Option, ...]] = (
         default=1024,
         show_default=True,
         metavar="MIB",
-        help="Memory for adapters; beyond it the least recently used are read again when asked "
-        "for.",
+        help="Memory for adapters; beyond it the least recently used are dropped and read again.",
     ),
     click.option(
         "--precision",
         type=click.Choice(["auto", "float32", "bfloat16"]),
         default="auto",
         show_default=True,
-        help="Of predictions; auto is bfloat16 on a GPU, else float32. bfloat16 is two to three "
-        "times as fast on CPUs with AVX512-BF16 or AMX.",
+        help="Number format of predictions; auto is bfloat16 on a GPU, else float32. bfloat16 is "
+        "two to three times as fast on CPUs with AVX512-BF16 or AMX.",
     ),
 )
 
@@ -272,13 +279,12 @@ def settings_from(given: dict[str, Any], **more: Any) -> Settings:
 def serve(no_trainer: bool, as_json: bool, **given: Any) -> None:
     """Serve bundles, training, predictions and texts until SIGTERM or Ctrl-C.
 
-    A worker process beside the server trains the queued jobs, one at a time, and
-    takes up what a crash or a restart left unfinished. Tenants take turns: next is
-    the job of the one who had least of the trainer's time in the last day. Limits
-    hold for each tenant; `sotto-cloud limit` changes them for one. Bundles that
-    `build-bundle --key` has not signed are signed by a key of the state's own,
-    signing.key: keep it, devices refuse another. Prints one line when ready, with
-    the public key.
+    A worker process beside the server trains the queued jobs, one at a time. After a
+    crash or restart it continues unfinished jobs. Tenants take turns: the next job is
+    from the tenant with the least training time in the last day. Limits hold for each
+    tenant; `sotto-cloud limit` changes one tenant's. The server signs bundles that
+    `build-bundle --key` has not signed, with signing.key of --state. Keep this file:
+    devices refuse another key. Prints one line when ready, with the public key.
     """
     settings = settings_from(given, trainer=not no_trainer)
     # Imported late, so that errors in most options appear without waiting for torch.
@@ -318,10 +324,10 @@ def tell(running: Server, *, as_json: bool) -> None:
 def replica(as_json: bool, **given: Any) -> None:
     """Serve bundles, predictions, embeddings and texts until SIGTERM or Ctrl-C, beside others.
 
-    One of many behind a balancer (`sotto-cloud balancer-config`), on one --store. It keeps
-    nothing but adapters in memory, so replicas may come and go. Of customisation it answers what
-    needs a model: whether a job can be trained, and adapters for devices. The rest is for
-    `sotto-cloud front`.
+    Several replicas share one --store behind a balancer (`sotto-cloud balancer-config`). A
+    replica keeps only adapters, in memory, so replicas may come and go. For customisation, it
+    checks whether a job can be trained, and sends adapters to devices. `sotto-cloud front`
+    answers the other calls.
     """
     settings = settings_from(given, trainer=False, jobs=False)
     # Imported late, so that errors in most options appear without waiting for torch.
@@ -340,9 +346,9 @@ def replica(as_json: bool, **given: Any) -> None:
 def front(as_json: bool, **given: Any) -> None:
     """Take uploads and answer for jobs until SIGTERM or Ctrl-C, beside replicas and trainers.
 
-    It has no model, starts in a moment and shares --store with the others behind a balancer
-    (`sotto-cloud balancer-config`), which sends the calls that need a model to replicas. Give it
-    the bundles of the replicas. Several may run.
+    A front has no model and starts in a moment. It shares --store with replicas and trainers
+    behind a balancer (`sotto-cloud balancer-config`). The balancer sends calls that need a
+    model to replicas. Give a front the replicas' bundles. Several fronts may run.
     """
     settings = settings_from(given, trainer=False)
     # Imported late, like the server.

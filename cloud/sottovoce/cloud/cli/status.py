@@ -45,11 +45,11 @@ def status(
     tls_ca: Path | None,
     as_json: bool,
 ) -> None:
-    """Show jobs, queue and trainers as the database has them, and what processes say.
+    """Show jobs, queue and trainers from the database, and the processes' own reports.
 
-    The database knows trainers by the jobs that they hold; one that waits for a job is seen
-    by its --metrics alone. Addresses may stand in the file that --config names, in a table
-    [status]. Ends with 6 if the database or an address does not answer; what does is shown.
+    The database knows only the trainers with a job; --metrics also shows idle ones.
+    Addresses may be in the file that --config names, in a table [status]. Ends with 6 if the
+    database or an address does not answer; all other results are shown.
     """
     database = views.ask_for(lambda: _jobs(state, store))
     found = {"database": database, **views.processes(health, metrics, tls_ca)}
@@ -144,7 +144,7 @@ def _table(
 def health(address: str, tls_ca: Path | None, as_json: bool) -> None:
     """Ask the server, replica, front or balancer at ADDRESS whether it answers calls.
 
-    In plaintext, unless --tls-ca is given. For who starts again what does not answer.
+    The call is in plaintext without --tls-ca. A supervisor can use it to restart a process.
     """
     if not answers_calls(address, tls_ca):
         raise NotReady(f"{address} is starting or ending", fix="ask again soon")

@@ -31,7 +31,7 @@ def tenants() -> None:
 @store_option
 @json_option
 def list_tenants(state: Path, store: str, as_json: bool) -> None:
-    """All tenants, by name: since when, whether they are let in, their tokens and jobs."""
+    """List all tenants by name: creation, state, tokens and jobs."""
     with opened(state, store) as database:
         found = Tenants(database).all()
     if as_json:
@@ -54,9 +54,8 @@ def list_tenants(state: Path, store: str, as_json: bool) -> None:
 def disable(tenant: str, state: Path, store: str, as_json: bool) -> None:
     """Shut TENANT out until it is enabled again.
 
-    Its tokens, jobs and adapters stay as they are; what it has open ends within
-    seconds. Jobs that are queued or in training go on: `sotto-cloud jobs cancel`
-    ends them.
+    Its tokens, jobs and adapters stay unchanged. Its open calls end within seconds.
+    Queued and running jobs continue; `sotto-cloud jobs cancel` ends them.
     """
     _switch(tenant, state, store, disabled=True, as_json=as_json)
 
@@ -67,7 +66,7 @@ def disable(tenant: str, state: Path, store: str, as_json: bool) -> None:
 @store_option
 @json_option
 def enable(tenant: str, state: Path, store: str, as_json: bool) -> None:
-    """Let TENANT in again, with the tokens it had."""
+    """Let TENANT in again, with its earlier tokens."""
     _switch(tenant, state, store, disabled=False, as_json=as_json)
 
 
@@ -86,7 +85,7 @@ def _switch(tenant: str, state: Path, store: str, *, disabled: bool, as_json: bo
 @store_option
 @json_option
 def revoke_tenant(tenant: str, state: Path, store: str, as_json: bool) -> None:
-    """Revoke all tokens and codes of TENANT, for good. `sotto-cloud tokens new` gives new ones."""
+    """Revoke all tokens and codes of TENANT, for good. `sotto-cloud tokens new` makes new ones."""
     with opened(state, store) as database:
         count = Credentials(database).revoke(tenant)
     if as_json:
@@ -116,7 +115,7 @@ def enroll(
 
     On the device, set cloud.tenant to TENANT and cloud.token_file to a file that
     holds the token. A running server knows the tenant at once. `sotto-cloud tokens`
-    gives each further device one of its own.
+    makes a separate token for each further device.
     """
     try:
         database = open_database(state, store, create=False)
@@ -166,13 +165,13 @@ GRACE_SECONDS: Final = 3600.0
 scope_option = click.option(
     "--scope",
     type=click.Choice([str(scope) for scope in Scope]),
-    help="What it is for.  [default: all; with --replace, as before]",
+    help="Permitted calls.  [default: all; with --replace, as before]",
 )
 seconds_option = click.option(
     "--ends-in",
     "seconds",
     type=DURATION,
-    help="How long it is valid, like 90d.  [default: ever; with --replace, as before]",
+    help="Lifetime of the token, like 90d.  [default: unlimited; with --replace, as before]",
 )
 
 
@@ -187,9 +186,9 @@ def tokens() -> None:
 @store_option
 @json_option
 def list_tokens(tenant: str, state: Path, store: str, as_json: bool) -> None:
-    """Tokens of TENANT, or of all: name, scope, since when, until when.
+    """List the tokens of TENANT, or of all tenants: name, scope, start, end.
 
-    The last hundred that are over are listed, too. The tokens themselves are not
+    The list includes the last hundred ended tokens. The tokens themselves are not
     kept, and cannot be shown.
     """
     with opened(state, store) as database:
@@ -204,15 +203,14 @@ def list_tokens(tenant: str, state: Path, store: str, as_json: bool) -> None:
 
 @tokens.command("new", cls=Command)
 @click.argument("tenant")
-@click.option("--name", required=True, help="Of the device that gets it.")
+@click.option("--name", required=True, help="Name of the device.")
 @scope_option
 @seconds_option
-@click.option("--replace", is_flag=True, help="In place of the one of this name, which then ends.")
+@click.option("--replace", is_flag=True, help="Replace the token of this name, which then ends.")
 @click.option(
     "--grace",
     type=DURATION,
-    help="With --replace: how long the old one still works, while the device gets the new one."
-    "  [default: 1h]",
+    help="With --replace: time for which the old token still works.  [default: 1h]",
 )
 @token_file_option
 @state_option
@@ -230,10 +228,9 @@ def new_token(
     store: str,
     as_json: bool,
 ) -> None:
-    """Make one more token for TENANT and print it; it cannot be shown again.
+    """Make another token for TENANT and print it; it cannot be shown again.
 
-    Each device gets one of its own, so that a device that is lost or sold can be
-    shut out alone.
+    With a separate token for each device, a lost or sold device can be shut out alone.
     """
     if grace is not None and not replace:
         raise InvalidInput("--grace is for --replace", fix="give both, or neither", subject="grace")
@@ -251,16 +248,16 @@ def new_token(
 
 @tokens.command("code", cls=Command)
 @click.argument("tenant")
-@click.option("--name", required=True, help="Of the device that is let in.")
+@click.option("--name", required=True, help="Name of the device.")
 @scope_option
 @seconds_option
-@click.option("--replace", is_flag=True, help="In place of the one of this name, which then ends.")
+@click.option("--replace", is_flag=True, help="Replace the token of this name, which then ends.")
 @click.option(
     "--valid",
     type=DURATION,
     default=SECONDS,
     show_default="10m",
-    help="How long the code can be used; 1d at most.",
+    help="Lifetime of the code; 1d at most.",
 )
 @state_option
 @store_option
@@ -276,10 +273,10 @@ def new_code(
     store: str,
     as_json: bool,
 ) -> None:
-    """Print a code with which one device of TENANT fetches a token of its own.
+    """Print a one-time code, with which a device of TENANT fetches its token.
 
-    Read it out: `sotto enroll CODE` on the device does the rest. It works once, and
-    not after five wrong guesses.
+    On the device, run `sotto enroll CODE`. The code works once, and becomes void after
+    five wrong guesses.
     """
     with opened(state, store) as database:
         made = Codes(database).new(
@@ -305,9 +302,9 @@ def new_code(
 def revoke_token(tenant: str, name: str, state: Path, store: str, as_json: bool) -> None:
     """Shut out the device NAME of TENANT, for good.
 
-    NAME may be a token's number, as `tokens list` shows it, where two of one name
-    are valid. What was opened with it ends within seconds, on every machine; a code
-    for a device of that name is void.
+    If two valid tokens have one name, give the token's number from `tokens list` as NAME.
+    Calls with the token end within seconds, on every machine. Codes for a device of
+    that name become void.
     """
     with opened(state, store) as database:
         count = Credentials(database).revoke(tenant, name)
@@ -335,8 +332,8 @@ def limit(tenant: str, changes: tuple[str, ...], state: Path, store: str, as_jso
 
     NAME is one of examples, upload_bytes, training_seconds, unfinished_jobs,
     held_bytes and past_jobs. An empty VALUE returns to the limit for all tenants,
-    an option of `sotto-cloud serve`. A running server uses a change at once; a job
-    in training keeps the time it was given.
+    an option of `sotto-cloud serve`. A running server uses a change at once. A running
+    job keeps its training time.
     """
     wanted = [_parsed(change) for change in changes]
     with opened(state, store) as database:
@@ -365,23 +362,23 @@ def _parsed(change: str) -> tuple[str, int | None]:
 
 
 @click.command("audit-log", cls=Command)
-@click.option("--tenant", default="", help="Only what concerns this tenant.")
+@click.option("--tenant", default="", help="Only entries about this tenant.")
 @click.option(
     "--most",
     type=click.IntRange(1, KEPT),
     default=100,
     show_default=True,
-    help="How many, the newest.",
+    help="Number of entries, newest first.",
 )
 @state_option
 @store_option
 @json_option
 def audit_log(tenant: str, most: int, state: Path, store: str, as_json: bool) -> None:
-    """Show who let in, shut out or changed whom, newest first.
+    """Show the changes to tenants and their data, newest first.
 
-    Tenants, tokens, codes, limits, published bundles, and the provider's own cancelling
-    and deleting of jobs: who by the system's user name, when by the database's clock.
-    The last 10,000 are kept; there is no text, token or code in them.
+    Changes to tenants, tokens, codes, limits and published bundles are recorded, and
+    jobs that the provider cancelled or deleted. Each entry has the system's user name and
+    the database's time. The last 10,000 are kept. They contain no text, token or code.
     """
     with opened(state, store) as database:
         found = recorded(database, most=most, tenant=tenant)

@@ -51,13 +51,13 @@ from sottovoce.core.rpc.opentelemetry import traced
     flag_value="auto",
     default="",
     metavar="[ADDRESS]",
-    help="Start trainers on a Ray cluster, which gives each a GPU and starts it again; that of "
-    "this machine without ADDRESS.",
+    help="Start trainers on a Ray cluster, which assigns GPUs and restarts them; on this "
+    "machine's cluster without ADDRESS.",
 )
 @click.option(
     "--ray-trainers",
     type=click.IntRange(min=1),
-    help="How many there.  [default: one for each GPU]",
+    help="Number of trainers on Ray.  [default: one for each GPU]",
 )
 @json_option
 def command(
@@ -78,10 +78,10 @@ def command(
 ) -> None:
     """Train queued jobs until SIGTERM or Ctrl-C, one at a time; one process for each GPU.
 
-    It shares --state, or --store and --objects, with servers and with other trainers, which may
-    come and go: a job whose trainer has died is given to another after ten seconds. Give it the
-    --backbone and --decoder of the servers. With --ray, all paths are those of the cluster's
-    machines.
+    A trainer shares --state, or --store and --objects, with servers and other trainers.
+    Trainers may come and go: ten seconds after a trainer has died, another continues its job.
+    Use the servers' --backbone and --decoder. With --ray, all paths are paths on the
+    cluster's machines.
     """
     logs.configure(log_format, "trainer")
     if_interrupted(*serve.STOPPED)

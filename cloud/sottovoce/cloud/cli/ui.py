@@ -33,7 +33,7 @@ __all__ = ["command"]
     "--listen",
     default="127.0.0.1:0",
     metavar="HOST:PORT",
-    help="Where to answer, on loopback.  [default: a free port]",
+    help="Address of the page, on loopback.  [default: a free port]",
 )
 @health_option
 @figures_option
@@ -43,7 +43,7 @@ __all__ = ["command"]
     " /--no-browser",
     "show",
     default=None,
-    help="Show it in this desktop's browser.  [default: where there is a desktop]",
+    help="Open the page in this desktop's browser.  [default: if there is a desktop]",
 )
 @json_option
 def command(
@@ -56,12 +56,12 @@ def command(
     show: bool | None,
     as_json: bool,
 ) -> None:
-    """Answer a page of jobs, tenants and processes on loopback, until SIGTERM or Ctrl-C.
+    """Serve a page of jobs, tenants and processes on loopback, until SIGTERM or Ctrl-C.
 
-    It shows what status, jobs, tenants, tokens and audit-log tell, anew every few seconds, and
-    changes nothing. The link is good once, for ten minutes. Addresses for --health and
-    --metrics may stand in the file that --config names, in a table [ui]. With --json, one
-    object {"url": LINK, "pid": PID} and no browser.
+    The page shows the results of status, jobs, tenants, tokens and audit-log, updated every
+    few seconds, and changes nothing. The link works once, for ten minutes. Addresses for
+    --health and --metrics may be in the file that --config names, in a table [ui]. With --json,
+    the command prints one object {"url": LINK, "pid": PID} and opens no browser.
     """
     ending = Ending()
     if_interrupted("the page is closed", "`sotto-cloud ui` opens another")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.serving.batcher import FLOOR, Batcher
+from sottovoce.cloud.serving.batcher import FLOOR, Batcher, FairQueue, passes
 from sottovoce.core.errors import InvalidInput, Overloaded, Unavailable
 from tests.support.waiting import until
 
@@ -283,3 +287,192 @@ def test_a_closed_batcher_says_so() -> None:
     batcher.close()
     with pytest.raises(Unavailable, match="stopping"):
         batcher.submit(enumerate, 1)
+
+
+def filled(**tenants: Sequence[float]) -> FairQueue[str]:
+    queue: FairQueue[str] = FairQueue()
+    for tenant, costs in tenants.items():
+        for cost in costs:
+            queue.push(tenant, tenant, cost)
+    return queue
+
+
+def test_equal_tenants_take_turns_however_much_each_sent() -> None:
+    queue = filled(flood=[1] * 100, light=[1] * 3, other=[1] * 3)
+    assert Counter(queue.pop() for _ in range(9)) == {"flood": 3, "light": 3, "other": 3}
+    assert (len(queue), queue.waiting("flood"), queue.waiting("light")) == (97, 97, 0)
+
+
+def test_long_requests_count_for_more() -> None:
+    queue = filled(long=[40] * 50, short=[10] * 50)
+    assert Counter(queue.pop() for _ in range(50)) == {"long": 10, "short": 40}
+
+
+def test_having_been_away_earns_nothing_and_leaving_forgives_nothing() -> None:
+    queue = filled(here=[1] * 40)
+    for _ in range(20):
+        queue.pop()
+    for _ in range(20):
+        queue.push("new", "new", 1)
+    assert Counter(queue.pop() for _ in range(10)) == {"here": 5, "new": 5}
+    # One who has had a large one and comes again at once is still behind.
+    queue = filled(here=[1] * 40, large=[30])
+    assert {queue.pop() for _ in range(2)} == {"here", "large"}
+    queue.push("large", "large", 30)
+    assert "large" not in [queue.pop() for _ in range(25)]
+
+
+def test_an_empty_queue_says_so() -> None:
+    queue: FairQueue[int] = FairQueue()
+    for asked in (queue.pop, queue.next_cost):
+        with pytest.raises(IndexError):
+            asked()
+
+
+def test_what_is_taken_out_is_not_served_and_costs_nothing() -> None:
+    queue: FairQueue[str] = FairQueue()
+    for tenant, item in (("a", "a0"), ("b", "b0"), ("a", "a1"), ("b", "b1")):
+        queue.push(tenant, item, 10)
+    for tenant, item in (("a", "a0"), ("a", "a0"), ("a", "b0"), ("c", "a1")):
+        queue.discard(tenant, item)  # the last three do not wait there
+    assert (len(queue), queue.waiting("a"), queue.waiting("b"), queue.waiting("c")) == (3, 1, 2, 0)
+    assert [queue.pop() for _ in range(3)] == ["a1", "b0", "b1"]
+    assert len(queue) == 0
+
+
+def test_only_the_very_item_is_taken_out() -> None:
+    queue: FairQueue[list[int]] = FairQueue()
+    first, second = [1], [1]
+    queue.push("a", first)
+    queue.push("a", second, 2)
+    queue.discard("a", second)
+    assert queue.pop() is first
+
+
+def test_a_tenant_whose_last_was_taken_out_is_not_asked() -> None:
+    queue: FairQueue[str] = FairQueue()
+    queue.push("a", "item")
+    queue.discard("a", "item")
+    with pytest.raises(IndexError):
+        queue.pop()
+
+
+def test_nobody_is_owed_anything_once_all_is_done() -> None:
+    for last in ("pop", "discard"):
+        queue = filled(a=[5, 5], b=[1])
+        assert [queue.pop() for _ in range(2)] == ["a", "b"]
+        queue.pop() if last == "pop" else queue.discard("a", "a")
+        queue.push("a", "a", 3)
+        queue.push("b", "b", 3)
+        assert [queue.pop(), queue.pop()] == ["a", "b"]  # a came first, and had five times as much
+        queue.push("late", "late")
+        queue.push("a", "a")
+        assert [queue.pop(), queue.pop()] == ["late", "a"]
+
+
+def test_an_item_is_one_of_work_where_nothing_is_said() -> None:
+    queue: FairQueue[str] = FairQueue()
+    for _ in range(4):
+        queue.push("a", "a")
+        queue.push("b", "b", 1)
+    assert queue.next_cost() == 1
+    assert "".join(queue.pop() for _ in range(8)) == "abababab"
+
+
+def test_the_next_cost_is_that_of_the_next_item() -> None:
+    queue = filled(a=[3, 1], b=[7, 1])
+    assert queue.next_cost() == 3
+    queue.pop()
+    assert queue.next_cost() == 7
+
+
+def test_who_comes_late_begins_where_the_others_are() -> None:
+    queue = filled(here=[0.25] * 8)
+    for _ in range(3):
+        queue.pop()
+    for _ in range(4):
+        queue.push("late", "late", 0.25)
+    assert Counter(queue.pop() for _ in range(4)) == {"here": 2, "late": 2}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50)), min_size=1))
+def test_a_tenants_own_come_in_order_and_all_come(pushed: list[tuple[str, int]]) -> None:
+    queue: FairQueue[tuple[str, int]] = FairQueue()
+    for number, (tenant, cost) in enumerate(pushed):
+        queue.push(tenant, (tenant, number), cost)
+    popped = [queue.pop() for _ in pushed]
+    assert sorted(number for _, number in popped) == list(range(len(pushed)))
+    for tenant in "abc":
+        own = [number for of, number in popped if of == tenant]
+        assert own == sorted(own)
+    assert len(queue) == 0
+
+
+def test_rows_share_a_pass_as_far_as_padding_is_cheaper_than_another() -> None:
+    # Two of 10 and one of 30 cost 90 together; apart 20 + 30, and one pass more.
+    assert passes([(0, 0, 10), (0, 0, 30), (0, 0, 10)], 600, 39) == [[0, 2], [1]]
+    assert passes([(0, 0, 10), (0, 0, 30), (0, 0, 10)], 600, 41) == [[0, 2, 1]]
+
+
+def test_a_pass_may_be_full_and_no_fuller() -> None:
+    assert passes([(0, 0, 10)] * 4, 40, 1_000) == [[0, 1, 2, 3]]
+    assert sorted(map(len, passes([(0, 0, 10)] * 4, 39, 1_000))) == [1, 3]
+    assert passes([(0, 0, 50), (0, 0, 50)], 40, 1_000) == [[0], [1]]
+
+
+def test_fronts_are_padded_apart_from_texts() -> None:
+    assert passes([(0, 20, 10), (0, 5, 30)], 100, 1_000) == [[1, 0]]  # 2 * (20 + 30)
+    assert passes([(0, 20, 10), (0, 5, 30)], 99, 1_000) == [[0], [1]]
+
+
+def test_models_do_not_share() -> None:
+    assert passes([(0, 0, 10), (1, 0, 10), (0, 0, 10)], 600, 1_000) == [[0, 2], [1]]
+
+
+def test_who_asked_first_is_run_first() -> None:
+    shapes = [(0, 0, 300), (0, 0, 10), (0, 0, 200), (0, 0, 11)]
+    assert passes(shapes, 300, 10) == [[0], [1, 3], [2]]
+    assert passes([], 300, 10) == []
+
+
+SHAPES = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 5, 20]), st.integers(1, 300)))
+
+
+@given(SHAPES, st.integers(1, 600))
+def test_passes_are_bounded_and_leave_nothing_out(
+    shapes: list[tuple[int, int, int]], tokens: int
+) -> None:
+    found = passes(shapes, tokens, 32)
+    assert sorted(place for places in found for place in places) == list(range(len(shapes)))
+    for places in found:
+        models, fronts, lengths = zip(*(shapes[place] for place in places), strict=True)
+        assert len(set(models)) == 1
+        assert len(places) == 1 or len(places) * (max(fronts) + max(lengths)) <= tokens
+
+
+def cost(found: list[list[int]], shapes: list[tuple[int, int, int]], overhead: int) -> int:
+    padded = [
+        len(places) * (max(shapes[p][1] for p in places) + max(shapes[p][2] for p in places))
+        for places in found
+    ]
+    return sum(padded) + overhead * len(found)
+
+
+@given(SHAPES.filter(lambda shapes: len(shapes) <= 7), st.integers(0, 400))
+def test_no_other_cut_of_the_sorted_rows_is_cheaper(
+    shapes: list[tuple[int, int, int]], overhead: int
+) -> None:
+    order = sorted(range(len(shapes)), key=shapes.__getitem__)
+    found = cost(passes(shapes, 600, overhead), shapes, overhead)
+    for cuts in itertools.product((False, True), repeat=max(0, len(shapes) - 1)):
+        other: list[list[int]] = [[]]
+        for place, cut_before in zip(order, (False, *cuts), strict=False):
+            if cut_before:
+                other.append([])
+            other[-1].append(place)
+        if all(
+            len({shapes[p][0] for p in places}) == 1
+            and (len(places) == 1 or cost([places], shapes, 0) <= 600)
+            for places in other
+        ):
+            assert found <= cost(other, shapes, overhead)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
+import os
 import socket
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,10 +20,11 @@ import pytest
 from bench.live.s3_server import S3Server
 from sottovoce.cloud.store import s3
 from sottovoce.cloud.store.opening import open_objects
-from sottovoce.cloud.store.s3 import S3Objects, S3Place
+from sottovoce.cloud.store.s3 import S3Objects, S3Place, clear, own_folder
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 from tests.support.buckets import made, read, uses
 from tests.support.cut_line import Line
+from tests.support.processes import environment
 
 
 def test_a_large_file_comes_back_as_it_was_and_stays_nowhere(
@@ -236,3 +242,230 @@ def test_a_store_that_overwrites_what_is_put_once_is_refused(
     with pytest.raises(ConfigError, match="not where"):
         bucket.bind("ours")  # it was not taken
     open_objects(url, tmp_path).bind("theirs")
+
+
+KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush"}
+
+
+def test_what_a_url_says() -> None:
+    found = S3Place.of("s3://b/some/prefix/?endpoint=https://s3.example.org/&region=eu", KEYS)
+    assert (found.bucket, found.prefix, found.plaintext) == ("b", "some/prefix", False)
+    assert found.settings() == {"aws_endpoint": "https://s3.example.org", "aws_region": "eu"}
+    assert str(found) == "s3://b/some/prefix"
+    assert S3Place.of("s3://b", KEYS).settings() == {}
+
+
+def test_an_endpoint_of_the_environment() -> None:
+    environment = {**KEYS, "AWS_ENDPOINT_URL": "https://one.example.org"}
+    assert S3Place.of("s3://b", environment).endpoint == "https://one.example.org"
+    environment["AWS_ENDPOINT_URL_S3"] = "https://two.example.org"
+    assert S3Place.of("s3://b", environment).endpoint == "https://two.example.org"
+    found = S3Place.of("s3://b?endpoint=http://localhost:1", environment)
+    assert (found.endpoint, found.plaintext) == ("http://localhost:1", True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9000", "[::1]:9000", "localhost"])
+def test_plain_http_is_for_this_machine(host: str) -> None:
+    assert S3Place.of(f"s3://b?endpoint=http://{host}", KEYS).plaintext
+
+
+def test_plain_http_elsewhere_has_to_be_said() -> None:
+    url = "s3://b?endpoint=http://10.0.0.7:9000"
+    with pytest.raises(ConfigError, match="plain HTTP"):
+        S3Place.of(url, KEYS)
+    assert S3Place.of(url, {**KEYS, "AWS_ALLOW_HTTP": "true"}).plaintext
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://",
+        "s3:///prefix",
+        "s3://id:hush@bucket",
+        "s3://b?endpoint=ftp://x",
+        "s3://b?endpoint=hush",
+        "s3://b?secret=hush",
+        "s3://b?versions=maybe",
+        "s3://b#hush",
+        "s3://[hush",
+        "s3://b c",
+        "s3://b%00",
+        "s3://b/one//two",
+        "s3://b/one/../hush",
+        "s3://b/%0a",
+        "s3://b?region=hush%0a",
+        "s3://b?endpoint=https://",
+        "s3://b?endpoint=https://[hush",
+        "s3://b?endpoint=https://x:99999",
+        "s3://b?endpoint=https://x%20hush",
+        "s3://b?endpoint=https://id:hush@x",
+        "s3://b?endpoint=https://x?key=hush",
+    ],
+)
+def test_what_is_no_url_is_not_quoted(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        S3Place.of(url, KEYS)
+    assert "hush" not in str(caught.value)
+
+
+def test_the_file_of_credentials(tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    file.write_text(
+        "[default]\naws_access_key_id = one\naws_secret_access_key = a%b\n"
+        "[other]\naws_access_key_id = two\naws_secret_access_key = c\naws_session_token = t\n"
+    )
+    named = {"AWS_SHARED_CREDENTIALS_FILE": str(file)}
+    found = S3Place.of("s3://b", named)
+    assert found.settings() == {"aws_access_key_id": "one", "aws_secret_access_key": "a%b"}
+    assert "a%b" not in repr(found)
+    assert S3Place.of("s3://b", {**named, "AWS_PROFILE": "other"}).secrets == {
+        "aws_access_key_id": "two",
+        "aws_secret_access_key": "c",
+        "aws_session_token": "t",
+    }
+    assert S3Place.of("s3://b", {**named, **KEYS}).secrets == {}, "the environment goes before"
+    with pytest.raises(ConfigError, match="profile"):
+        S3Place.of("s3://b", {**named, "AWS_PROFILE": "none"})
+    file.write_text("hush hush\n")
+    with pytest.raises(ConfigError) as caught:
+        S3Place.of("s3://b", named)
+    assert "hush" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_an_address_with_a_password_is_refused_wherever_it_stands() -> None:
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        with pytest.raises(ConfigError, match="more than an address") as caught:
+            S3Place.of("s3://b", {**KEYS, name: "https://id:hush@s3.example.org"})
+        assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["hush\n", "hush hush", "h\u00fcsh"])
+def test_what_no_request_can_hold_is_refused_by_its_name(tmp_path: Path, value: str) -> None:
+    for name in (*KEYS, "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        with pytest.raises(ConfigError, match=name) as caught:
+            S3Place.of("s3://b", {**KEYS, name: value})
+        assert value.strip() not in str(caught.value)
+    file = tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id = one\naws_secret_access_key = h\u00fc sh\n")
+    with pytest.raises(ConfigError, match="credentials"):
+        S3Place.of("s3://b", {"AWS_SHARED_CREDENTIALS_FILE": str(file)})
+
+
+def test_a_file_of_credentials_that_was_named_is_there_and_has_them(tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    named = {"AWS_SHARED_CREDENTIALS_FILE": str(file)}
+    with pytest.raises(ConfigError, match="credentials"):
+        S3Place.of("s3://b", named)
+    for text in ("", "[other]\naws_access_key_id = one\n", "[default]\naws_access_key_id = one\n"):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match="credentials"):
+            S3Place.of("s3://b", named)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ConfigError, match="credentials"):
+        S3Place.of("s3://b", named)
+
+
+def test_the_usual_file_of_credentials_may_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert S3Place.of("s3://b", {}).secrets == {}, "a machine may have a role"
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[other]\naws_access_key_id = two\n")
+    assert S3Place.of("s3://b", {}).secrets == {}
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from sottovoce.cloud.store.s3 import own_folder
+with own_folder(Path(sys.argv[1])) as folder:
+    (folder / "weights").write_text("w")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_it_goes_with_the_block(tmp_path: Path) -> None:
+    with own_folder(tmp_path / "fetched") as folder:
+        (folder / "weights").write_text("w")
+        clear(tmp_path / "fetched")
+        assert (folder / "weights").exists(), "somebody uses it"
+    assert [*(tmp_path / "fetched").iterdir()] == []
+
+
+def test_what_a_dead_process_left_goes_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
+    clear(tmp_path)
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().decode().strip())
+        clear(tmp_path)
+        assert (folder / "weights").exists()
+        process.kill()
+        process.wait()
+    assert (folder / "weights").exists()
+    clear(tmp_path)
+    assert not folder.exists()
+
+
+def test_what_has_no_lock_is_nobodys(tmp_path: Path) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "weights").write_text("w")
+    (tmp_path / "stray").write_text("s")
+    clear(tmp_path)
+    assert [f.name for f in tmp_path.iterdir()] == ["stray"]
+
+
+def test_it_is_locked_as_a_share_wants_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+
+    def shared(held: int, how: int) -> None:
+        """As NFS has it: such a lock is one of bytes, for who may write them."""
+        descriptor = held if isinstance(held, int) else held.fileno()
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", shared)
+    with own_folder(tmp_path) as folder:
+        clear(tmp_path)
+        assert folder.exists()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_disk_that_locks_nothing_is_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="locks"), own_folder(tmp_path):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_who_makes_a_folder_while_another_clears_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, cleared = fcntl.flock, []
+
+    def slowly(held: int, how: int) -> None:
+        if not cleared:  # between the file and its lock
+            cleared.append(True)
+            clear(tmp_path)
+        lock(held, how)
+
+    monkeypatch.setattr(fcntl, "flock", slowly)
+    with own_folder(tmp_path) as folder:
+        assert cleared
+        clear(tmp_path)
+        assert folder.exists()
+    assert [*tmp_path.iterdir()] == []

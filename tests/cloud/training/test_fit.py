@@ -8,9 +8,25 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.training.fit import Clipped, Losses, fit
+from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models.classifier import TextClassifier
+from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.training.dataset import Dataset
+from sottovoce.cloud.training.fit import (
+    Clipped,
+    Labelled,
+    Losses,
+    Objective,
+    Plan,
+    batches,
+    fit,
+    schedule,
+)
 from sottovoce.core.errors import SottovoceError
+from tests.support.examples import examples
 
 Batch = tuple[Tensor, Tensor]
 
@@ -79,9 +95,9 @@ def test_every_step_has_its_own_rate_and_is_made_when_it_is_asked_for(
 
 def test_each_batch_has_a_rate(line: tuple[nn.Parameter, nn.Parameter]) -> None:
     update = Clipped(torch.optim.SGD(line))
-    for batches, rates in ((2, [0.1]), (1, [0.1, 0.1])):
+    for count, rates in ((2, [0.1]), (1, [0.1, 0.1])):
         with pytest.raises(ValueError, match="zip"):
-            list(fit(regression(*line), [data(2)] * batches, rates, update))
+            list(fit(regression(*line), [data(2)] * count, rates, update))
 
 
 @pytest.mark.parametrize("factor", [math.inf, math.nan])
@@ -152,3 +168,102 @@ def test_a_private_update_fits_the_seam(line: tuple[nn.Parameter, nn.Parameter])
     # Whatever one example says moves a step by no more than twice the clip over the expected size;
     # what follows moves on from there, and is clipped as well.
     assert (run(True) - run(False)).norm() <= 2 * 0.05 / 4 * (1 + 0.5 * 2) + 1e-6
+
+
+Made = tuple[TextClassifier, Dataset]
+
+
+@pytest.fixture
+def made(bert: str) -> Made:
+    """A model with a reconstruction head, and 16 examples with three plain tokens each."""
+    loaded = backbone.load(bert)
+    options = TrainingOptions(reconstruction=True, plain_tokens=3)
+    data = Dataset.of(examples(16, plain=3), options, loaded.tokenizer)
+    torch.manual_seed(0)
+    return TextClassifier(loaded, Lora(), 3, vocabulary=len(data.vocabulary)).eval(), data
+
+
+def test_the_mean_is_the_two_published_losses(made: Made) -> None:
+    model, data = made
+    batch = data.batch(range(16), plain=True)
+    losses = Objective(model, weight=0.3)(Labelled(batch, data.targets))
+    logits, named = model(batch)
+    task = F.cross_entropy(logits, data.targets)
+    rec = F.cross_entropy(named, batch.plain[batch.plain >= 0])
+    assert losses.reconstruction is not None
+    torch.testing.assert_close(losses.task.mean(), task)
+    torch.testing.assert_close(losses.reconstruction.mean(), rec)
+    own = list(model.trained().values())
+    expected = torch.autograd.grad(task + 0.3 * rec, own)
+    for found, wanted in zip(torch.autograd.grad(losses.total.mean(), own), expected, strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-4)
+    alone = Objective(model, weight=0.3)(Labelled(data.batch(range(16)), data.targets))
+    assert alone.reconstruction is None
+    assert torch.equal(alone.total, alone.task)
+
+
+def test_no_examples_loss_depends_on_another(made: Made) -> None:
+    model, data = made
+    # Of unequal numbers of plain tokens: each example's mean is over its own.
+    batch = data.batch([0, 1, 2], plain=True)
+    for place in (batch.plain[1] >= 0).nonzero()[1:]:
+        batch.plain[1, place] = -100
+    objective = Objective(model, weight=0.3)
+    together = objective(Labelled(batch, data.targets[[0, 1, 2]]))
+    for row in range(3):
+        one = type(batch)(
+            *(getattr(batch, name)[row : row + 1] for name in batch.__dataclass_fields__)
+        )
+        alone = objective(Labelled(one, data.targets[[row]]))
+        torch.testing.assert_close(together.total[row], alone.total[0], atol=1e-5, rtol=1e-5)
+
+
+def plan(seed: int = 0, epochs: int = 3, rows: int = 20) -> Plan:
+    return Plan(
+        range(rows),
+        [3 + i % 5 for i in range(rows)],
+        size=8,
+        epochs=epochs,
+        least_epochs=2,
+        least_steps=50,
+        seed=seed,
+        warmup=0.1,
+    )
+
+
+def test_batches_hold_every_row_once_and_lie_near_in_length() -> None:
+    lengths = [3 + (i * 7) % 40 for i in range(64)]
+    made = batches(range(64), lengths, 8, seed=0, epoch=0)
+    assert sorted(i for batch in made for i in batch) == list(range(64))
+    assert max(max(lengths[i] for i in b) - min(lengths[i] for i in b) for b in made) <= 10
+    assert batches(range(64), lengths, 8, seed=0, epoch=0) == made
+    assert batches(range(64), lengths, 8, seed=0, epoch=1) != made
+
+
+def test_the_rate_rises_then_falls_and_never_reaches_zero() -> None:
+    rates = [schedule(step, 100, 0.1) for step in range(100)]
+    assert rates.index(max(rates)) == 9
+    assert max(rates) == 1
+    assert rates[-1] > 0
+
+
+def test_every_epoch_sees_every_row_and_says_where_it_ends() -> None:
+    made = plan()
+    assert (made.epochs, made.steps) == (3, 9)
+    for epoch in range(3):
+        steps = range(3 * epoch, 3 * epoch + 3)
+        assert sorted(i for step in steps for i in made.rows(step)) == list(range(20))
+        assert {made.epoch(step) for step in steps} == {epoch}
+    assert [done for done in range(1, 10) if made.ends_epoch(done)] == [3, 6, 9]
+
+
+def test_a_plan_taken_up_midway_goes_on_as_it_was() -> None:
+    whole, later = plan(seed=4), plan(seed=4)
+    expected = [(whole.rows(s), whole.rate(s)) for s in range(9)]
+    assert [(later.rows(s), later.rate(s)) for s in (7, 8, 2)] == [expected[s] for s in (7, 8, 2)]
+    assert plan(seed=5).rows(0) != whole.rows(0)
+
+
+def test_small_jobs_get_more_epochs() -> None:
+    assert plan(epochs=0).epochs == 17  # 50 steps, 3 an epoch
+    assert plan(epochs=0, rows=800).epochs == 2

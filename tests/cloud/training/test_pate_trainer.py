@@ -22,7 +22,7 @@ from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.training import pate_trainer
-from sottovoce.cloud.training.pate_trainer import train_pate
+from sottovoce.cloud.training.pate_trainer import fit_teacher, train_pate
 from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.cloud.training.worker import Worker
@@ -222,3 +222,13 @@ def test_noise_is_of_the_operating_system_whatever_the_seed(
         trained(bert, tmp_path / name)
     (_, _, answers), (_, _, others) = asked
     assert answers != others
+
+
+def test_a_teacher_learns_its_share() -> None:
+    random = torch.Generator().manual_seed(0)
+    targets = torch.arange(60) % 2
+    features = torch.randn(60, 5, generator=random) + 2.0 * targets[:, None]
+    weight = fit_teacher(torch.cat([features, torch.ones(60, 1)], 1), targets, 3)
+    assert weight.shape == (6, 3)
+    hits = (torch.cat([features, torch.ones(60, 1)], 1) @ weight).argmax(1) == targets
+    assert hits.float().mean() > 0.9

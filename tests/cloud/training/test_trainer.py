@@ -20,21 +20,27 @@ from safetensors.torch import load_file
 from torch.nn import functional as F  # noqa: N812 - its customary name
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from sottovoce.cloud.job import Example, Progress, TrainingOptions
-from sottovoce.cloud.models import backbone
+from sottovoce.cloud.job import Example, Job, Progress, State, TrainingOptions
+from sottovoce.cloud.jobs.ending import reinstate
+from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import METHODS, Lora
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.store.adapters import AdapterFiles
+from sottovoce.cloud.store.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, Objective, fit
 from sottovoce.cloud.training.run import Result, Stopped, Watch
-from sottovoce.cloud.training.trainer import Hyperparameters, train
+from sottovoce.cloud.training.trainer import Base, Hyperparameters, probe, train
+from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from sottovoce.core.errors import NotReady, SottovoceError
-from tests.support.examples import examples
+from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.paths import HELPDESK
 
 
@@ -369,3 +375,148 @@ def test_the_held_out_part_is_scored_as_the_model_answers(bert: str) -> None:
     accuracy, loss = trainer.score(model, data)
     assert accuracy == pytest.approx((logits.argmax(1) == wanted).float().mean().item())
     assert loss == pytest.approx(F.cross_entropy(logits, wanted).item(), abs=1e-5)
+
+
+ANEW = TrainingOptions(epochs=2, batch_size=8)
+ADDED = TrainingOptions(epochs=1, batch_size=8, continues=True)
+
+
+def queue(jobs: Jobs, request_id: str, training: TrainingOptions = ANEW) -> Job:
+    job = jobs.create("acme", request_id, "topics", training, RELEASE)
+    uploads = [Upload(f"e{i}", row) for i, row in enumerate(examples(24))]
+    append(jobs, job.id, "acme", 0, uploads, len(WORDS))
+    return jobs.start(job.id, "acme", 24)
+
+
+def test_what_goes_on_from_a_changed_adapter_is_trained_once_more(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    queue(jobs, "2")
+    worker.run_next()
+    third = queue(jobs, "3", training=ADDED)
+    of, seen = Base.of, []
+
+    def moved(database: Database, job: Job) -> Base | None:
+        found = of(database, job)
+        seen.append(found.sha256 if found else "")
+        if len(seen) == 1:
+            reinstate(jobs, first.id)
+        return found
+
+    monkeypatch.setattr(Base, "of", moved)
+    assert worker.run_next()
+    assert jobs.get(third.id).state == State.SUCCEEDED
+    assert len(set(seen)) == len(seen) == 2
+    located = locate(jobs.database, "acme", "topics")
+    assert located.folder.parent.parent.name == third.id
+    assert adapters.load(located.folder).origin["base"] == seen[1]
+
+
+def test_an_adapter_that_changes_each_time_ends_the_job(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = [queue(jobs, "1").id]
+    worker.run_next()
+    trained.append(queue(jobs, "2").id)
+    worker.run_next()
+    third = queue(jobs, "3", training=ADDED)
+    of, rounds = Base.of, []
+
+    def moved(database: Database, job: Job) -> Base | None:
+        found = of(database, job)
+        rounds.append(reinstate(jobs, trained[len(rounds) % 2]))
+        assert len(rounds) <= ATTEMPTS
+        return found
+
+    monkeypatch.setattr(Base, "of", moved)
+    assert worker.run_next()
+    found = jobs.get(third.id)
+    assert (found.state, len(rounds)) == (State.FAILED, ATTEMPTS)
+    assert "the adapter was changed in each of 3 rounds" in found.message
+    assert not worker.objects.place(f"jobs/{third.id}").exists()
+
+
+def test_the_limit_of_time_holds_for_all_rounds_together(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    queue(jobs, "2")
+    worker.run_next()
+    third = queue(jobs, "3", training=ADDED)
+    of, rounds = Base.of, []
+
+    def moved(database: Database, job: Job) -> Base | None:
+        found = of(database, job)
+        rounds.append(found)
+        if len(rounds) == 1:
+            reinstate(jobs, first.id)
+        else:  # as if the first had taken so long
+            with database.write() as transaction:
+                change = "UPDATE jobs SET trained = 1e6 WHERE id = :job"
+                transaction.change(change, job=third.id)
+        return found
+
+    monkeypatch.setattr(Base, "of", moved)
+    assert worker.run_next()
+    found = jobs.get(third.id)
+    assert (found.state, found.trained) == (State.FAILED, 1e6)
+    assert "training took longer" in found.message
+
+
+def test_jobs_that_go_on_from_one_adapter_take_turns(worker: Worker, jobs: Jobs) -> None:
+    queue(jobs, "1")
+    worker.run_next()
+    for request in "23":
+        queue(jobs, request, training=ADDED)
+    held = Queue(jobs.database).claim("another")
+    assert held is not None
+    assert not worker.run_next()
+    Queue(jobs.database).finish(held[1], State.CANCELLED)
+    assert worker.run_next()
+    assert not worker.run_next()
+
+
+def test_what_goes_on_from_an_adapter_that_is_deleted_fails_and_the_worker_goes_on(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = queue(jobs, "1")
+    worker.run_next()
+    second = queue(jobs, "2", training=ADDED)
+    of = Base.of
+
+    def deleted(database: Database, job: Job) -> Base | None:
+        found = of(database, job)
+        jobs.delete(first.id)
+        return found
+
+    monkeypatch.setattr(Base, "of", deleted)
+    assert worker.run_next()
+    found = jobs.get(second.id)
+    assert found.state == State.FAILED
+    assert "the adapter was deleted meanwhile" in found.message
+    assert not [*(tmp_path / "jobs").rglob("*")]
+    assert not worker.run_next()
+
+
+def test_the_probe_is_the_logistic_regression_it_says() -> None:
+    random = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 4.0]])
+    targets = torch.arange(300) % 3
+    features = centres[targets] + torch.randn(300, 2, generator=random)
+    weight, bias = probe(features, targets, 0.01, 3)
+    hits = (features @ weight.T + bias).argmax(1) == targets
+    assert hits.float().mean() > 0.95
+    # A constant column carries nothing and must not break the scaling.
+    weight, bias = probe(torch.cat([features, torch.ones(300, 1)], 1), targets, 0.01, 3)
+    assert bool(torch.isfinite(weight).all())
+
+
+def test_a_label_that_no_example_has_is_an_outcome_all_the_same() -> None:
+    random = torch.Generator().manual_seed(0)
+    targets = torch.arange(60) % 2
+    weight, bias = probe(torch.randn(60, 3, generator=random), targets, 0.01, 4)
+    assert (weight.shape, bias.shape) == ((4, 3), (4,))
+    assert int(bias.topk(2).indices.max()) == 1

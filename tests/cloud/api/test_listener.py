@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from urllib.request import urlopen
 
@@ -9,8 +10,11 @@ import grpc
 import pytest
 
 from bench.live.testbed import free_address
+from sottovoce.cloud.api.listener import until_told
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.job import Example
+from sottovoce.core.errors import NotReady
+from sottovoce.core.platform import memory
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
 from tests.support.backbones import tiny_bert
@@ -111,3 +115,27 @@ def test_training_speed_is_of_the_jobs_that_run(running: Cloud) -> None:
         )
     assert value(running, "training_examples_per_second") == 12.5
     assert value(running, "jobs", state="running") == 1
+
+
+def test_its_heap_is_bound_before_anything_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[int] = []
+    monkeypatch.setattr(memory, "bound_heap", lambda large, arenas: bound.append(large))
+
+    def opened() -> None:
+        assert bound, "a heap that grew first stays as it is"
+        raise NotReady("opened")
+
+    with pytest.raises(NotReady, match="opened"):
+        until_told(opened, lambda server: None)  # type: ignore[type-var]
+
+
+def test_without_room_for_its_threads_no_server_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def opened() -> None:
+        raise AssertionError("it was opened")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    with pytest.raises(NotReady, match="only 0 more threads"):
+        until_told(opened, lambda server: None)  # type: ignore[type-var]

@@ -174,11 +174,11 @@ defaults
     timeout connect 1s
     timeout check 2s
     timeout queue 5s
-    # A watch of a job that waits says nothing for hours; idle streams are ended by who answers.
+    # A watch of a waiting job is silent for hours. The servers end idle streams.
     timeout client 6h
     timeout server 6h
     timeout http-keep-alive 10m
-    # Who does not take a connection is left for another; more is repeated only where it is said.
+    # A refused connection goes to another server. Calls are repeated only as stated below.
     retries 3
     option redispatch 1
 """
@@ -199,19 +199,19 @@ frontend metrics
     yield f"""\
 frontend devices
     bind {layout.listen}{cert or " proto h2"}
-    # Of each address, before anybody knows who it is: connections, then calls. gRPC takes status
-    # 429 for UNAVAILABLE, upon which devices come again later. Of IPv6, 64 bits are one address.
+    # Limits on each address, before authentication: connections, then calls. gRPC reads status
+    # 429 as UNAVAILABLE, and devices retry later. 64 bits of IPv6 count as one address.
     stick-table type ipv6 size 100k expire 1m store conn_cur,http_req_rate(10s)
     tcp-request connection track-sc0 src,ipmask(32,64)
     tcp-request connection reject if {{ sc0_conn_cur gt {layout.peer_connections} }}
     http-request deny deny_status 429 if {{ sc0_http_req_rate gt {10 * layout.peer_calls} }}
-    # To a replica all that comes from here is one caller: of downloads and other streams that need
-    # no token, it could not tell whose gives way to whose.
+    # For a replica, this balancer is one caller. So streams without a token, such as downloads,
+    # are limited here for each address.
     acl with_token path_beg {" ".join((*(f"/{name}/" for name in TENANTS_ONLY), SIGNING))}
     http-request track-sc1 src,ipmask(32,64) table strangers unless with_token
     http-request deny deny_status 429 if !with_token {{ sc1_conn_cur gt {layout.peer_streams} }}
-    # Wrong codes, too, would be one caller's: of the few that a replica takes a minute, no address
-    # may have all.
+    # A replica accepts few wrong codes a minute from one caller, which is this balancer. So no
+    # address may use them all.
     acl code path {CODES}
     http-request track-sc2 src,ipmask(32,64) table enrolling if code
     http-request deny deny_status 429 if code {{ sc2_http_req_rate gt {_ENROLLMENTS} }}
@@ -227,11 +227,11 @@ backend enrolling
     stick-table type ipv6 size 100k expire 1m store http_req_rate(1m)
 
 backend replicas
-    # A tenant's calls go where its adapters are, unless that replica has {BUSIEST} % of the mean.
+    # A tenant's calls go to the replica with its adapters, up to {BUSIEST} % of the mean load.
     balance hdr({TENANT_KEY})
     hash-type consistent sdbm avalanche
     hash-balance-factor {BUSIEST}
-    # Only what may be sent again byte for byte, and before an answer has begun.
+    # Only calls that may be repeated byte for byte, and before an answer has begun.
     retry-on conn-failure empty-response
     http-request disable-l7-retry unless {{ path {" ".join(REPEATABLE)} }}"""
     yield from _servers(layout, "replica", layout.replicas)

@@ -282,9 +282,8 @@ def serve(settings: Settings, on_ready: Callable[[Server], None], parent: int) -
 
     def opened() -> Server:
         server = Server(settings)
-        # Exempt the million objects made at start from garbage collection, because scanning them
-        # would
-        # delay every call by a third of a second, again and again.
+        # Exempt the million objects made at start from garbage collection. Scanning them would
+        # delay calls by a third of a second, again and again.
         gc.freeze()
         return server
 

@@ -1,9 +1,8 @@
 """End jobs: cancel, delete, clean up their files, and make an earlier result current again.
 
-A tenant deletes jobs to free space, even on a full disk. But a database first writes down the
-deletion, so it could delete nothing. So a file reserves some space. That space is released before
-the deletion and reserved again after it. A job's examples are deleted in small pieces, which need
-less space.
+Tenants delete jobs to free space. But a database first writes down a deletion, and fails on a full
+disk. So a file reserves some space. That space is released before the deletion and reserved again
+after it. A job's examples are deleted in small pieces, which need less space.
 
 A job's files are kept as long as the job is remembered, even after another job took the name.
 """

@@ -149,7 +149,7 @@ CANARIES: Final = 256
 FEWEST_CANARIES: Final = 16
 
 _RIDGE: Final = 0.1
-"""Of the least squares, relative to a canary's pull along itself."""
+"""Penalty of the least squares, relative to a canary's pull along itself."""
 
 
 @dataclass(frozen=True, slots=True)

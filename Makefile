@@ -17,7 +17,7 @@ TESTS ?= tests
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install graph bundle demo test test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install graph export bundle demo test test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,12 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 	@touch $@
 
 graph: .venv/.graph .venv-edge/.graph  ## Add search over graphs (hnswlib; needs a C++ compiler and Python headers)
+
+.venv/.export: .venv/.done $(LOCKS)/export.txt
+	$(BIN)/pip install --no-deps --require-hashes -r $(LOCKS)/export.txt
+	@touch $@
+
+export: .venv/.export  ## Add the exporter of encoders that are not like BERT (optimum)
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench.attacks.text import Ints, Lexicon
 from sottovoce.core.text.words import split
-from sottovoce.models.corpus import sources
+from sottovoce.models.corpus import texts
 
 __all__ = ["Bigrams", "numbered", "public_sequences"]
 
@@ -81,7 +81,7 @@ class Bigrams:
 
 def public_sequences(data: Path, words: int) -> Iterable[list[str]]:
     """Sentences and paragraphs of the counted sources, about ``words`` words of them in all."""
-    found = sources.find(data)
+    found = texts.find(data)
     for treebank in found.treebanks.values():
         for sentence in treebank() if words > 0 else ():
             yield list(sentence.words)

@@ -30,7 +30,7 @@ from bench.console import Figures, share, span
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.models.corpus.treebanks import read_conllu
+from sottovoce.models.corpus.texts import read_conllu
 
 __all__ = ["KINDS", "InDomain", "measure"]
 

@@ -27,7 +27,7 @@ from sottovoce.core.privacy.setting import LEVELS
 try:
     from sottovoce.core.privacy.policies import POLICIES
 except ImportError:  # an older version
-    from sottovoce.core.privacy.limits import POLICIES
+    from sottovoce.core.privacy.policies import POLICIES
 print(json.dumps([LEVELS, list(POLICIES)]))
 """
 

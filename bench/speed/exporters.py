@@ -6,10 +6,10 @@ table of tokens beside the graph. Of each: its size, the cosine of what it makes
 what torch makes, from the same token ids, and the time of a text. The graphs take turns on one
 thread; times are medians of its processor time.
 
-optimum is no dependency of ours; to have it for this alone:
+optimum comes with the extra `export`:
 
-    pip install --no-deps --target build/optimum optimum==2.1.0 optimum-onnx==0.1.0
-    PYTHONPATH=build/optimum python -m bench.exporters
+    make export
+    python -m bench.exporters
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ LOCKS: Final = {
     "mutants": Lock(groups=("mutants",), over=("dev", "edge-tests")),
     "graph": Lock({"edge": ("graph",)}, over=("dev", "edge-tests")),
     "ray": Lock({"cloud": ("ray",)}, over=("dev",)),
+    "export": Lock({"models": ("export",)}, over=("dev",)),
     "transformers5": Lock(
         _ALL,
         ("dev", "transformers5"),

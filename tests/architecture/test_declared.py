@@ -20,7 +20,6 @@ from tests.support.paths import ROOT
 PARTS = sorted(file.parent.name for file in ROOT.glob("*/pyproject.toml"))
 REPOSITORY = ("bench", "clients", "deploy", "examples", "tests")
 FROM_ELSEWHERE = {
-    "optimum": "bench/speed/exporters.py says how to add it",
     "pip": "comes with every environment",
     "presidio_analyzer": "runs in an environment of its own, see docs/leaks.md",
     "sottovoce_client": "clients/python",

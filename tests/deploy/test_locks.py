@@ -17,7 +17,7 @@ from deploy.locks.__main__ import LOCKS, asked, listed
 from tests.support.paths import ROOT
 
 ENVIRONMENTS = {
-    ".venv": (("dev",), ("graph", "ray")),
+    ".venv": (("dev",), ("graph", "ray", "export")),
     ".venv-edge": (("edge-tests",), ("graph",)),
     ".venv-docs": (("docs",), ()),
     ".venv-supply": (("supply",), ()),

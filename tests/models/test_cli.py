@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from sottovoce.core.local.encoder import DESCRIPTION, NETWORK, TABLE
 from sottovoce.models.cli import COMMANDS, main
+from tests.support.backbones import tiny_bert, tiny_decoder
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -26,7 +29,7 @@ def test_every_command_has_help_and_json(command: str) -> None:
 
 def test_the_provider_builds_bundles_by_a_command_of_its_own() -> None:
     from sottovoce.cloud.cli.build_bundle import command as theirs
-    from sottovoce.models.cli.build_bundle import command as ours
+    from sottovoce.models.cli.bundle import build_bundle as ours
 
     assert theirs is ours
 
@@ -49,3 +52,19 @@ def test_tagger_and_counts_name_missing_data(tmp_path: Path) -> None:
         code, _, err = run(*command)
         assert code not in (0, 1)
         assert "fix:" in err
+
+
+def test_export_writes_an_encoder_and_keeps_it_when_the_next_one_fails(tmp_path: Path) -> None:
+    backbone, out = tiny_bert(tmp_path / "tiny"), tmp_path / "encoder"
+    code, told, _ = run("export", "--backbone", backbone, "--out", out, "--json")
+    assert code == 0
+    found = json.loads(told)
+    written = {file.name: file.read_bytes() for file in out.iterdir()}
+    assert written.keys() == {DESCRIPTION, NETWORK, TABLE}
+    assert found["bytes"] == sum(map(len, written.values()))
+    assert found["max_difference"] < 1e-4
+    assert found["cosine"] > 0.99
+    code, _, err = run("export", "--backbone", tiny_decoder(tmp_path / "other"), "--out", out)
+    assert code == 2
+    assert "--exporter optimum" in err
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == written

@@ -2,7 +2,9 @@
 
 import json
 import shutil
-from dataclasses import replace
+import sys
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +16,17 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import AdaptedModel, pool
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.models.rows import Row, run
+from sottovoce.cloud.models.methods.lora import targets
+from sottovoce.cloud.models.rows import Row, prefix_width, run
 from sottovoce.core.bundle.folder import ENCODER, Bundle
+from sottovoce.core.bundle.tokenizer import open_tokenizer
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
 from sottovoce.core.local import encoder as encoders
+from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
+from sottovoce.core.text import onnx_models
 from sottovoce.models import encoder as device_encoder
-from tests.support.backbones import tiny_bert, tiny_decoder
+from tests.support.backbones import ENCODERS, tiny_bert, tiny_decoder, tiny_encoder
 from tests.support.encoder_bundle import offered, with_encoder
 from tests.support.tiny_bundle import tiny_bundle
 
@@ -55,13 +61,13 @@ def exact(
     return replace(whole, _session=encoders._session(str(network)))
 
 
-def row_of(method: str, folder: Path) -> Row:
+def row_of(method: str, folder: Path, scale: float = 10) -> Row:
     """What an adapter of ``method`` brings into a pass, all of its numbers drawn."""
     options = TrainingOptions(method=method)
     model = AdaptedModel(backbones.load(str(folder)).model, from_options(options))
     random = torch.Generator().manual_seed(1)
     drawn = {
-        name: 10 * torch.randn(t.shape, generator=random)
+        name: scale * torch.randn(t.shape, generator=random)
         for name, t in model.adapted.tensors().items()
     }
     return from_options(options).row(backbones.load(str(folder)).model, drawn)
@@ -114,10 +120,10 @@ def test_device_and_cloud_pool_the_same_states(
 def test_rounding_costs_the_default_backbone_little(tmp_path: Path) -> None:
     loaded = backbones.load()
     exact = device_encoder.to_onnx(loaded.model, int8=False)
-    assert device_encoder._likeness(exact, loaded) == pytest.approx(1, abs=1e-5)
-    device_encoder.write(loaded, tmp_path / "encoder")
+    found = device_encoder.write(loaded, tmp_path / "encoder")
+    assert found.difference < 1e-4
+    assert 0.998 < found.cosine < 0.9999
     rounded = (tmp_path / "encoder" / "encoder.onnx").read_bytes()
-    assert 0.998 < device_encoder._likeness(rounded, loaded) < 0.9999
     assert len(rounded) < 0.3 * len(exact)
     table = np.load(tmp_path / "encoder" / "table.npy")
     assert table.nbytes == len(loaded.tokenizer) * (loaded.hidden_size + 4)
@@ -126,8 +132,8 @@ def test_rounding_costs_the_default_backbone_little(tmp_path: Path) -> None:
 def test_a_backbone_that_rounding_spoils_is_refused(
     backbone_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_encoder, "_likeness", lambda *_: 0.98)
-    with pytest.raises(InvalidInput, match=r"cosine of 0\.9800"):
+    monkeypatch.setattr(device_encoder, "LEAST_COSINE", 1.1)
+    with pytest.raises(InvalidInput, match="rounded to bytes"):
         device_encoder.write(backbones.load(str(backbone_folder)), tmp_path / "encoder")
 
 
@@ -197,6 +203,7 @@ def test_an_encoder_of_another_backbone_is_refused(bundle_folder: Path, tmp_path
         {"layers": [["q", 4, 4]] * 2000},
         {"layers": [["q", 0, 4]]},
         {"prefix": "many"},
+        {"prefix": -1},
         {"surprise": 1},
     ],
 )
@@ -229,3 +236,111 @@ def test_what_is_checked_is_what_runs(
     encoder = Encoder.load(bundle)
     found = encoder.pooled("the river", Additions.none(encoder.shape))
     assert np.array_equal(found, clear)
+
+
+OPTIMUM = pytest.mark.skipif(
+    find_spec("optimum") is None,
+    reason="optimum is not installed: pip install 'sottovoce-models[export]'",
+)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What optimum made of a tiny encoder, as devices read it and before its rounding."""
+
+    backbone: Path
+    agreement: device_encoder.Agreement
+    device: Encoder
+    exact: Encoder
+
+
+@pytest.fixture(scope="module", params=ENCODERS)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    folder = tmp_path_factory.mktemp(request.param)
+    loaded = backbones.load(str(tiny_encoder(request.param, folder / "tiny")))
+    agreement = device_encoder.write(loaded, folder / "encoder", "optimum")
+    device = Encoder.open(folder / "encoder", open_tokenizer(folder / "tiny" / "tokenizer.json"))
+    whole = folder / "exact.onnx"
+    whole.write_bytes(device_encoder.to_onnx(loaded.model, "optimum", int8=False))
+    exact = replace(device, _session=encoders._session(str(whole)))
+    return Exported(folder / "tiny", agreement, device, exact)
+
+
+@OPTIMUM
+@pytest.mark.parametrize("method", ["head", "lora", "prompt"])
+def test_device_and_cloud_pool_the_same_states_of_other_encoders(
+    exported: Exported, method: str
+) -> None:
+    row = Row() if method == "head" else row_of(method, exported.backbone, scale=0.2)
+    given = additions(row, exported.device.shape)
+    assert exported.agreement.difference < 1e-5
+    for text in TEXTS:
+        torch_gives = wanted(exported.backbone, text, row)
+        # What is left is the rounding of the table, and then of the matrices too.
+        assert cosine(exported.exact.pooled(text, given), torch_gives) > 0.9998
+        assert cosine(exported.device.pooled(text, given), torch_gives) > 0.995
+    alone = exported.exact.pooled(TEXTS[0], Additions.none(exported.device.shape))
+    heard = np.abs(exported.exact.pooled(TEXTS[0], given) - alone).max()
+    assert (heard > 1e-3) == (method != "head")
+
+
+@OPTIMUM
+def test_adapters_travel_to_other_encoders_unless_they_have_prefixes(exported: Exported) -> None:
+    model = backbones.load(str(exported.backbone)).model
+    names = targets(model, False)
+    shape = exported.device.shape
+    assert tuple(layer.name for layer in shape.layers) == tuple(names)
+    # As the cloud writes it, whatever exporter the encoder is from.
+    none = Additions(
+        *(np.zeros((0, n), np.float32) for n in (32, prefix_width(model.config), shape.lora))
+    )
+    lora = additions(row_of("lora", exported.backbone), shape).lora
+    weight, bias = np.ones((1, shape.width), np.float32), np.zeros(1, np.float32)
+    adapter = LocalAdapter(
+        ("yes",), shape.backbone_sha256, tuple(names), replace(none, lora=lora), weight, bias
+    )
+    adapter.check(shape)
+    assert adapter.scores(exported.device, TEXTS[0]) == [("yes", 1.0)]
+    prefixed = replace(none, lora=lora, prefix=np.ones((2, none.prefix.shape[1]), np.float32))
+    with pytest.raises(BundleMismatch, match="does not fit"):
+        replace(adapter, additions=prefixed).check(shape)
+
+
+@OPTIMUM
+def test_optimum_gives_the_same_bytes_again(tmp_path: Path) -> None:
+    loaded = backbones.load(str(tiny_encoder("roberta", tmp_path / "tiny")))
+    first, second = (device_encoder.to_onnx(loaded.model, "optimum") for _ in range(2))
+    assert first == second
+
+
+@OPTIMUM
+def test_optimum_exports_no_decoder(tmp_path: Path) -> None:
+    loaded = backbones.load(str(tiny_decoder(tmp_path / "tiny")))
+    with pytest.raises(InvalidInput, match="no text encoder"):
+        device_encoder.write(loaded, tmp_path / "encoder", "optimum")
+    assert not (tmp_path / "encoder").exists()
+
+
+@OPTIMUM
+def test_a_graph_that_devices_would_refuse_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = backbones.load(str(tiny_encoder("modernbert", tmp_path / "tiny")))
+    fewer = {"": onnx_models.OPERATORS[""] - {"Cos"}, "com.microsoft": {"MatMulNBits"}}
+    monkeypatch.setattr(onnx_models, "OPERATORS", fewer)
+    with pytest.raises(InvalidInput, match="'Cos'"):
+        device_encoder.write(loaded, tmp_path / "encoder", "optimum")
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_without_optimum_its_exporter_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optimum", None)
+    monkeypatch.setitem(sys.modules, "optimum.exporters.onnx", None)
+    loaded = backbones.load(str(tiny_encoder("distilbert", tmp_path / "tiny")))
+    with pytest.raises(NotReady, match=r"sottovoce-models\[export\]"):
+        device_encoder.write(loaded, tmp_path / "encoder", "optimum")
+    with pytest.raises(InvalidInput, match="--exporter optimum"):
+        device_encoder.write(loaded, tmp_path / "encoder")
+    assert not (tmp_path / "encoder").exists()

@@ -1,1 +1,1 @@
-"""Builds bundles, and trains the small models in them."""
+"""Build bundles, and train the small models in them."""

@@ -1,23 +1,31 @@
-"""Writes the backbone as a device runs it: an int8 ONNX graph, and an int8 token table beside it.
+"""Write the backbone as a device runs it: an int8 ONNX graph with an int8 token table beside it.
 
-Why it is here: adapters learnt in the cloud can answer at home only over the same backbone, on
-machines without torch. One graph serves every adapter: low-rank updates, prompts and prefixes are
-its inputs, with as many rows as an adapter has. `sottovoce.core.local.encoder` reads what is
-written here.
+An adapter trained in the cloud runs on a device only over the same backbone, and a device has no
+torch. One graph serves every adapter. Low-rank updates, prompts and prefixes are inputs of the
+graph, with as many rows as the adapter has. `sottovoce.core.local.encoder` reads the files.
 
-Matrices are bytes with a scale for every `_BLOCK` numbers of a column, and so are the activations
-they meet (ONNX Runtime's MatMulNBits). Rounding activations with one scale a matrix, as
-`quantize_dynamic` and optimum's exporter do, left a cosine of .991 on film reviews, .982 at worst;
-this leaves .9989 and .996, in the same bytes.
+Two exporters write graphs. The built-in one knows BERT, traces our own rendering of its layers, and
+takes every kind of adapter. optimum knows the other text encoders of `transformers`. Its graphs
+take no prefixes, because not all of these encoders accept keys and values from outside.
+
+Matrices are bytes with a scale for every `_BLOCK` numbers of a column. Activations are rounded in
+the same way (ONNX Runtime's MatMulNBits). On film reviews, one scale a matrix, as in
+`quantize_dynamic` and optimum's quantizer, left a mean cosine of .991 with the original (at worst
+.982). This rounding leaves .9989 (at worst .996) in the same bytes.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import tempfile
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import onnx
@@ -30,97 +38,228 @@ from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
 from sottovoce.cloud.models.batches import MAX_TOKENS
 from sottovoce.cloud.models.encoder import special_tokens
 from sottovoce.cloud.models.methods.lora import targets
-from sottovoce.cloud.models.rows import prefix_width
-from sottovoce.core.errors import InvalidInput
-from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE
-from sottovoce.core.text.onnx_models import session
-from sottovoce.models.onnx_export import prepare, write_onnx
+from sottovoce.cloud.models.rows import first_position, prefix_width
+from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE, Layer, Shape
+from sottovoce.core.text.onnx_models import check, runtime, session
+from sottovoce.models.onnx_export import OPSET, prepare, write_onnx
 
-__all__ = ["LEAST_LIKENESS", "to_onnx", "write"]
+__all__ = ["LEAST_COSINE", "Agreement", "Exporter", "to_onnx", "write"]
 
-LEAST_LIKENESS: Final = 0.995
-"""Mean cosine of what the graph and torch make of random tokens; below it nothing is written."""
+Exporter = Literal["built-in", "optimum"]
+
+LEAST_COSINE: Final = 0.995
+"""The least mean cosine of the rounded graph's states with torch's. Below it nothing is written."""
+
+_LEAST_EXACT: Final = 0.9999
+"""The same before rounding. A graph below it computes something else than torch."""
 
 _BITS: Final = 8
 _BLOCK: Final = 128
 _TRIED: Final = 32
 _ZERO: Final = 128
-"""What stands for 0 in a byte without a sign."""
+"""The unsigned byte that stands for 0."""
 
 
-def write(backbone: LoadedBackbone, folder: Path) -> None:
-    """Writes ``encoder.onnx``, ``table.npy`` and ``encoder.json`` into a new ``folder``.
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How well a graph agrees with torch on texts of random tokens, without an adapter.
+
+    Attributes:
+        difference: the largest absolute difference of pooled states before rounding.
+        cosine: the mean cosine of pooled states after rounding.
+    """
+
+    difference: float
+    cosine: float
+
+
+def write(backbone: LoadedBackbone, folder: Path, exporter: Exporter = "built-in") -> Agreement:
+    """Write ``encoder.onnx``, ``table.npy`` and ``encoder.json`` into ``folder``.
 
     Raises:
-        InvalidInput: the backbone is of a kind that devices do not run, or too much is lost.
+        InvalidInput: the exporter or devices do not know this kind of backbone, or the graph does
+            not agree with torch.
+        NotReady: optimum is asked for and not installed.
     """
-    model = backbone.model
-    # Versions of `transformers` that know absolute places alone do not name them.
-    places = getattr(model.config, "position_embedding_type", "absolute")
-    if model.config.model_type != "bert" or places != "absolute":
-        raise InvalidInput(
-            f"no device runs a backbone of type {model.config.model_type!r} with {places} places",
-            fix="build without --encoder, or over an encoder like BERT",
-            subject="backbone",
+    model, tokens = backbone.model, input_embeddings(backbone)
+    if tokens.shape[1] != backbone.hidden_size:
+        raise _refused(
+            f"its token embeddings have {tokens.shape[1]} numbers and its states"
+            f" {backbone.hidden_size}, and devices need one width"
         )
-    folder.mkdir()
-    network, table = to_onnx(model), _table(input_embeddings(backbone))
-    if (found := _likeness(network, backbone)) < LEAST_LIKENESS:
-        raise InvalidInput(
-            f"the backbone does not bear rounding: a cosine of {found:.4f} with its own states",
-            fix="build without --encoder, or over another backbone",
-            subject="backbone",
-        )
-    (folder / NETWORK).write_bytes(network)
-    np.save(folder / TABLE, table)
+    exact = to_onnx(model, exporter, int8=False)
+    network = _rounded(exact)
+    try:
+        check(memoryview(network))
+    except ValueError as error:
+        raise _refused(f"devices do not run the exported graph: {error}") from error
+    positions = (backbone.positions or MAX_TOKENS) - first_position(model)
     before, after = special_tokens(backbone.tokenizer)
-    layers = [model.get_submodule(name) for name in targets(model, False)]
-    facts = {
-        "format": FORMAT,
-        "backbone_sha256": backbone.sha256,
-        "width": backbone.hidden_size,
-        "tokens": len(table),
-        "positions": model.config.max_position_embeddings,
-        "longest": min(MAX_TOKENS, model.config.max_position_embeddings),
-        "before": before,
-        "after": after,
-        "layers": [
-            (name, layer.in_features, layer.out_features)
-            for name, layer in zip(targets(model, False), layers, strict=True)
-        ],
-        "prefix": prefix_width(model.config),
-    }
-    (folder / DESCRIPTION).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    shape = Shape(
+        backbone_sha256=backbone.sha256,
+        width=backbone.hidden_size,
+        tokens=len(tokens),
+        positions=positions,
+        longest=min(MAX_TOKENS, positions),
+        before=tuple(before),
+        after=tuple(after),
+        layers=tuple(
+            Layer(name, layer.in_features, layer.out_features)
+            for name in targets(model, False)
+            for layer in [model.get_submodule(name)]
+        ),
+        prefix=prefix_width(model.config) if exporter == "built-in" else 0,
+    )
+    exact_cosine, difference = _compare(exact, backbone, shape)
+    if exact_cosine < _LEAST_EXACT:
+        raise _refused(f"the exported graph has a mean cosine of {exact_cosine:.4f} with torch")
+    cosine, _ = _compare(network, backbone, shape)
+    if cosine < LEAST_COSINE:
+        raise _refused(f"rounded to bytes it has a mean cosine of {cosine:.4f} with torch")
+    folder.mkdir(exist_ok=True)
+    (folder / NETWORK).write_bytes(network)
+    np.save(folder / TABLE, _table(tokens))
+    facts = json.dumps({"format": FORMAT, **asdict(shape)}, indent=1)
+    (folder / DESCRIPTION).write_text(facts + "\n", encoding="utf-8")
+    return Agreement(difference, cosine)
 
 
-def to_onnx(model: Any, *, int8: bool = True) -> bytes:
-    """The graph for one text of n tokens, P of them virtual, under one adapter.
+def to_onnx(model: Any, exporter: Exporter = "built-in", *, int8: bool = True) -> bytes:
+    """Return the graph for one text of n tokens, P of them virtual, under one adapter.
 
-    ``embeddings`` float32 (n, width), ``weights`` (n,), ``lora`` (rank, `Shape.lora`), ``prefix``
-    (virtual keys, `Shape.prefix`) -> ``pooled`` float32 (width,), the states weighted and summed.
+    ``embeddings`` float32 (n, width), ``weights`` (n,), ``lora`` (rank, `Shape.lora`), and from the
+    built-in exporter ``prefix`` (virtual keys, `Shape.prefix`) -> ``pooled`` float32 (width,), the
+    weighted sum of the states.
 
     Args:
-        model: a `transformers` BertModel.
-        int8: round the matrices; without, what the graph computes can be compared with torch.
+        model: a `transformers` model: for the built-in exporter a BertModel, for optimum any text
+            encoder that optimum knows.
+        exporter: the writer of the graph.
+        int8: round the matrices. Tests compare the graph without rounding with torch.
+
+    Raises:
+        InvalidInput, NotReady: see `write`.
     """
+    with tempfile.TemporaryDirectory() as scratch:
+        exported, ready = (Path(scratch) / f"{name}.onnx" for name in ("float", "ready"))
+        if exporter == "optimum":
+            _export_by_optimum(model, exported)
+        else:
+            _export_bert(model, exported)
+        prepare(exported, ready)
+        network = onnx.load(ready).SerializeToString()
+    return _rounded(network) if int8 else bytes(network)
+
+
+def _export_bert(model: Any, exported: Path) -> None:
+    # Versions of `transformers` with absolute positions only lack this attribute.
+    positions = getattr(model.config, "position_embedding_type", "absolute")
+    if model.config.model_type != "bert" or positions != "absolute":
+        raise InvalidInput(
+            f"the built-in exporter does not know backbones of type {model.config.model_type!r}"
+            f" with {positions} positions",
+            fix="choose --exporter optimum, or a backbone like BERT",
+            subject="backbone",
+        )
     single = _Single(model).eval()
     example = tuple(
         torch.randn(rows, width) if width else torch.ones(rows)
         for rows, width in ((3, single.width), (3, 0), (2, single.lora), (2, single.prefix))
     )
-    with tempfile.TemporaryDirectory() as scratch:
-        exported, ready = (Path(scratch) / f"{name}.onnx" for name in ("float", "ready"))
-        inputs = {"embeddings": "n", "weights": "n", "lora": "rank", "prefix": "keys"}
-        write_onnx(single, example, exported, inputs=inputs, output="pooled")
-        prepare(exported, ready)
-        graph = onnx.load(ready)
-    if int8:
-        _round(graph)
-    return bytes(graph.SerializeToString())
+    inputs = {"embeddings": "n", "weights": "n", "lora": "rank", "prefix": "keys"}
+    write_onnx(single, example, exported, inputs=inputs, output="pooled")
+
+
+def _export_by_optimum(model: Any, exported: Path) -> None:
+    """Write the float graph by optimum's configuration for the model's architecture.
+
+    The configuration names the inputs of `_Adapted` in place of token ids. Its patches of the
+    model and of torch stay as they are.
+    """
+    runtime()  # before optimum imports onnxruntime, whose telemetry this turns off
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tracing warns of every shape that it takes for a constant
+        try:
+            from optimum.exporters.onnx import export
+            from optimum.exporters.onnx.config import TextEncoderOnnxConfig
+            from optimum.exporters.tasks import TasksManager
+        except ImportError as error:
+            raise NotReady(
+                "optimum is not installed",
+                fix="pip install 'sottovoce-models[export]'",
+                subject="exporter",
+            ) from error
+        kind = model.config.model_type
+        try:
+            known = TasksManager.get_exporter_config_constructor(
+                "onnx", model, task="feature-extraction", library_name="transformers"
+            )(model.config)
+        except (KeyError, ValueError) as error:
+            raise _refused(f"optimum does not export backbones of type {kind!r}") from error
+        if not isinstance(known, TextEncoderOnnxConfig):
+            raise _refused(f"to optimum a backbone of type {kind!r} is no text encoder")
+        adapted = _Adapted(model).eval()
+        example = {
+            "embeddings": torch.randn(3, model.config.hidden_size),
+            "weights": torch.ones(3),
+            "lora": torch.randn(2, sum(adapted.sides)),
+        }
+        axes = {"embeddings": {0: "n"}, "weights": {0: "n"}, "lora": {0: "rank"}}
+        replaced = {
+            "inputs": property(lambda _: axes),
+            "outputs": property(lambda _: {"pooled": {}}),
+            "generate_dummy_inputs": lambda *_, **__: example,
+        }
+        device = type("DeviceOnnxConfig", (type(known),), replaced)
+        export(adapted, device(adapted.config, task="feature-extraction"), exported, opset=OPSET)
+
+
+def _refused(why: str) -> InvalidInput:
+    return InvalidInput(
+        f"this backbone cannot be an encoder for devices: {why}",
+        fix="build without --encoder, or over another backbone",
+        subject="backbone",
+    )
+
+
+class _Adapted(nn.Module):
+    """One text through any text encoder, with low-rank updates of its layers as inputs.
+
+    Args:
+        model: takes ``inputs_embeds``.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.config = copy.copy(model.config)  # optimum changes it
+        self.updated = [model.get_submodule(name) for name in targets(model, False)]
+        self.sides = [
+            side for layer in self.updated for side in (layer.in_features, layer.out_features)
+        ]
+
+    def forward(self, embeddings: Tensor, weights: Tensor, lora: Tensor) -> dict[str, Tensor]:
+        halves = torch.split(lora, self.sides, 1)
+        with ExitStack() as undo:
+            for layer, a, b in zip(self.updated, halves[::2], halves[1::2], strict=True):
+                undo.callback(layer.register_forward_hook(_adding(a, b)).remove)
+            mask = torch.ones_like(weights).long()[None]
+            states = self.model(inputs_embeds=embeddings[None], attention_mask=mask)
+        return {"pooled": weights @ states.last_hidden_state[0]}
+
+
+def _adding(a: Tensor, b: Tensor) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+    """Return a hook that adds the update with A (rank, inputs) and B (rank, outputs)."""
+
+    def add(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        return output + (inputs[0] @ a.T) @ b
+
+    return add
 
 
 class _Single(nn.Module):
-    """One text through a BERT, with what an adapter adds given beside it."""
+    """One text through a BERT, with an adapter's additions as inputs."""
 
     def __init__(self, bert: Any) -> None:
         super().__init__()
@@ -163,8 +302,9 @@ class _Single(nn.Module):
         return pooled
 
 
-def _round(graph: onnx.ModelProto) -> None:
-    """Puts bytes in the place of every matrix that is part of the file."""
+def _rounded(network: bytes) -> bytes:
+    """Return the graph with bytes in place of every matrix that lies in the file."""
+    graph = onnx.load_from_string(network)
     kept = {each.name: each for each in graph.graph.initializer}
     nodes = []
     for node in graph.graph.node:
@@ -199,10 +339,15 @@ def _round(graph: onnx.ModelProto) -> None:
     graph.graph.node.extend(nodes)
     graph.graph.initializer.extend(kept.values())
     graph.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return bytes(graph.SerializeToString())
 
 
 def _blocks(matrix: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """(outputs, inputs) as MatMulNBits takes it: (outputs, blocks, block) and its scales."""
+    """Return a matrix (outputs, inputs) as MatMulNBits takes it.
+
+    Returns:
+        Bytes (outputs, blocks, block), and the scales of the blocks.
+    """
     outputs, inputs = matrix.shape
     blocks = -(-inputs // _BLOCK)
     padded = np.pad(matrix, ((0, 0), (0, blocks * _BLOCK - inputs)))
@@ -213,29 +358,34 @@ def _blocks(matrix: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.
 
 
 @torch.no_grad()
-def _likeness(network: bytes, backbone: LoadedBackbone) -> float:
-    """Mean cosine of the graph's and the model's own pooled states, over texts of random tokens."""
-    single = _Single(backbone.model)
-    opened = session(network)
-    random, table = np.random.default_rng(0), input_embeddings(backbone)
-    cosines = []
-    for length in random.integers(4, 64, _TRIED):
-        rows = table[random.integers(len(table), size=length)]
-        states = backbone.model(inputs_embeds=torch.from_numpy(rows)[None]).last_hidden_state
+def _compare(network: bytes, backbone: LoadedBackbone, shape: Shape) -> tuple[float, float]:
+    """Compare pooled states of the graph with the model's, over texts of random tokens.
+
+    Returns:
+        The mean cosine, and the largest absolute difference.
+    """
+    model, table = backbone.model, input_embeddings(backbone)
+    none = {"lora": np.zeros((0, shape.lora), np.float32)}
+    if shape.prefix:
+        none["prefix"] = np.zeros((0, shape.prefix), np.float32)
+    opened, random = session(network), np.random.default_rng(0)
+    # A special token within a text may change positions. RoBERTa's padding does.
+    usual = np.setdiff1d(np.arange(len(table)), backbone.tokenizer.all_special_ids)
+    lengths = [*random.integers(4, min(64, shape.longest), _TRIED), shape.longest]
+    cosines, differences = [], []
+    for length in lengths:
+        ids = random.choice(usual, length)
+        states = model(input_ids=torch.from_numpy(ids)[None]).last_hidden_state
         wanted = states[0].mean(0).numpy()
-        feed = {
-            "embeddings": rows,
-            "weights": np.full(length, 1 / length, np.float32),
-            "lora": np.zeros((0, single.lora), np.float32),
-            "prefix": np.zeros((0, single.prefix), np.float32),
-        }
-        (found,) = opened.run(["pooled"], feed)
+        weights = np.full(length, 1 / length, np.float32)
+        (found,) = opened.run(["pooled"], {"embeddings": table[ids], "weights": weights, **none})
         cosines.append(found @ wanted / np.linalg.norm(found) / np.linalg.norm(wanted))
-    return float(np.mean(cosines))
+        differences.append(np.abs(found - wanted).max())
+    return float(np.mean(cosines)), float(max(differences))
 
 
 def _table(embeddings: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Whole numbers, and the scale of a row in its last four bytes: (tokens, width + 4)."""
+    """Return rows of whole numbers (tokens, width + 4), with each row's scale in its last bytes."""
     scales = np.maximum(np.abs(embeddings).max(axis=1, keepdims=True), 1e-12) / 127
     whole = np.rint(embeddings / scales).astype(np.int8)
     return np.concatenate([whole, scales.astype("<f4").view(np.int8)], axis=1)

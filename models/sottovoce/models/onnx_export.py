@@ -1,4 +1,4 @@
-"""Writes a torch module as an ONNX graph; encoder and denoiser are exported alike."""
+"""Write a torch module as an ONNX graph, for the encoder and the denoiser."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from sottovoce.core.text.onnx_models import runtime
 
-__all__ = ["prepare", "write_int8", "write_onnx"]
+__all__ = ["OPSET", "prepare", "write_int8", "write_onnx"]
 
-_OPSET: Final = 18
+OPSET: Final = 18
 
 
 def write_onnx(
@@ -25,15 +25,15 @@ def write_onnx(
     inputs: Mapping[str, str],
     output: str,
 ) -> None:
-    """Writes the graph that ``module`` computes to ``target``, with weights as they are.
+    """Write the graph of ``module`` to ``target``, with unchanged weights.
 
     Args:
-        module: in evaluation mode; gives one tensor.
-        example: what it is traced with.
+        module: in evaluation mode; returns one tensor.
+        example: inputs for tracing.
         target: a file in a folder that exists.
-        inputs: their names, in the order of ``example``, each with that of its first dimension
-            where that is any length, else empty.
-        output: its name.
+        inputs: their names, in the order of ``example``. Each has the name of its first dimension
+            if the length varies, else "".
+        output: name of the output.
     """
     with warnings.catch_warnings():
         # The newer exporter needs another library and writes a graph twice as long.
@@ -43,7 +43,7 @@ def write_onnx(
             example,
             target,
             dynamo=False,
-            opset_version=_OPSET,
+            opset_version=OPSET,
             input_names=[*inputs],
             output_names=[output],
             dynamic_axes={name: {0: length} for name, length in inputs.items() if length},
@@ -51,7 +51,7 @@ def write_onnx(
 
 
 def prepare(exported: Path, ready: Path) -> None:
-    """Writes the graph anew with shapes found and what is constant worked out."""
+    """Write the graph again, with inferred shapes and folded constants."""
     runtime()
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -59,7 +59,7 @@ def prepare(exported: Path, ready: Path) -> None:
 
 
 def write_int8(ready: Path, small: Path) -> None:
-    """Writes the graph with a byte for each weight of a product and a scale an output channel."""
+    """Write the graph with one byte a weight of each product, and a scale an output channel."""
     runtime()
     from onnxruntime.quantization import QuantType, quantize_dynamic
 

@@ -1,15 +1,14 @@
-"""Chooses the metric on words: the privacy space.
+"""Choose the metric on words: the privacy space.
 
-Why it is here: d_X-privacy needs *a* metric, not the backbone's own. Noise of density
-exp(-eta * ||z||) grows in length with the dimension, so few dimensions make replacements closer in
-meaning at the same success of the attacker. Which dimensions, and how far apart the words stand in
-them, decides who is protected. Three steps, each of which was measured against its alternatives
-(docs/privacy_space.md):
+d_X-privacy needs a metric, not the backbone's own. Noise of density exp(-eta * ||z||) grows in
+length with the dimension. So few dimensions give replacements closer in meaning, at the same
+success of the attacker. The dimensions, and the distances of words in them, decide which words are
+protected. Each of the three steps was measured against its alternatives (docs/privacy_space.md):
 
-1. `fit`: the directions in which words spread widely but near neighbours in meaning do not;
-2. rows scaled to length 1, which bounds every distance by 2;
-3. `place`: words move towards their neighbours, the further the rarer they are, or the common words
-   would be crowded and the rare ones (names, places, diagnoses) alone and easily told.
+1. `fit` finds the directions in which words spread widely, but near neighbours in meaning do not.
+2. Rows are scaled to length 1, which bounds every distance by 2.
+3. `place` moves words towards their neighbours, and rare words furthest. Otherwise common words
+   would be crowded, and rare words (names, places, diagnoses) isolated and easy to recognise.
 """
 
 from __future__ import annotations
@@ -40,42 +39,46 @@ __all__ = [
 ]
 
 DIMENSIONS: Final = 16
-"""Of the sizes between 8 and 384, the smallest whose replacements are as close as any's."""
+"""The smallest of the sizes from 8 to 384 with replacements as close as of any size."""
 
 EXPONENT: Final = 0.7
-"""Of frequency, in the weights of `fit`. With 1 common words take all the room; with 0.6 or less
-they have so little that at light noise rare words are told more easily than they."""
+"""Exponent of frequency in the weights of `fit`.
+
+With 1, common words take all the room. With 0.6 or less they get too little, and at light noise
+rare words are easier to recognise than common ones."""
 RIDGE: Final = 1.0
-"""Added to the scatter of neighbours, in units of its mean variance: no direction counts for much
-only because neighbours happen to agree in it. A large one leaves plain principal components."""
+"""Added to the scatter of neighbours, in units of its mean variance.
+
+It keeps a direction from counting for much only because neighbours agree in it by chance. A large
+value leaves plain principal components."""
 SHRINKAGE: Final = 1e-4
 """Share of running text at which a word moves half the way to its neighbours."""
 _NEIGHBOURS: Final = 20
 _SCORES: Final = 1 << 22
-"""Cosines held at once: 16 MiB."""
+"""Cosines in memory at once: 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Token embeddings to the privacy space: x -> (x - mean) @ components.
+    """The map from token embeddings to the privacy space: x -> (x - mean) @ components.
 
     Attributes:
         mean: Floats1d (width,).
-        components: Floats2d (width, r), the direction that tells most first.
+        components: Floats2d (width, r), in order of importance.
     """
 
     mean: NDArray[np.float64]
     components: NDArray[np.float64]
 
     def __call__(self, embeddings: Floats2d) -> Floats2d:
-        """Floats2d (n, width) to Floats2d (n, r); not scaled."""
+        """Map Floats2d (n, width) to Floats2d (n, r), without scaling."""
         centred = embeddings.astype(np.float64) - self.mean
         projected: Floats2d = (centred @ self.components).astype(np.float32)
         return projected
 
 
 def check_dimensions(r: int, width: int) -> None:
-    """Raises InvalidInput unless ``r`` is between 2 and the ``width`` of the embeddings."""
+    """Raise InvalidInput unless ``r`` is between 2 and the ``width`` of the embeddings."""
     if not 2 <= r <= width:
         raise InvalidInput(
             f"the privacy space cannot have {r} dimensions",
@@ -88,17 +91,16 @@ def neighbours(
     embeddings: Floats2d,
     run: Callable[[Callable[[slice], NDArray[np.int32]], list[slice]], Iterable[NDArray[np.int32]]],
 ) -> NDArray[np.int32]:
-    """The words nearest in meaning to each, by the cosine of their embeddings.
+    """Return the nearest words in meaning to each word, by the cosine of embeddings.
 
-    Exact, so its cost grows with the square of the number of words.
+    The search is exact, so its cost grows with the square of the number of words.
 
     Args:
         embeddings: Floats2d (words, width).
         run: `map`, or the `map` of a pool of threads.
 
     Returns:
-        Ints2d (words, k), in no order, the word itself left out; k is 20, or a tenth of the words
-        where they are few.
+        Ints2d (words, k), in no order, without the word itself. k is 20, or a tenth of few words.
     """
     rows = unit_rows(embeddings)
     n = len(rows)
@@ -124,10 +126,10 @@ def fit(
     exponent: float = EXPONENT,
     ridge: float = RIDGE,
 ) -> Projection:
-    """The ``r`` directions with the most spread between words for that between neighbours.
+    """Return the ``r`` directions with the largest spread of words relative to neighbours.
 
-    Both scatters are weighted by a power of frequency. Generalised eigenvectors, as in linear
-    discriminant analysis, with a word and the mean of its neighbours in place of a class.
+    Both scatters are weighted by a power of frequency. The directions are generalised eigenvectors,
+    as in linear discriminant analysis. A word and the mean of its neighbours stand for a class.
 
     Args:
         embeddings: Floats2d (words, width).
@@ -151,12 +153,12 @@ def fit(
     words -= _means(words, near)
     within = (words * weights[:, None]).T @ words
     within += ridge * max(np.trace(within) / width, np.finfo(float).tiny) * np.eye(width)
-    # With within = L L', the eigenvectors v of inv(L) between inv(L)' give the directions inv(L)'v.
+    # With within = L L', the eigenvectors v of inv(L) between inv(L)' give directions inv(L)'v.
     lower = np.linalg.cholesky(within)
     half = np.linalg.solve(lower, between)
     _, vectors = np.linalg.eigh(np.linalg.solve(lower, half.T))
     components = np.linalg.solve(lower.T, vectors[:, ::-1][:, :r])
-    # An eigenvector's sign is free; its largest entry made positive fixes it.
+    # An eigenvector's sign is free. A positive largest entry fixes it.
     largest = np.abs(components).argmax(axis=0)
     components *= np.sign(components[largest, np.arange(r)])
     return Projection(mean, np.ascontiguousarray(components))
@@ -169,17 +171,17 @@ def place(
     *,
     shrinkage: float = SHRINKAGE,
 ) -> Floats2d:
-    """Rows of length 1, those of rare words close to their neighbours.
+    """Return rows of length 1, with rare words close to their neighbours.
 
-    A word met c times in a text of n goes the share s / (c + s) of the way to the mean of its
-    neighbours, s = n * shrinkage: an estimate of what a word means, when the word was hardly ever
-    met, would lean on the words like it.
+    A word met c times in a text of n words moves by the share s / (c + s) towards the mean of its
+    neighbours, with s = n * shrinkage. An estimate of a rare word's meaning leans on similar words
+    in the same way.
 
     Args:
         projected: Floats2d (words, r), see `Projection`.
-        counts: Floats1d (words,), occurrences in running text; infinite for a word that must stay.
+        counts: Floats1d (words,), occurrences in running text. Infinity keeps a word in place.
         near: Ints2d (words, k), see `neighbours`.
-        shrinkage: see `SHRINKAGE`; none leaves every row where it is.
+        shrinkage: see `SHRINKAGE`. 0 leaves every row in place.
 
     Returns:
         Floats2d (words, r).
@@ -191,7 +193,7 @@ def place(
 
 
 def on_tokens(projected: Floats2d, rows: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2d:
-    """The token table in which a listed word that is one token has the direction of its row.
+    """Return the token table. A listed word of one token has the direction of its row.
 
     Args:
         projected: Floats2d (tokens, r), see `Projection`.
@@ -199,7 +201,7 @@ def on_tokens(projected: Floats2d, rows: Floats2d, pieces: tuple[tuple[int, ...]
         pieces: the token ids of each word.
 
     Returns:
-        Floats2d (tokens, r); every token keeps its length, which is its weight in a mean.
+        Floats2d (tokens, r). Every token keeps its length, which is its weight in a mean.
     """
     table = projected.copy()
     words = [word for word, ids in enumerate(pieces) if len(ids) == 1]
@@ -209,7 +211,7 @@ def on_tokens(projected: Floats2d, rows: Floats2d, pieces: tuple[tuple[int, ...]
 
 
 def _means(rows: NDArray[np.floating], near: NDArray[np.int32]) -> NDArray[np.floating]:
-    """The mean of each word's neighbours, summed one by one: all at once would fill gigabytes."""
+    """Return the mean of each word's neighbours, summed one by one to save gigabytes."""
     total = np.zeros_like(rows)
     for column in near.T:
         total += rows[column]

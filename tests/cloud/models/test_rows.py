@@ -12,6 +12,7 @@ from torch import Tensor
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import encoder_of
 from sottovoce.cloud.models.rows import draw_prefix, draw_prompt, prefix_width, run_fronted
+from tests.support.backbones import ENCODERS, tiny_encoder
 
 FAMILIES = ("bert", "qwen2", "llama", "mistral", "t5")
 LENGTHS = (7, 3, 5, 4)
@@ -48,6 +49,17 @@ def test_mixed_rows_equal_each_row_alone(family: str, families: dict[str, Path])
             torch.testing.assert_close(together[row, :n], alone[0], atol=1e-4, rtol=0)
         plain = run_fronted(encoder, ids[2:3, :5], attention[2:3, :5])
         torch.testing.assert_close(together[2, :5], plain[0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+@torch.no_grad()
+def test_a_prompt_of_real_tokens_is_those_tokens(family: str, tmp_path: Path) -> None:
+    encoder = encoder_of(backbone.load(str(tiny_encoder(family, tmp_path / "tiny"))).model).eval()
+    ids = torch.randint(5, 60, (1, 9), generator=torch.Generator().manual_seed(0))
+    prompt = encoder.get_input_embeddings()(ids[0, :4])
+    found = run_fronted(encoder, ids[:, 4:], torch.ones(1, 5).long(), prompts=[prompt])
+    wanted = encoder(input_ids=ids).last_hidden_state[:, 4:]
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -54,6 +54,14 @@ def test_rows_of_nothing_travel_too(tmp_path: Path) -> None:
     assert found.additions.lora.shape == (0, SHAPE.lora)
 
 
+def test_an_encoder_without_prefixes_takes_adapters_without_them() -> None:
+    bare = replace(SHAPE, prefix=0)
+    none = replace(drawn().additions, prefix=np.zeros((0, SHAPE.prefix), np.float32))
+    replace(drawn(), additions=none).check(bare)
+    with pytest.raises(BundleMismatch, match="does not fit"):
+        drawn().check(bare)
+
+
 @pytest.mark.parametrize(
     "change",
     [

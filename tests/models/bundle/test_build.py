@@ -1,6 +1,12 @@
 """A build gives a whole bundle, the same one each time, or a clear error."""
 
+from __future__ import annotations
+
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +17,14 @@ from sottovoce.core.bundle.folder import CARDS, Bundle
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
+from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
-from sottovoce.models import bundle as building
+from sottovoce.models.bundle import build as building
+from sottovoce.models.bundle.build import replacing
+from sottovoce.models.calibration import tokens as token_levels
 
 
 def test_the_device_can_use_it(small_build: Bundle) -> None:
@@ -141,3 +150,133 @@ def test_wrong_arguments_leave_nothing(tmp_path: Path, shipped_models: Path) -> 
     with pytest.raises(InvalidInput, match="between 2 and 384"):
         building.build(tmp_path / "out", models=shipped_models, dimensions=1_000)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.fixture
+def unfinished(bundle: Bundle, tmp_path: Path) -> Path:
+    """What a build has written by the time the denoiser is added."""
+    for name in ("tokenizer.json", "vocabulary.txt", "tokens.npy", "token_prior.npy"):
+        shutil.copyfile(bundle.folder / name, tmp_path / name)
+    return tmp_path
+
+
+def test_the_shipped_one_fits_the_default_bundle(
+    bundle: Bundle, unfinished: Path, shipped_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_levels, "_DRAWS", 300)
+    monkeypatch.setattr(token_levels, "_CONFIRMING", 300)
+    levels = building.add_denoiser(
+        shipped_models / "denoiser", unfinished, bundle.manifest.backbone
+    )
+
+    assert list(levels) == list(token_levels.LEVELS)
+    assert Denoiser.load(unfinished / "denoisers", bundle).width == 384
+
+
+def test_the_real_bundle_says_what_was_measured(bundle: Bundle) -> None:
+    for name, wanted in token_levels.LEVELS.items():
+        assert bundle.manifest.embed[name].map_attack == pytest.approx(wanted, abs=0.03)
+    assert "denoisers/denoiser.onnx" in bundle.manifest.files
+
+
+def test_another_space_gets_none(
+    small_build: Bundle, unfinished: Path, shipped_models: Path
+) -> None:
+    shutil.copyfile(small_build.folder / "tokens.npy", unfinished / "tokens.npy")
+    shipped = shipped_models / "denoiser"
+    assert building.add_denoiser(shipped, unfinished, small_build.manifest.backbone) == {}
+    assert not (unfinished / "denoisers").exists()
+    assert small_build.manifest.embed == {}
+
+
+def test_without_a_shipped_denoiser_there_are_no_levels(
+    bundle: Bundle, unfinished: Path, tmp_path: Path
+) -> None:
+    assert building.add_denoiser(tmp_path / "none", unfinished, bundle.manifest.backbone) == {}
+
+
+def _make(out: Path, content: str) -> None:
+    with replacing(out, "marker") as made:
+        (made / "inner").mkdir()
+        (made / "inner" / "file").write_text(content)
+        (made / "marker").touch()
+
+
+def test_a_folder_is_made_and_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    _make(out, "first")
+    (out / "stale").touch()
+    _make(out, "second")
+
+    assert (out / "inner" / "file").read_text() == "second"
+    assert not (out / "stale").exists()
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_open_files_of_the_old_folder_stay_readable(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _make(out, "first")
+    with (out / "inner" / "file").open() as file:
+        _make(out, "second")
+        assert file.read() == "first"
+
+
+def test_an_error_leaves_the_old_folder_and_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _make(out, "first")
+
+    def fail() -> None:
+        with replacing(out, "marker") as half:
+            (half / "half").touch()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert (out / "inner" / "file").read_text() == "first"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_other_folders_are_not_touched(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis").touch()
+    file = tmp_path / "file"
+    file.touch()
+    for path in (precious, file):
+        with pytest.raises(InvalidInput, match="holds no marker"):
+            _make(path, "no")
+    assert (precious / "thesis").exists()
+
+
+def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    _make(tmp_path / "out", "first")
+    assert (tmp_path / "out" / "marker").exists()
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    with replacing(tmp_path / "out", "marker"), pytest.raises(NotReady, match="another process"):
+        _make(tmp_path / "out", "second")
+
+
+def test_what_a_killed_run_leaves_is_swept_away(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _make(out, "first")
+    script = (
+        "import pathlib, runpy, sys, time\n"
+        "replacing = runpy.run_path(sys.argv[2])['replacing']\n"
+        "with replacing(pathlib.Path(sys.argv[1]), 'marker') as folder:\n"
+        "    (folder / 'half').touch()\n"
+        "    print('half', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", script, str(out), building.__file__]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        run.stdout.readline()
+        os.kill(run.pid, signal.SIGKILL)
+    assert (out / "inner" / "file").read_text() == "first"
+
+    _make(out, "second")
+    assert (out / "inner" / "file").read_text() == "second"
+    assert list(tmp_path.iterdir()) == [out]

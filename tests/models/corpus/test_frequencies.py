@@ -1,14 +1,18 @@
 """Counts are what the sources say, the same each time, and hold no identifier."""
 
+from __future__ import annotations
+
 import gzip
 import itertools
 import json
 import re
 import unicodedata
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers.normalizers import BertNormalizer
@@ -16,8 +20,16 @@ from tokenizers.normalizers import BertNormalizer
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.text.identifiers import find, has_number
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
-from sottovoce.models.corpus.frequencies import LEAST, FrequencyTable, count_words, load
-from sottovoce.models.corpus.language import load as load_language
+from sottovoce.models.cli import main
+from sottovoce.models.corpus.frequencies import (
+    LEAST,
+    LEAST_ON_DEVICE,
+    FrequencyTable,
+    count_words,
+    cut_to_device,
+    load,
+)
+from sottovoce.models.corpus.language import load_language
 from tests.support.paths import MODELS
 
 ENGLISH = load_language("en")
@@ -210,3 +222,35 @@ def test_prior_sums_to_one_and_follows_the_counts(shipped: FrequencyTable) -> No
     assert house > run > quokka
     assert house > the
     assert shipped.prior(words).argmax() == 3
+
+
+def test_the_shipped_lists_are_up_to_date(shipped_models: Path, tmp_path: Path) -> None:
+    command = ["device-counts", "--models", str(shipped_models), "--out", str(tmp_path)]
+    result = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    for name in ("counts.en.tsv.gz", "readings.en.tsv.gz"):
+        shipped = resources.files("sottovoce.core.text") / name
+        made = (tmp_path / name).read_bytes()
+        # Compressed by whichever zlib there is.
+        assert gzip.decompress(made) == gzip.decompress(shipped.read_bytes()), name
+
+
+def test_common_words_keep_all_their_tags_and_rare_ones_are_one_number() -> None:
+    rows = [
+        ("march", False, "NOUN", LEAST_ON_DEVICE - 1),
+        ("march", False, "PROPN", 1),
+        ("rare", False, "NOUN", 7),
+        ("rarer", False, "NOUN", 2),
+        ("rarer", False, "VERB", 1),
+        ("'s", True, "AUX", LEAST_ON_DEVICE),
+        ("'s", False, "NOUN", 2),
+    ]
+    words, clitics, tags, counts = zip(*rows, strict=True)
+    places = np.array([UPOS.index(tag) for tag in tags], np.uint8)
+    table = FrequencyTable(words, np.array(clitics), places, np.array(counts), {})
+    found = cut_to_device(table, {"ill": "FACT", "german": "ORIGIN"})
+    assert found.words == ("march", "march", "'s")
+    assert found.clitics.tolist() == [False, False, True]
+    assert found.counts.tolist() == [LEAST_ON_DEVICE - 1, 1, LEAST_ON_DEVICE]
+    assert found.tail == pytest.approx((7 + 3 + 2) / 3)
+    assert list(found.listed) == ["german", "ill"]

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import DataLoss, NotFound
-from sottovoce.models.corpus.language import Language, load
+from sottovoce.models.corpus.language import Language, load_language
 
 GOOD = {"code": "it", "clitics": ["'lo"], "accents": True, "carriers": [["Ecco", None, "."]]}
 
 
 def test_english_comes_with_the_package() -> None:
-    english = load("en")
+    english = load_language("en")
     assert english.code == "en"
     assert {"n't", "'s"} <= set(english.clitics)
     assert all(carrier.count(None) == 1 for carrier in english.carriers)
@@ -26,7 +26,7 @@ def test_english_comes_with_the_package() -> None:
 
 def test_another_is_read_from_a_file_and_survives_json(tmp_path: Path) -> None:
     (tmp_path / "it.json").write_text(json.dumps(GOOD), encoding="utf-8")
-    found = load(str(tmp_path / "it.json"))
+    found = load_language(str(tmp_path / "it.json"))
     assert found == Language("it", ("'lo",), True, (("Ecco", None, "."),))
     assert Language.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
@@ -44,13 +44,13 @@ def test_another_is_read_from_a_file_and_survives_json(tmp_path: Path) -> None:
 def test_what_describes_no_language_is_refused(change: dict[str, object], tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(GOOD | change), encoding="utf-8")
     with pytest.raises(DataLoss, match=r"x\.json"):
-        load(str(tmp_path / "x.json"))
+        load_language(str(tmp_path / "x.json"))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     for name in (str(tmp_path / "xx.json"), "xx", "../languages/en"):
         with pytest.raises(NotFound, match="no description of a language"):
-            load(name)
+            load_language(name)
 
 
 @given(st.text(max_size=20))

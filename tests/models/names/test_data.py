@@ -1,5 +1,7 @@
 """What each source says of a name is kept, and what it does not say stays open."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from pathlib import Path
@@ -7,20 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.text.names import KINDS
-from sottovoce.models.corpus.treebanks import TAG_ID, Sentence
+from sottovoce.models.corpus.texts import TAG_ID, Sentence
 from sottovoce.models.names.data import (
     ANY,
     NONE,
+    Lists,
     Marked,
+    Mentions,
     changed,
+    fakers_lists,
     made_up,
     read_treebank,
     read_uner,
     read_wnut,
 )
-from sottovoce.models.names.mentions import Lists, Mentions
 
 PERSON, PLACE, ORGANISATION, OTHER = (1 << KINDS.index(kind) for kind in KINDS[1:])
 NAME = PERSON | PLACE | ORGANISATION | OTHER
@@ -137,3 +141,72 @@ def test_some_write_small_and_some_large_and_some_no_full_stop() -> None:
     texts = [" ".join(w.text for w in changed(sentence, random).words) for _ in range(500)]
     assert {"we met rich .", "WE MET RICH .", "We Met Rich .", "We met Rich"} <= set(texts)
     assert texts.count("We met Rich .") > 250
+
+
+LISTS = Lists(
+    first=("Anna", "Rose"),
+    last=("Marsh", "Young"),
+    cities=("Lakeville",),
+    countries=("Freedonia",),
+    streets=("Rue Longue",),
+    firms=("Acme",) * 500,
+)
+
+
+def made_mentions(seed: int = 1, lists: Lists = LISTS) -> Mentions:
+    ordinary = {"rose", "young", "long"}.__contains__
+    return Mentions(lists, ordinary, ["river", "blue"], np.random.default_rng(seed))
+
+
+def test_every_template_can_be_filled_and_every_kind_is_named() -> None:
+    made = made_mentions()
+    kinds = set()
+    for _ in range(3_000):
+        pieces = made.sentence()
+        text = "".join(piece for piece, _ in pieces)
+        assert "{" not in text
+        assert "  " not in text.replace(", ", " ")
+        kinds |= {kind for piece, kind in pieces if piece}
+    assert kinds == {*KINDS, "?"}
+
+
+def test_names_come_from_the_lists() -> None:
+    made = made_mentions()
+    people = {made.draw("person") for _ in range(300)}
+    assert {"Anna", "Rose", "Marsh", "Young", "Anna Young"} <= people
+    assert {made.draw("place") for _ in range(300)} >= {"Freedonia", "Rue Longue"}
+    assert "Acme" in {made.draw("org") for _ in range(300)}
+
+
+def test_half_of_the_names_are_ordinary_words() -> None:
+    lists = Lists(("Rose", *(f"Anna{i}" for i in range(99))), *[("Long",)] * 5)
+    made = made_mentions(2, lists)
+    pieces = [piece for _ in range(3_000) for piece in made.sentence()]
+    alone = [text for text, kind in pieces if kind == "PERSON" and text in lists.first]
+    # Half of them and one in a hundred of the rest: .505; 5 standard errors either side.
+    assert len(alone) > 500
+    assert abs(alone.count("Rose") / len(alone) - 0.505) < 5 * 0.5 / len(alone) ** 0.5
+
+
+def test_the_same_seed_makes_the_same_sentences() -> None:
+    one, other, third = made_mentions(3), made_mentions(3), made_mentions(4)
+    first = [one.sentence() for _ in range(20)]
+    assert first == [other.sentence() for _ in range(20)]
+    assert first != [third.sentence() for _ in range(20)]
+
+
+def test_lists_come_from_faker_or_from_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "faker", None)
+    with pytest.raises(NotReady, match="Faker") as raised:
+        fakers_lists()
+    assert "pip install faker" in str(raised.value.fix)
+
+
+def test_fakers_lists_name_the_world() -> None:
+    pytest.importorskip("faker", reason="only training needs its lists")
+    lists = fakers_lists()
+    assert {"Germany", "Brazil"} <= {*lists.countries}
+    assert len(lists.first) > 5_000
+    assert len(lists.last) > 5_000
+    assert "Smith" in lists.last
+    assert all(name == name.strip() for name in (*lists.first, *lists.cities))

@@ -9,7 +9,7 @@ import click
 from sottovoce.core.errors import NotReady
 
 try:
-    command: click.Command = import_module("sottovoce.models.cli.build_bundle").command
+    command: click.Command = import_module("sottovoce.models.cli.bundle").build_bundle
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("sottovoce.models"):
         raise

@@ -33,6 +33,7 @@ __all__ = [
     "Updates",
     "draw_prefix",
     "draw_prompt",
+    "first_position",
     "key_value_shape",
     "misfit",
     "prefix_width",
@@ -76,7 +77,7 @@ def run_fronted(
         attention = torch.cat([mask, attention], 1)
     accepted = inspect.signature(bare.forward).parameters
     if "position_ids" in accepted:
-        options["position_ids"] = (attention.cumsum(1) - 1).clamp_min(0)
+        options["position_ids"] = (attention.cumsum(1) - 1).clamp_min(0) + first_position(bare)
     if not any(p is not None for p in prefixes):
         found = encoder(inputs_embeds=embeds, attention_mask=attention, **options)
         return found.last_hidden_state[:, front:]  # type: ignore[no-any-return]
@@ -89,6 +90,13 @@ def run_fronted(
             **options,
         )
     return found.last_hidden_state[:, front:]  # type: ignore[no-any-return]
+
+
+def first_position(encoder: Any) -> int:
+    """Return the position of a text's first token. RoBERTa counts from past its padding token."""
+    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1
 
 
 def prefix_width(config: Any) -> int:

@@ -66,7 +66,7 @@ class Shape:
             cloud.
         before, after: ids of the special tokens around a text.
         layers: that take low-rank updates, in the order of `Additions.lora`.
-        prefix: numbers in a virtual key and value of every layer.
+        prefix: numbers in a virtual key and value of every layer; 0 if the graph takes none.
     """
 
     backbone_sha256: str
@@ -92,11 +92,12 @@ class Shape:
             ValueError: it is no description, or its encoder could not run on a device.
         """
         shape = decode(cls, facts)
-        sizes = (shape.width, shape.tokens, shape.positions, shape.prefix)
+        sizes = (shape.width, shape.tokens, shape.positions)
         sides = [side for layer in shape.layers for side in (layer.inputs, layer.outputs)]
         around = (*shape.before, *shape.after)
         if (
             not all(0 < size <= _MOST for size in (*sizes, *sides))
+            or not 0 <= shape.prefix <= _MOST
             or len(shape.layers) > _MOST_LAYERS
             or not len(around) < shape.longest <= shape.positions
             or not all(0 <= token < shape.tokens for token in around)
@@ -108,6 +109,8 @@ class Shape:
 @dataclass(frozen=True, slots=True, eq=False)
 class Additions:
     """The inputs that one adapter adds to a pass of the encoder; zero rows add nothing.
+
+    An encoder without prefixes takes only adapters whose ``prefix`` has no rows.
 
     Attributes:
         prompt: virtual tokens before the text, Float (P, width).
@@ -240,8 +243,9 @@ class Encoder:
             "embeddings": np.concatenate([additions.prompt, tokens]),  # (P + n, width)
             "weights": np.pad(weights / weights.sum(), (front, 0)),  # (P + n,)
             "lora": additions.lora,
-            "prefix": additions.prefix,
         }
+        if shape.prefix:
+            feed["prefix"] = additions.prefix
         pooled: Floats1d = self._session.run(["pooled"], feed)[0]
         if pooled.shape != (shape.width,):
             raise _damaged(NETWORK)

@@ -72,6 +72,8 @@ class LazyGroup(click.Group):
             return self._help()
         if cmd_name not in self._summaries:
             return None
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
         module = self._modules.get(cmd_name, cmd_name.replace("-", "_"))
         return next(
             found

@@ -34,6 +34,9 @@ OPERATORS: Final[Mapping[str, frozenset[str]]] = {
             *("Softmax", "Squeeze", "Sub", "Transpose", "Unsqueeze"),
             # encoder; its activation is Erf, Relu, Sigmoid or Tanh
             *("CumSum", "Gemm", "Sqrt", "Tanh"),
+            # encoders from optimum: attention masks, and rotary positions; all of them
+            # compute number by number, but for Range, which counts
+            *("Abs", "Cos", "Equal", "LessOrEqual", "Neg", "Range", "Sin", "Where"),
         ]
     ),
     "com.microsoft": frozenset(["MatMulNBits"]),

@@ -1,19 +1,20 @@
-"""Runs the steps of a build in order and writes the bundle's files.
+"""Run the steps of a build in order, and write the bundle's files.
 
-Why it is here: the steps are pure functions of arrays; this is the rim that reads the models and
-writes the folder.
+The steps are pure functions of arrays. This module reads the models and writes the folder.
 """
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,7 +22,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.core.bundle.levels import Level
+from sottovoce.core.bundle.folder import CARDS
+from sottovoce.core.bundle.levels import EmbedLevel, Level
 from sottovoce.core.bundle.manifest import (
     ANY,
     CLITIC,
@@ -36,38 +38,166 @@ from sottovoce.core.bundle.manifest import sha256 as file_hash
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
 from sottovoce.core.bundle.tokenizer import VOCABULARY, open_tokenizer, without_vocabulary
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
+from sottovoce.core.platform.files import sync_folder, sync_tree
+from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.privacy import policies, token_embedding
+from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, Facts, misfit
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t import OWN, PCT2T2
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import common, weights_by_class, weights_by_reading
+from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, SpacyTagger, Tagger
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models import encoder as device_encoder
 from sottovoce.models import space
-from sottovoce.models.bundle import cards, denoisers, indexes
-from sottovoce.models.bundle.folder import replacing
+from sottovoce.models import vocabulary as vocabularies
+from sottovoce.models.bundle import indexes
 from sottovoce.models.calibration import calibration
+from sottovoce.models.calibration.tokens import calibrate_tokens, token_log_prior
 from sottovoce.models.corpus import frequencies
 from sottovoce.models.corpus.language import Language
-from sottovoce.models.corpus.token_frequencies import token_log_prior
-from sottovoce.models.vocabulary import classes as word_classes
-from sottovoce.models.vocabulary import readings
-from sottovoce.models.vocabulary import vocabulary as vocabularies
-from sottovoce.models.vocabulary.vocabulary import Vocabulary
+from sottovoce.models.vocabulary import Vocabulary
 
-__all__ = ["build"]
+__all__ = ["add_denoiser", "build", "replacing"]
+
+_CARD = "README.md"
+
+
+def _add_cards(models: Path, parts: Iterable[str], folder: Path) -> None:
+    """Copy the cards of the parts that have one.
+
+    Some licences ask that authors and licence travel with every model made from their texts.
+
+    Args:
+        models: the models folder.
+        parts: its parts that went into the bundle.
+        folder: of the bundle.
+    """
+    (folder / CARDS).mkdir()
+    for part in parts:
+        card = models / part / _CARD
+        if card.is_file():
+            shutil.copyfile(card, folder / CARDS / f"{part}.md")
+
+
+def add_denoiser(shipped: Path, folder: Path, backbone: Backbone) -> Mapping[str, EmbedLevel]:
+    """Copy the denoiser in ``shipped`` into the unfinished bundle in ``folder``.
+
+    A denoiser is trained for one backbone, vocabulary and privacy space. A bundle of another one
+    serves texts just as well, but no embeddings.
+
+    Args:
+        shipped: folder with a denoiser, or without one.
+        folder: already holds ``tokenizer.json``, ``tokens.npy`` and ``token_prior.npy``.
+        backbone: of the bundle.
+
+    Returns:
+        The levels of `token-embedding.v1`; empty if no denoiser fits.
+    """
+    if not (shipped / DESCRIPTION).is_file():
+        return {}
+    _, raw = parse_object((shipped / DESCRIPTION).read_bytes())
+    facts = decode(Facts, raw, more=True)
+    tokens = np.load(folder / "tokens.npy", allow_pickle=False)
+    if misfit(facts, backbone, folder / "tokenizer.json", tokens):
+        return {}
+    (folder / "denoisers").mkdir()
+    for name in FILES:
+        shutil.copyfile(shipped / name, folder / "denoisers" / name)
+    prior = np.load(folder / "token_prior.npy", allow_pickle=False)
+    return calibrate_tokens(unit_rows(tokens), prior)
+
+
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+
+
+@contextmanager
+def replacing(out: Path, marker: str) -> Iterator[Path]:
+    """Yield an empty folder that replaces ``out`` when the block ends without an error.
+
+    Remains of an earlier, killed run are deleted. After an error nothing is left.
+
+    Args:
+        out: the folder to make or replace.
+        marker: a file that a folder must hold to be replaced, which protects mistyped paths.
+
+    Raises:
+        InvalidInput: ``out`` exists and is not such a folder.
+        NotReady: another process is building in the same place.
+    """
+    out = out.absolute()
+    if out.exists() and not (out / marker).is_file() and not _is_empty_folder(out):
+        raise InvalidInput(
+            f"{out} exists and holds no {marker}",
+            fix="name a new folder, or one that may be replaced",
+            subject="out",
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f".{out.name}.partial")
+    with _only_one(out.parent):
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            yield partial
+            sync_tree(partial)
+            _put_in_place(partial, out)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+@contextmanager
+def _only_one(parent: Path) -> Iterator[None]:
+    """Lock the parent folder, which leaves no lock file behind."""
+    descriptor = os.open(parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise NotReady(
+            f"another process is building in {parent}", fix="wait for it to end", subject="out"
+        ) from error
+    finally:
+        os.close(descriptor)
+
+
+def _put_in_place(new: Path, out: Path) -> None:
+    """Rename ``new`` to ``out``. A folder that was there gets the name of ``new``."""
+    if not out.exists():
+        new.rename(out)
+    elif not _exchange(new, out):
+        old = new.with_suffix(".old")
+        shutil.rmtree(old, ignore_errors=True)
+        out.rename(old)
+        new.rename(out)
+        shutil.rmtree(old)
+    sync_folder(out.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step, if the system can (Linux, most file systems)."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    first, second = os.fsencode(one), os.fsencode(other)
+    return bool(rename(_AT_FDCWD, first, _AT_FDCWD, second, _RENAME_EXCHANGE) == 0)
+
 
 Progress = Callable[[str, int, int], None]
-"""Called with the stage, and how much of it is done out of how much."""
+"""Called with the stage, the amount done and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the calibration and the indexes share."""
+    """The inputs that calibration and indexes share."""
 
     vocabulary: Vocabulary
     space: Floats2d
@@ -101,10 +231,11 @@ def build(
     index: indexes.Choice = "auto",
     limit: int | None = None,
     encoder: bool = False,
+    exporter: device_encoder.Exporter = "built-in",
     sign: Ed25519PrivateKey | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Builds a bundle in ``out``, replacing the one there at once when all is done.
+    """Build a bundle in ``out``, and replace the bundle there once all is done.
 
     Args:
         out: folder of the bundle.
@@ -112,13 +243,14 @@ def build(
         models: folder with ``tagger``, ``frequencies`` and ``facts``, as in the repository, and
             ``names`` if there is a name finder for the language.
         spacy: a spaCy pipeline that tags in place of ``models``' tagger. The bundle then brings no
-            tagger; devices are set to the same pipeline.
+            tagger, and devices are set to the same pipeline.
         dimensions: r, of the privacy space.
-        index: how classes are searched, see `sottovoce.models.bundle.indexes`.
-        limit: only the first so many whole words of the backbone, for small bundles.
-        encoder: also write the backbone as devices run it, a file that they need not fetch.
-        sign: the provider's key; without one the bundle is not signed.
-        progress: told of every step.
+        index: the way to search classes, see `sottovoce.models.bundle.indexes`.
+        limit: the most whole words of the backbone, in order of their tokens; for small bundles.
+        encoder: also write the backbone as devices run it. Fetching it is optional for devices.
+        exporter: the writer of the encoder's graph.
+        sign: the provider's key. Without one the bundle is not signed.
+        progress: called after every step.
 
     Returns:
         The manifest, as written.
@@ -127,8 +259,8 @@ def build(
         NotFound: no such backbone.
         NotReady: ``models`` lacks a part, or spaCy the pipeline, or the same folder is being built
             already.
-        InvalidInput: the backbone, ``dimensions``, ``out`` or the pipeline's language will not do,
-            or the backbone cannot be an ``encoder``.
+        InvalidInput: the backbone, ``dimensions``, ``out`` or the pipeline's language does not
+            fit, or the backbone cannot be an ``encoder``.
     """
     tell = progress or (lambda stage, done, total: None)
     for part in (*(() if spacy else ("tagger",)), "frequencies", "facts"):
@@ -140,28 +272,28 @@ def build(
             )
     tell("reading", 0, 1)
     table = frequencies.load(models / "frequencies")
-    facts = readings.load_facts(models / "facts")
+    facts = vocabularies.load_facts(models / "facts")
     tagger: Tagger = _spacy(spacy, table.language) if spacy else OnnxTagger.load(models / "tagger")
     model = backbones.load(backbone)
     with replacing(out, MANIFEST) as folder, _workers() as run:
         tell("words", 0, 1)
-        vocabulary = vocabularies.make(model.tokenizer, table, limit=limit)
+        vocabulary = vocabularies.make_vocabulary(model.tokenizer, table, limit=limit)
         tokens = backbones.input_embeddings(model)
         embeddings = _mean_rows(tokens, vocabulary.tokens)
         counts = vocabulary.counts.sum(axis=1)
         space.check_dimensions(dimensions, embeddings.shape[1])
         near = space.neighbours(embeddings, run)
         projection = space.fit(embeddings, counts, near, dimensions)
-        # Clitics replace one another only: moved towards free words, they would lose themselves.
+        # Clitics replace only clitics. Moved towards free words, they would be hard to tell apart.
         moved = np.where(vocabulary.clitic, np.inf, counts)
         carriers = table.language.carriers
-        read = readings.readings(vocabulary, tagger, carriers, facts)
+        read = vocabularies.word_readings(vocabulary, tagger, carriers, facts)
         words = _Words(
             vocabulary,
             space.place(projection(embeddings), moved, near),
             read,
-            word_classes.classes(vocabulary, tagger, carriers)
-            | readings.partition(read, vocabulary.clitic),
+            vocabularies.word_classes(vocabulary, tagger, carriers)
+            | vocabularies.partition(read, vocabulary.clitic),
         )
         np.save(folder / "readings.npy", read)
         placed = space.on_tokens(projection(tokens), words.space, vocabulary.tokens)
@@ -188,13 +320,13 @@ def build(
         stored = _searches(words, met, at, index, run, tell)
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
-        embed = denoisers.add(models / "denoiser", folder, named)
+        embed = add_denoiser(models / "denoiser", folder, named)
         shipped = ("frequencies", "facts", *(() if spacy else ("tagger",)), "names")
-        cards.add(models, (*shipped, *(("denoiser",) if embed else ())), folder)
+        _add_cards(models, (*shipped, *(("denoiser",) if embed else ())), folder)
         required = _files(folder)
         if encoder:
             tell("encoder", 0, 1)
-            device_encoder.write(model, folder / ENCODER)
+            device_encoder.write(model, folder / ENCODER, exporter)
         manifest = Manifest(
             backbone=named,
             language=table.language.code,
@@ -207,7 +339,7 @@ def build(
             curve={mechanism: curve for mechanism, (_, curve) in calibrated.items()},
             files=required,
             embed=embed,
-            shares=readings.shares(vocabulary, read, table),
+            shares=vocabularies.shares(vocabulary, read, table),
             optional={p: file for p, file in _files(folder).items() if p not in required},
         )
         (folder / MANIFEST).write_bytes(manifest.to_json())
@@ -219,7 +351,7 @@ def build(
 
 
 def _copy(part: Path, to: Path) -> None:
-    """A network and its description; nothing where there is none."""
+    """Copy a network and its description, if there is one."""
     if part.is_dir():
         to.mkdir()
         for suffix in (".onnx", ".json"):
@@ -239,14 +371,16 @@ def _spacy(pipeline: str, language: Language) -> Tagger:
 
 @contextmanager
 def _workers() -> Iterator[calibration.Run]:
-    """A `map` over threads, each of which does its algebra alone: sums are then always made in the
-    same order, however many processors there are."""
+    """Yield a `map` over threads.
+
+    Each thread does its algebra alone. So sums have one order on any number of processors.
+    """
     with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
         yield pool.map
 
 
 def _mean_rows(tokens: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2d:
-    """The mean embedding of each word's tokens: Floats2d (words, width)."""
+    """Return the mean embedding of each word's tokens: Floats2d (words, width)."""
     rows = np.empty((len(pieces), tokens.shape[1]), np.float32)
     for row, ids in zip(rows, pieces, strict=True):
         row[:] = tokens[list(ids)].mean(axis=0)
@@ -297,16 +431,16 @@ def _calibrate(
 
 
 def _at_any_eta() -> dict[str, Mechanism]:
-    """What each mechanism covers under the default policy, which does not depend on eta."""
+    """Return each mechanism under the default policy. Its coverage does not depend on eta."""
     covered = policies.find(policies.DEFAULT).with_noise()
     return {name: registry.make(name, Level(1.0), covered) for name in MECHANISMS}
 
 
 def _met(words: _Words) -> dict[str, NDArray[np.float64]]:
-    """How often the members of each class are met in it: Floats1d (members,) by class."""
+    """Return the occurrences of each class's members: Floats1d (members,) by class."""
     counts, clitic = words.vocabulary.counts, words.vocabulary.clitic
     met = weights_by_class(counts, clitic, None)
-    met |= weights_by_class(counts, clitic, word_classes.CLASS_TAGS)
+    met |= weights_by_class(counts, clitic, vocabularies.CLASS_TAGS)
     every = PCT2T2(1.0, READINGS)
     met |= weights_by_reading(counts, words.readings, every)
     none = np.zeros(len(counts))
@@ -321,8 +455,10 @@ def _searches(
     run: calibration.Run,
     tell: Progress,
 ) -> dict[str, WordClass]:
-    """How each class is searched. All words and all clitics are searched by every mechanism: a
-    class without words of its own falls back on them."""
+    """Return the search of each class.
+
+    Every mechanism searches all words and all clitics, because classes without words use them.
+    """
     mechanisms = _at_any_eta()
     ends = np.cumsum([len(members) for members in words.classes.values()]).tolist()
 
@@ -352,7 +488,7 @@ def _searches(
 
 
 def _moves(mechanism: Mechanism, tag: str, clitic: bool, name: str) -> bool:
-    """Whether words move within the class ``name`` under ``mechanism``."""
+    """Return whether words move within the class ``name`` under ``mechanism``."""
     if mechanism.contextual == name.startswith(OWN):
         return False
     return mechanism.word_class(tag.removeprefix(OWN), clitic) == name

@@ -1,17 +1,16 @@
-"""Decides by measurement how each word class is searched: word by word, or over a graph.
+"""Decide by measurement whether a word class is searched word by word or over a graph.
 
-A graph that misses the nearest word costs utility without any gain in privacy. How often it misses
-depends on the noise; whether it saves time depends on the size of the class, on how many words a
-document brings at once, and on the machine. So both searches answer the same noisy queries here,
-through the very code of the device. A class gets a graph only where the graph finds what it should
-at every level and is clearly faster. The manifest then carries the effort of its search, and each
-device builds the graph itself.
+A graph that misses the nearest word costs utility without any gain in privacy. Its misses depend on
+the noise. Its speed depends on the size of the class, the words a document brings at once, and the
+machine. So both searches answer the same noisy queries here, with the device's own code. A class
+gets a graph only if the graph finds the nearest words at every level and is clearly faster. The
+manifest then states the effort of the search, and each device builds the graph itself.
 
 (``bench.search``, x86, 16 dimensions: under strong noise no graph was faster, up to 400,000 words.
 For `light` alone none would be in the classes of `pct2t.v2`: 8,890 nouns take 22 / 10 / 11
 microseconds a query at 1 / 20 / 200 at once, and 15 / 11 / 12 over a graph. Of all 21,785 words,
-54 / 23 / 25 and 16 / 11 / 12, one would: so an index a level would serve `t2t.v1` at `light`, and
-nobody else.)
+54 / 23 / 25 and 16 / 11 / 12, one would. So an index a level would serve only `t2t.v1` at
+`light`.)
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ __all__ = [
 ]
 
 Choice = Literal["auto", "exact", "hnsw"]
-"""Measure both; compare with every word; a graph wherever one finds enough."""
+"""Measure both searches, compare with every word, or take a graph if it finds enough."""
 
 BATCHES: Final = (1, 20, 200)
-"""Words of one class that a message, a page and a long document bring at once."""
+"""Words of one class in a message, a page and a long document."""
 
 _FEWEST: Final = 256
 """Below this, comparing with every word is faster than any graph."""
@@ -58,8 +57,9 @@ _EFFORTS: Final = (16, 32, 64, 100, 150, 200, 300, 400, 600)
 _RECALL: Final = 0.99
 _KEPT_DIFFERENCE: Final = 0.01
 _FASTER: Final = 1.5
-"""How many times faster than exact search a graph must be. Timings vary by some ten per cent from
-run to run; so wide a margin lets the same inputs give the same choice."""
+"""The least factor by which a graph must be faster than exact search.
+
+Timings vary by some ten per cent between runs. The margin gives equal inputs equal choices."""
 _QUERIES: Final = 3_000
 _ROUNDS: Final = 5
 
@@ -69,7 +69,7 @@ Queries = Mapping[str, tuple[NDArray[np.int32], Floats2d]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How well a graph answered at one effort, by level: see `measure`."""
+    """Answers of a graph at one effort, compared with exact search, by level. See `measure`."""
 
     effort: int
     recall: dict[str, float]
@@ -77,7 +77,7 @@ class Measured:
 
     @property
     def suffices(self) -> bool:
-        """Whether it finds .99 at every level, and keeps as many words within 1 point."""
+        """Whether recall is .99 at every level and the share of kept words within 1 point."""
         off = max(map(abs, self.kept_difference.values()))
         return min(self.recall.values()) >= _RECALL and off <= _KEPT_DIFFERENCE
 
@@ -91,17 +91,17 @@ def build(
     choice: Choice = "auto",
     seed: int = 0,
 ) -> WordClass:
-    """Chooses the search of one class.
+    """Choose the search of one class.
 
-    What was timed decides and is forgotten: the effort of a graph follows from rows and seed.
+    Timings only decide. The effort of a graph follows from rows and seed.
 
     Args:
         rows: Floats2d (m, r), the class in order of ids.
-        weights: Floats1d (m,), how often each of them is met.
+        weights: Floats1d (m,), occurrences of each word.
         etas: by "mechanism/level".
         offset: where the class begins in ``members.npy``.
-        choice: "auto" measures; "exact" and "hnsw" ask for one or the other. A class of few words,
-            or whose graph misses too much, is searched exactly in any case. Without hnswlib
+        choice: "auto" measures. "exact" and "hnsw" ask for one search. A class of few words, or
+            with a graph that misses too much, is searched exactly in any case. Without hnswlib
             "auto" takes exact search.
         seed: of the queries.
 
@@ -132,7 +132,7 @@ def build(
 
 
 def measured_graph(graph: HnswIndex, oracle: Index, queries: Queries) -> Measured:
-    """``graph`` at the least effort that suffices; at the greatest if none does."""
+    """Measure ``graph`` at the least effort that suffices, or else at the greatest."""
     for effort in _EFFORTS:
         graph.set_effort(effort)
         measured = Measured(effort, *measure(graph, oracle, queries))
@@ -144,10 +144,10 @@ def measured_graph(graph: HnswIndex, oracle: Index, queries: Queries) -> Measure
 def measure(
     graph: Index, oracle: Index, queries: Queries
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """How well ``graph`` answers where ``oracle`` is right.
+    """Compare the answers of ``graph`` with those of ``oracle``, which are right.
 
     Returns:
-        By level: recall@1; and the share of words kept (released as they were), graph minus exact.
+        By level, recall@1, and the share of words kept (released as they were), graph minus exact.
     """
     recall, difference = {}, {}
     for level, (words, noisy) in queries.items():
@@ -160,11 +160,11 @@ def measure(
 def microseconds(
     searches: Sequence[Index], noisy: Floats2d, batch: int, rounds: int = _ROUNDS
 ) -> list[float]:
-    """Microseconds a query takes in each of ``searches``, asked ``batch`` queries at a time.
+    """Return the microseconds of a query in each of ``searches``, in batches of ``batch``.
 
-    Medians of ``rounds`` in which the searches take turns, by the processor time of this thread: so
-    whatever else the machine does changes little, and both alike. Linear algebra must be kept to
-    this thread too.
+    They are medians of ``rounds`` in which the searches take turns, in processor time of this
+    thread. So other load changes little, and both alike. The caller keeps linear algebra to this
+    thread too.
     """
     taken: list[list[float]] = [[] for _ in searches]
     for _ in range(rounds):
@@ -183,7 +183,7 @@ def draw_queries(
     n: int = _QUERIES,
     seed: int = 0,
 ) -> Queries:
-    """About ``n`` words of running text a level, with its noise; arguments as for `build`."""
+    """Draw about ``n`` words of running text a level, with its noise. Arguments as for `build`."""
     random = np.random.default_rng(seed)
     queries = {}
     for level, eta in etas.items():
@@ -193,18 +193,18 @@ def draw_queries(
 
 
 def _worth_building(oracle: Index, rows: Floats2d, queries: Queries, seed: int) -> bool:
-    """Whether a graph over a part of the words is faster than comparing with all of them.
+    """Return whether a graph over a part of the words beats exact search over all words.
 
-    The graph over all of them will be slower than that one, and takes far longer to build.
+    The graph over all words will be slower, and takes far longer to build.
     """
     part = np.random.default_rng(seed).permutation(len(rows))[:_PILOT]
     return _faster(HnswIndex.build(rows[part], min(_EFFORTS)), oracle, queries)
 
 
 def _faster(graph: Index, oracle: Index, queries: Queries) -> bool:
-    """Whether ``graph`` saves enough over documents of all lengths and levels.
+    """Return whether ``graph`` saves enough time over documents of all lengths and levels.
 
-    Each size of batch counts for as many words.
+    Each size of batch counts for the same number of words.
     """
     noisy = np.concatenate([noisy for _, noisy in queries.values()])
     some = noisy[np.random.default_rng(0).permutation(len(noisy))[: max(BATCHES)]]

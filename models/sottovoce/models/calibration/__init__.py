@@ -1,1 +1,1 @@
-"""What each level recovers, measured with attacks on public text."""
+"""Measure what attackers recover at each level, on public text."""

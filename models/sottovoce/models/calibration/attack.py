@@ -1,9 +1,9 @@
 """The strongest attacker on single released words that we can build.
 
-Why it is here: the attacker on noisy vectors (`sottovoce.core.privacy.sphere_map`) sees what never
-leaves the device, and is the upper bound for whoever looks at one word. This one sees what does
-leave, the released word. Levels are calibrated against both, and the demo attacks with this one. It
-does not read the words around a word; a language model that does may guess better.
+The attacker on noisy vectors (`sottovoce.core.privacy.sphere_map`) sees numbers that never leave
+the device. It is the upper bound for attacks on one word. This attacker sees the released word,
+which does leave. Levels are calibrated against both, and the demo uses this one. It ignores the
+words around a word, so a language model may guess better.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sottovoce.models.corpus.frequencies import FrequencyTable
 __all__ = ["SLOPES", "WordMapAttack", "best_slope"]
 
 SLOPES: Final = (3.0, 4.5, 6.0, 7.5, 9.0, 12.0, 30.0)
-"""Tried by `best_slope`; the last hardly ever guesses another word than the released one."""
+"""Slopes that `best_slope` tries. The last one nearly always guesses the released word."""
 
 
 def best_slope(
@@ -44,7 +44,7 @@ def best_slope(
     true: Mapping[str, NDArray[np.int32]],
     released: Mapping[str, NDArray[np.int32]],
 ) -> float:
-    """The slope that guesses most of ``true`` from ``released``, ids by class."""
+    """Return the slope that guesses most of ``true`` from ``released``, ids by class."""
     hits = np.zeros(len(SLOPES), np.int64)
     for name, ids in true.items():
         guesses = attackers[name].behind_words(space[released[name]], *SLOPES)
@@ -53,7 +53,7 @@ def best_slope(
 
 
 class WordMapAttack:
-    """Guesses original words from released ones, knowing only what is public."""
+    """Guesses original words from released words, with public knowledge only."""
 
     def __init__(
         self,
@@ -78,14 +78,14 @@ class WordMapAttack:
         draws: int = 2_000,
         seed: int = 0,
     ) -> Self:
-        """Prepares an attack on releases under ``setting``.
+        """Prepare an attack on releases under ``setting``.
 
         Args:
             bundle: public, so the attacker has it.
-            frequencies: what the attacker knows of the language.
+            frequencies: the attacker's knowledge of the language.
             setting: level, mechanism and policy of the releases.
             draws: words of running text to privatise for fitting the slope.
-            seed: of these draws.
+            seed: of the draws.
 
         Raises:
             NotFound: the bundle does not know the level, mechanism or policy.
@@ -123,14 +123,14 @@ class WordMapAttack:
         return cls(bundle, attackers, slope, mechanism)
 
     def guess(self, released_word: str, tag: str) -> str:
-        """The likeliest original, in its listed form.
+        """Return the likeliest original, in its listed form.
 
-        A word that is not in the list, or whose part of speech the setting leaves alone, went out
-        as it was: the guess is the word itself.
+        The device releases an unlisted word unchanged, and so a word with a part of speech that the
+        setting leaves alone. The guess is then the word itself.
 
         Args:
             released_word: as it stands in the released text.
-            tag: what the release's report calls it; some mechanisms do not look at it.
+            tag: its part of speech in the release's report. Some mechanisms ignore it.
         """
         form = self._vectors.normal_form(released_word)
         name = self._mechanism.word_class(tag, form in self._clitics)

@@ -1,9 +1,9 @@
-"""Finds the eta of each protection level, and measures what the level protects.
+"""Find the eta of each protection level, and measure the protection of the level.
 
-Why it is here: eta means nothing to a person and little across mechanisms. Where one eta serves all
-words, a level is the share of protected words replaced; where every class has its own, it is the
-share that whoever guesses recovers, of each class alike. Either way eta is found on a smooth
-function, and what is stated of a level is measured at the eta found.
+An eta means nothing to a person and little across mechanisms. If one eta serves all words, a level
+is defined by the share of protected words replaced. If every class has its own eta, a level is
+defined by the share of words that an attacker recovers, equal for each class. Either way eta is
+found on a smooth function, and the figures of a level are measured at this eta.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.levels import ClassLevel, Level, single_word
@@ -24,13 +25,160 @@ from sottovoce.core.privacy.running_text import draw, released_in
 from sottovoce.core.privacy.search import ExactIndex
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.models.calibration.attack import best_slope
-from sottovoce.models.calibration.class_calibration import Hiding
-from sottovoce.models.calibration.survival import Survival, cell_lengths
 
 __all__ = [
-    *("ATTACK_ON_CURVE", "LEVELS", "REPLACED_ON_CURVE", "TARGETS"),
-    *("Run", "Text", "calibrate", "calibrate_by_class"),
+    *("ABOVE_BLIND", "ATTACK_ON_CURVE", "LEVELS", "REPLACED_ON_CURVE", "TARGETS", "Hiding"),
+    *("Run", "Survival", "Text", "calibrate", "calibrate_by_class", "cell_lengths"),
 ]
+
+_SCORES: Final = 1 << 19
+"""Scores in memory at once: 2 MiB, which fit into a processor's cache."""
+
+
+class Survival:
+    """Share of words kept at an eta: mean of P(||z|| < cell length), ||z|| ~ Gamma(r, 1/eta).
+
+    Args:
+        r: dimensions of the privacy space.
+    """
+
+    def __init__(self, r: int) -> None:
+        # A table of the regularised incomplete gamma function. Linear interpolation errs by 1e-7.
+        self._at = np.linspace(0, r + 20 * np.sqrt(r), 20_001)
+        shape = torch.full((len(self._at),), float(r), dtype=torch.float64)
+        self._below: NDArray[np.float64] = torch.special.gammainc(
+            shape, torch.from_numpy(self._at)
+        ).numpy()
+
+    def __call__(self, cells: NDArray[np.float64], eta: float) -> float:
+        return float(np.interp(cells * eta, self._at, self._below).mean())
+
+
+def cell_lengths(
+    space: Floats2d,
+    members: NDArray[np.int32],
+    ids: NDArray[np.int32],
+    directions: Floats2d,
+) -> NDArray[np.float64]:
+    """Return the distance at which another word of the class becomes nearer.
+
+    The bisector of x and y is crossed at (1 - x.y) / u.(y - x), rows having length 1.
+
+    Args:
+        space: Floats2d (words, r), rows of length 1.
+        members: Ints1d, the class, ascending.
+        ids: Ints1d (n,), the moving words.
+        directions: Floats2d (n, r), of length 1.
+
+    Returns:
+        Floats1d (n,): 0 for a word outside the class, infinite if no other word is ever nearer.
+    """
+    places = np.searchsorted(members, ids).clip(max=len(members) - 1)
+    inside = members[places] == ids
+    lengths = np.zeros(len(ids))
+    # Constants go into the products as one more dimension, which gives 1 - x.y and u.y - u.x.
+    columns = np.vstack([space[members].T, np.ones((1, len(members)), np.float32)])  # (r + 1, m)
+    own = space[ids]
+    apart = np.hstack([-own, np.full((len(ids), 1), 1 + 1e-6, np.float32)])
+    nearer = np.hstack([directions, -(directions * own).sum(axis=1, keepdims=True)])
+    step = max(1, _SCORES // len(members))
+    for start in range(0, len(ids), step):
+        chunk = slice(start, start + step)
+        ratios = nearer[chunk] @ columns  # (step, m)
+        ratios /= apart[chunk] @ columns
+        ratios[np.arange(len(ratios)), places[chunk]] = 0
+        with np.errstate(divide="ignore"):
+            lengths[chunk] = 1 / ratios.max(axis=1).astype(np.float64)
+    lengths[~inside] = 0
+    return lengths
+
+
+ABOVE_BLIND: Final = 0.01
+"""The share that vectors may add to a blind guess that exceeds the level already."""
+
+_CLASS_DRAWS: Final = 5_000
+"""Words attacked in a class. The mean of the attacker's confidence errs by half a point."""
+
+_GRID: Final = tuple(np.geomspace(0.5, 250.0, 22).tolist())
+"""Etas at which success is measured. Its log odds are nearly linear in log eta between them."""
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """The protection of the words of one class, as a function of eta.
+
+    Attributes:
+        attacker: knows the class and the frequency of each of its words.
+        rows: Floats2d (n, r), words of running text.
+        steps: Floats2d (n, r), their noise at eta 1. Divided by eta it is the noise at eta.
+        cells: Floats1d (n,), the distance along its step at which a word stops being nearest.
+        blind: share of the commonest word.
+    """
+
+    attacker: SphereMap
+    rows: Floats2d
+    steps: Floats2d
+    cells: NDArray[np.float64]
+    blind: float
+
+    @classmethod
+    def of(
+        cls,
+        space: Floats2d,
+        weights: NDArray[np.float64],
+        members: NDArray[np.int32],
+        draws: int = _CLASS_DRAWS,
+        seed: int = 0,
+    ) -> Self:
+        """Draw words of running text, with one noise each that serves every eta.
+
+        Args:
+            space: Floats2d (words, r).
+            weights: Floats1d (words,), occurrences of each word in the class.
+            members: Ints1d ids of the words that may be released in the class.
+            draws: approximate number of words.
+            seed: of the draws.
+        """
+        candidates = Candidates.of(weights, members)
+        shares = np.zeros(len(weights))
+        shares[candidates.ids] = np.exp(candidates.log_prior)
+        random = np.random.default_rng(seed)
+        ids = draw({"": shares}, draws, random)[""]
+        steps = noise.draw(random, len(ids), space.shape[1], 1.0)
+        directions = steps / np.linalg.norm(steps, axis=1, keepdims=True)
+        cells = cell_lengths(space, members, ids, directions)
+        attacker = SphereMap.of(space, candidates)
+        return cls(attacker, space[ids], steps, cells, float(shares.max()))
+
+    def success(self, eta: float) -> float:
+        """Return the share of words that the attacker recovers from their vectors.
+
+        This is the mean of the attacker's confidence. The confidence is right on text that follows
+        the attacker's prior, and a mean varies far less than a count of hits.
+        """
+        noisy = self.rows + self.steps / np.float32(eta)
+        return float(self.attacker.confidence(noisy, eta).mean())
+
+    def levels(self, targets: Sequence[float], survival: Survival) -> list[ClassLevel]:
+        """Return the level for each of ``targets``, the shares of words that may be recovered."""
+        rising = np.maximum.accumulate([self.success(eta) for eta in _GRID])
+        goals = [t if self.blind < t else self.blind + ABOVE_BLIND for t in targets]
+        # Just above blind guessing the curve is nearly flat. There the least eta counts.
+        kept = np.flatnonzero(np.diff(rising, prepend=-1.0) > 1e-9)
+        etas = np.exp(
+            np.interp(_log_odds(goals), _log_odds(rising[kept]), np.log(np.array(_GRID)[kept]))
+        )
+        return [
+            ClassLevel(eta, 1 - survival(self.cells, eta), self.success(eta), self.blind)
+            for eta in etas.tolist()
+        ]
+
+
+def _log_odds(shares: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    inside = np.clip(shares, 1e-6, 1 - 1e-6)
+    odds: NDArray[np.float64] = np.log(inside / (1 - inside))
+    return odds
+
 
 LEVELS: Final = {"strong": 0.85, "balanced": 0.45, "light": 0.14}
 """Share of protected in-vocabulary words replaced on running text."""
@@ -39,7 +187,7 @@ REPLACED_ON_CURVE: Final = tuple(np.linspace(0.97, 0.03, 12).tolist())
 """Shares replaced at the points of a manifest's curve."""
 
 TARGETS: Final = {"strong": 0.30, "balanced": 0.62, "light": 0.89}
-"""Share of the words of each class that whoever guesses best recovers, see `levels.strongest`."""
+"""Share of words of each class that the strongest attacker recovers, see `levels.strongest`."""
 
 ATTACK_ON_CURVE: Final = (
     0.06,
@@ -56,14 +204,16 @@ ATTACK_ON_CURVE: Final = (
     0.92,
     0.97,
 )
-"""Share that is recovered from single vectors at the points of a manifest's curve."""
+"""Shares recovered from single vectors at the points of a manifest's curve."""
 
 _DRAWS: Final = 40_000
-"""Words drawn to set eta. Drawn systematically and with their survival in closed form, the share
-replaced has a standard error below 0.1 point."""
+"""Words drawn to set eta.
+
+Systematic draws, with survival in closed form, give the share replaced a standard error below 0.1
+point."""
 _TAIL_DRAWS: Final = 5_000
 _ATTACKS: Final = {True: (10_000, 5_000), False: (3_000, 1_000)}
-"""Words attacked, all and of each tail, at a level and at a point of the curve."""
+"""Words attacked (all, and of each tail) at a level and at a point of the curve."""
 _FITTED: Final = 1_000
 """Words drawn to fit the attacker on released words."""
 _WIDEST: Final = (1.0, 3_000.0)
@@ -84,14 +234,14 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Text:
-    """Running text as one mechanism meets it.
+    """Running text as one mechanism sees it.
 
     Attributes:
         space: Floats2d (words, r).
-        classes: Ints1d ids by class name, those words are replaced from.
-        weights: Floats1d (words,) by class name, how often each word is met in it.
+        classes: Ints1d ids by class name, the possible replacements.
+        weights: Floats1d (words,) by class name, occurrences of each word in the class.
         rare: Bools1d (words,).
-        names: as ``weights``, of proper nouns alone.
+        names: as ``weights``, but proper nouns only.
     """
 
     space: Floats2d
@@ -102,7 +252,7 @@ class Text:
 
     @property
     def tails(self) -> dict[str, dict[str, NDArray[np.float64]]]:
-        """``weights`` of rare words and of names; of all words where there are no such."""
+        """``weights`` of rare words and of names, or of all words if the text has none."""
         rare = {name: each * self.rare for name, each in self.weights.items()}
         return {
             kind: {name: each for name, each in only.items() if each.any()} or dict(self.weights)
@@ -110,41 +260,41 @@ class Text:
         }
 
     def members(self, name: str) -> NDArray[np.int32]:
-        """The words that may replace one of class ``name``."""
+        """Return the words that may replace a word of class ``name``."""
         return self.classes[released_in(name, self.classes)]
 
     @cached_property
     def attackers(self) -> dict[str, SphereMap]:
-        """Who guesses, by class name."""
+        """The attackers, by class name."""
         return {
             name: SphereMap.of(self.space, Candidates.of(each, self.members(name)))
             for name, each in self.weights.items()
         }
 
     def privatize(self, name: str, noisy: Floats2d) -> NDArray[np.int32]:
-        """Ids of the nearest words, by exact search."""
+        """Return the ids of the nearest words, by exact search."""
         members = self.members(name)
         return members[ExactIndex(self.space[members]).nearest(noisy)]
 
 
 def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level], tuple[Level, ...]]:
-    """The levels of a mechanism, and points between and beyond them in order of eta.
+    """Return a mechanism's levels, and points between and beyond them in order of eta.
 
-    Every draw comes from ``seed`` and the same words and directions serve every eta, so the curve
-    is smooth and a second build gives the same numbers.
+    Every draw comes from ``seed``, and the same words and directions serve every eta. So the curve
+    is smooth, and a second build gives the same numbers.
 
     Args:
-        text: the words met, those that replace them, and their space.
-        run: applies a function to items; results do not depend on how many run at once.
+        text: the words of the text, their replacements, and the space.
+        run: applies a function to items. Results do not depend on the number of threads.
         seed: of the simulation.
 
     Raises:
-        InvalidInput: so many words are met outside the classes that a level cannot be had.
+        InvalidInput: too many words are outside the classes to reach a level.
     """
     survival = Survival(text.space.shape[1])
     cells = _cells(text, text.weights, _DRAWS, seed, run)
     strangers = 1 - survival(_joined(cells, dict.fromkeys(cells, _WIDEST[1])), 1.0)
-    if strangers >= min(LEVELS.values()):  # replaced however short the noise
+    if strangers >= min(LEVELS.values()):  # replaced even by the shortest noise
         raise InvalidInput(
             f"{strangers:.0%} of the words people write are in none of the backbone's classes",
             fix="use a backbone with a larger vocabulary, or of the language of the frequencies",
@@ -159,10 +309,10 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
 def calibrate_by_class(
     text: Text, every: Text, run: Run, *, seed: int = 0
 ) -> tuple[dict[str, Level], tuple[Level, ...]]:
-    """The same, for a mechanism whose every class has the eta that `TARGETS` ask for.
+    """Return the same for a mechanism with an eta for each class, by `TARGETS`.
 
     Args:
-        text: the words that get noise by default, of which a level states its shares.
+        text: the words that get noise by default. The shares of a level are about them.
         every: the words of all classes.
         run: see `calibrate`.
         seed: of the simulation.
@@ -186,7 +336,7 @@ def calibrate_by_class(
 def _measured(
     text: Text, asked: Sequence[Level], cells: _Cells, survival: Survival, run: Run, seed: int
 ) -> tuple[dict[str, Level], tuple[Level, ...]]:
-    """What there is to be said of ``asked``: the named levels, then points of a curve."""
+    """Measure ``asked``: first the named levels, then the points of a curve."""
     tail_cells = {
         kind: _cells(text, weights, _TAIL_DRAWS, seed + 1, run)
         for kind, weights in text.tails.items()
@@ -209,7 +359,7 @@ def _measured(
         def shares(
             weights: Mapping[str, NDArray[np.float64]], cells: _Cells, n: int
         ) -> tuple[float, float, float]:
-            """Replaced, recovered from the vector, recovered from the word."""
+            """Return the shares replaced, recovered from vectors, and recovered from words."""
             kept = survival(_joined(cells, etas), 1.0)
             samples = _simulate(text, weights, n, etas, seed + 3)
             return (
@@ -243,7 +393,7 @@ def _measured(
 def _cells(
     text: Text, weights: Mapping[str, NDArray[np.float64]], n: int, seed: int, run: Run
 ) -> _Cells:
-    """Cell lengths of about ``n`` words of running text, each in a random direction, by class."""
+    """Return cell lengths of about ``n`` words of running text in random directions, by class."""
     random = np.random.default_rng(seed)
     names, tasks = [], []
     for name, ids in draw(weights, n, random).items():
@@ -261,12 +411,12 @@ def _cells(
 
 
 def _joined(cells: _Cells, etas: Mapping[str, float]) -> NDArray[np.float64]:
-    """All cell lengths, in units of the mean noise of their class over r."""
+    """Return all cell lengths, in units of the mean noise of their class over r."""
     return np.concatenate([lengths * etas[name] for name, lengths in cells.items()])
 
 
 def _eta_for(kept: float, cells: NDArray[np.float64], survival: Survival) -> float:
-    """Bisection in log eta."""
+    """Return the eta of a share, by bisection in log eta."""
     low, high = np.log(_WIDEST)
     for _ in range(30):
         middle = (low + high) / 2
@@ -279,7 +429,7 @@ def _eta_for(kept: float, cells: NDArray[np.float64], survival: Survival) -> flo
 
 @dataclass(frozen=True)
 class _Sample:
-    """Words of one class on their way through the mechanism: true ids, noisy vectors, released."""
+    """Words of one class in the mechanism: true ids, noisy vectors, released ids."""
 
     name: str
     ids: NDArray[np.int32]
@@ -312,10 +462,11 @@ def _fit_slope(text: Text, etas: Mapping[str, float], seed: int) -> float:
 def _success(
     samples: list[_Sample], guess: Callable[[_Sample], NDArray[np.int32]], kept: float
 ) -> float:
-    """Share of ``samples`` that ``guess`` finds out.
+    """Return the share of ``samples`` that ``guess`` recovers.
 
-    Counted as the gain over taking each released word for the original: that one's success is the
-    share ``kept``, known far more exactly than by counting, and both counts vary together.
+    The count is of the gain over an attacker who takes each released word for the original. The
+    success of this attacker is the share ``kept``, which is known far more exactly than a count.
+    Both counts vary together.
     """
     gain = sum(
         int((guess(sample) == sample.ids).sum()) - int((sample.released == sample.ids).sum())

@@ -1,6 +1,7 @@
-"""The ``sotto-models`` command: builds bundles and trains the small models in them.
+"""The ``sotto-models`` command, which builds bundles and trains the small models in them.
 
-Each command is a module, imported when it runs, so that ``--help`` does not wait for torch.
+A module holds the commands of one topic. It is imported when one of them runs, so ``--help`` does
+not wait for torch.
 """
 
 from __future__ import annotations
@@ -8,19 +9,26 @@ from __future__ import annotations
 import click
 
 from sottovoce.core.errors import Side
-from sottovoce.core.platform.commands import LazyGroup
+from sottovoce.core.platform.commands import LazyGroup, completion_command, version_command
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "build-bundle": "Build the bundle that devices fetch.",
+    "export": "Export a backbone as devices run it.",
     "train-tagger": "Train the part-of-speech tagger from treebanks.",
     "train-names": "Train the finder of names of persons, places and organisations.",
     "train-denoiser": "Train the denoiser that devices run on noisy answers.",
     "count-words": "Count word frequencies in public text.",
-    "device-counts": "Cut the counts down to the table that ships with the device.",
+    "device-counts": "Make the word lists that ship with the device.",
     "completion": "Print the completion script for a shell.",
     "version": "Print the version.",
+}
+
+_MODULES = {
+    **dict.fromkeys(("build-bundle", "export"), "bundle"),
+    **dict.fromkeys(("train-tagger", "train-names", "train-denoiser"), "train"),
+    **dict.fromkeys(("count-words", "device-counts"), "words"),
 }
 
 
@@ -28,6 +36,7 @@ COMMANDS = {
     cls=LazyGroup,
     package=__name__,
     summaries=COMMANDS,
+    modules=_MODULES,
     side=Side.PROVIDER,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -36,3 +45,7 @@ COMMANDS = {
 )
 def main() -> None:
     """Build bundles, and train the small models in them."""
+
+
+main.add_command(completion_command("sotto-models"))
+main.add_command(version_command("sotto-models", "sottovoce-models"))

@@ -1,1 +1,1 @@
-"""Public text: where it comes from, how it is counted."""
+"""Public text: its sources, and its word counts."""

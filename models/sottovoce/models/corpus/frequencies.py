@@ -1,9 +1,11 @@
-"""Counts public words by part of speech, and reads the counts back.
+"""Count public words by part of speech, and read the counts back.
 
-Why it is here: the privacy space weighs words by how common they are, protection levels are set
-against an attacker who knows how common they are, and the cloud guesses back with the same numbers.
-All of that must rest on public text, so the counts are made once, from named sources, and ship.
+The privacy space weighs words by frequency. Protection levels assume an attacker who knows the
+frequencies, and the cloud guesses back with the same numbers. All of this must rest on public text.
+So the counts are made once, from named sources, and ship.
 """
+
+from __future__ import annotations
 
 import gzip
 import io
@@ -21,21 +23,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import DataLoss, NotReady
+from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.tagger import UPOS, Tagger
 from sottovoce.core.text.words import Kind, split
-from sottovoce.models.corpus import sources as public_text
-from sottovoce.models.corpus.augment import cut
+from sottovoce.models.corpus import texts as public_text
 from sottovoce.models.corpus.language import Language
-from sottovoce.models.corpus.treebanks import Sentence
+from sottovoce.models.corpus.texts import Sentence, cut
+
+__all__ = [
+    *("FORMAT", "LEAST", "LEAST_ON_DEVICE", "MOST_WORDS", "FrequencyTable", "Progress"),
+    *("count_words", "cut_to_device", "load"),
+]
+
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""Called with the stage, the amount done and the total."""
 
 FORMAT: Final = "frequencies.v1"
 LEAST: Final = 3
-"""Words met less often are left out, and only their number is kept."""
+"""Words met less often are left out. Only their number is kept."""
 MOST_WORDS: Final = 600_000
-"""No source counts for more: of a longer one every n-th paragraph is read."""
+"""The most words that count from one source. Of a longer source every n-th paragraph is read."""
 
 _HEADER: Final = ("word", "clitic", "tag", "count")
 _CHUNK: Final = 2_000
@@ -44,7 +52,7 @@ _Key = tuple[str, bool, int]
 
 @dataclass(frozen=True)
 class FrequencyTable:
-    """How often words were met, by part of speech; one entry a (word, clitic, tag)."""
+    """Occurrences of words by part of speech, one entry a (word, clitic, tag)."""
 
     words: tuple[str, ...]
     """In the language's normal form."""
@@ -53,11 +61,11 @@ class FrequencyTable:
     tags: NDArray[np.uint8]
     """(n,) positions in `UPOS`."""
     counts: NDArray[np.int64]
-    """(n,) times met."""
+    """(n,) occurrences."""
     left_out: Mapping[str, int]
-    """For each part of speech, the words met that are in no entry because they are rare."""
+    """For each part of speech, occurrences of words that are too rare for an entry."""
     language: Language = field(default_factory=Language)
-    """Whose words they are."""
+    """Language of the words."""
 
     @cached_property
     def _found(self) -> dict[_Key, int]:
@@ -65,24 +73,25 @@ class FrequencyTable:
         return dict(zip(keys, self.counts.tolist(), strict=True))
 
     def count(self, word: str, tag: str, *, clitic: bool = False) -> int:
-        """Times `word` was met as `tag`; 0 where it is not in the table."""
+        """Return the occurrences of `word` as `tag`; 0 if it is not in the table."""
         return self._found.get((word, clitic, UPOS.index(tag)), 0)
 
     def normal_form(self, word: str) -> str:
-        """The form in which ``word`` is counted."""
+        """Return the form in which ``word`` is counted."""
         return self.language.normal_form(word)
 
     def by_tag(self, word: str, *, clitic: bool = False) -> NDArray[np.int64]:
-        """Times `word` was met as each part of speech, shape (17,) in the order of `UPOS`."""
+        """Return the occurrences of `word` by part of speech: shape (17,), in order of `UPOS`."""
         found = [self._found.get((word, clitic, tag), 0) for tag in range(len(UPOS))]
         return np.array(found, np.int64)
 
     def prior(
         self, words: Sequence[str], tag: str | None = None, *, clitic: bool = False
     ) -> NDArray[np.float64]:
-        """Share of each of `words` among them all, as `tag` or as anything; sums to 1.
+        """Return the share of each of `words` among all of `words`, shape (n_words,), sum 1.
 
-        Shape (n_words,). Half an occurrence is added to each word, so none is thought impossible.
+        Occurrences count as `tag`, or as any part of speech. Half an occurrence is added to each
+        word, so none has probability 0.
         """
         found = np.array([self.by_tag(word, clitic=clitic) for word in words], float)
         chosen = found.sum(axis=1) if tag is None else found[:, UPOS.index(tag)]
@@ -93,13 +102,13 @@ class FrequencyTable:
 def count_words(
     data: Path, out: Path, tagger: Tagger, language: Language, progress: Progress | None = None
 ) -> FrequencyTable:
-    """Counts the sources in `data` and writes `out`/words.tsv.gz and `out`/totals.json.
+    """Count the sources in `data`, and write `out`/words.tsv.gz and `out`/totals.json.
 
-    The treebanks count with the tags people gave them, other text with those of `tagger`. The same
-    data, tagger and language give the same bytes.
+    Treebanks count with their own tags, other text with the tags of `tagger`. The same data, tagger
+    and language give the same bytes.
 
     Raises:
-        InvalidInput: `data` holds none of the sources, or one of them is missing.
+        InvalidInput: `data` holds no source, or a source is missing.
     """
     found = public_text.find(data)
     counts: Counter[_Key] = Counter()
@@ -137,7 +146,7 @@ def count_words(
 
 
 def load(folder: Path) -> FrequencyTable:
-    """Reads what `count_words` wrote to `folder`.
+    """Read the table that `count_words` wrote to `folder`.
 
     Raises:
         NotReady: there is no table.
@@ -175,7 +184,7 @@ def load(folder: Path) -> FrequencyTable:
 
 
 def _write_table(counts: Counter[_Key], path: Path) -> list[int]:
-    """Writes the common words; returns for each part of speech how many it left out."""
+    """Write the common words, and return the number left out by part of speech."""
     by_word: Counter[tuple[str, bool]] = Counter()
     for (word, clitic, _), count in counts.items():
         by_word[word, clitic] += count
@@ -187,7 +196,7 @@ def _write_table(counts: Counter[_Key], path: Path) -> list[int]:
         else:
             lines.append(f"{word}\t{clitic:d}\t{UPOS[tag]}\t{count}")
     packed = io.BytesIO()
-    # A fixed time and no file name: the same counts give the same bytes.
+    # With a fixed time and no file name, the same counts give the same bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
         file.write(("\n".join(lines) + "\n").encode())
     path.write_bytes(packed.getvalue())
@@ -197,7 +206,7 @@ def _write_table(counts: Counter[_Key], path: Path) -> list[int]:
 def _count_treebank(
     sentences: Sequence[Sentence], tagger: Tagger, language: Language
 ) -> Counter[_Key]:
-    """Tags as given; where several are allowed the tagger chooses, and what it cannot is left."""
+    """Count given tags. The tagger chooses among several, and its other answers are left out."""
     counts: Counter[_Key] = Counter()
     for _, group in itertools.groupby(sentences, key=lambda sentence: sentence.document):
         pairs = [
@@ -230,7 +239,7 @@ def _count_text(paragraphs: Iterable[str], tagger: Tagger, language: Language) -
 
 
 def _chunks(paragraphs: Iterable[str]) -> Iterator[list[str]]:
-    """Paragraphs in turn, enough at once to keep the tagger busy."""
+    """Yield groups of paragraphs that keep the tagger busy."""
     chunk: list[str] = []
     size = 0
     for paragraph in paragraphs:
@@ -241,3 +250,35 @@ def _chunks(paragraphs: Iterable[str]) -> Iterator[list[str]]:
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+LEAST_ON_DEVICE: Final = 30
+"""Words met less often are cut off.
+
+Shares replaced and recovered stay as with the whole table, within the error of 4,000 simulated
+words."""
+
+
+def cut_to_device(table: FrequencyTable, listed: Mapping[str, str]) -> PublicCounts:
+    """Return the part of ``table`` that a device needs.
+
+    Args:
+        table: public counts.
+        listed: words with a reading from a list, and this reading.
+    """
+    totals: Counter[tuple[str, bool]] = Counter()
+    entries = list(zip(table.words, table.clitics.tolist(), strict=True))
+    for entry, count in zip(entries, table.counts.tolist(), strict=True):
+        totals[entry] += count
+    kept = np.array([totals[entry] >= LEAST_ON_DEVICE for entry in entries])
+    rare = [count for count in totals.values() if count < LEAST_ON_DEVICE]
+    return PublicCounts(
+        language=table.language.code,
+        accents=table.language.accents,
+        words=tuple(word for word, keep in zip(table.words, kept, strict=True) if keep),
+        clitics=table.clitics[kept],
+        tags=table.tags[kept],
+        counts=table.counts[kept],
+        tail=round(sum(rare) / max(1, len(rare)), 3),
+        listed=dict(sorted(listed.items())),
+    )

@@ -1,8 +1,8 @@
-"""What must be known of a language beside its words and their tags.
+"""The description of a language, beside its words and their tags.
 
-Why it is here: it is data. No other module is of one language; a bundle for another one needs a
-description like this, text to count words in, a tagger, and a backbone that knows the words. The
-description travels with the word counts.
+No other module depends on one language. A bundle for another language needs a description like
+this, text to count words in, a tagger, and a backbone that knows the words. The description travels
+with the word counts.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any, Self
 from sottovoce.core.errors import DataLoss, NotFound
 from sottovoce.core.text import frequencies
 
-__all__ = ["Language", "load"]
+__all__ = ["Language", "load_language"]
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language, as the builder sees it. Without arguments: any, and nothing known of it."""
+    """One language, as the builder sees it. Without arguments, an unknown one."""
 
     code: str = "und"
-    """BCP 47, such as "en" or "de"."""
+    """BCP 47 code, for example "en" or "de"."""
     clitics: tuple[str, ...] = ()
-    """Endings that are words of their own, in small letters, with the typewriter's apostrophe."""
+    """Endings that count as words, in small letters, with the typewriter's apostrophe."""
     accents: bool = False
-    """Whether words that differ in accents alone are counted apart."""
+    """Whether words that differ only in accents are counted apart."""
     carriers: tuple[tuple[str | None, ...], ...] = ((None, "."),)
-    """Neutral sentences, cut into words, in which the tagger is shown a word (None) that nobody has
-    met."""
+    """Neutral sentences, cut into words. None marks the place of an unknown word to tag."""
 
     def normal_form(self, word: str) -> str:
-        """The form in which ``word`` is counted: small letters, a plain apostrophe, and accents
-        only where the language keeps them.
+        """Return the form in which ``word`` is counted.
+
+        It has small letters and a plain apostrophe. Accents stay only if the language keeps them.
 
         >>> Language().normal_form("Café’s"), Language(accents=True).normal_form("Schön")
         ("cafe's", 'schön')
@@ -44,15 +44,15 @@ class Language:
         return frequencies.normal_form(word, accents=self.accents)
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is written to JSON."""
+        """Return the description for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Self:
-        """Reads what `to_dict` gave.
+        """Read the output of `to_dict`.
 
         Raises:
-            ValueError, TypeError, KeyError: it is something else.
+            ValueError, TypeError, KeyError: it is no description.
         """
         found = cls(
             code=str(raw["code"]),
@@ -71,14 +71,14 @@ class Language:
         return ending.lower().replace("’", "'")
 
 
-def load(name: str) -> Language:
-    """The description of a language.
+def load_language(name: str) -> Language:
+    """Load the description of a language.
 
     Args:
-        name: the code of one that comes with the package, or a JSON file.
+        name: the code of a language that comes with the package, or a JSON file.
 
     Raises:
-        NotFound: neither.
+        NotFound: there is neither.
         DataLoss: the file describes no language.
     """
     shipped = resources.files("sottovoce.models") / "languages" / f"{name}.json"

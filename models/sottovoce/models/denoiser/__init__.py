@@ -1,1 +1,1 @@
-"""Trains the denoiser that devices run, see `sottovoce.core.privacy.denoiser`."""
+"""Train the denoiser that devices run, see `sottovoce.core.privacy.denoiser`."""

@@ -1,11 +1,11 @@
-"""The denoiser's network: a small sentence encoder that reads the cloud's answer if there is one.
+"""The denoiser's network: a small sentence encoder that also reads the cloud's answer.
 
-Why it is here: the published denoiser (Split-and-Denoise, section 3.4 and Table 8) is a transformer
-over the noisy answer, the noisy tokens and the noise, 2n + 1 vectors as wide as the backbone, and
-costs nearly as much as the backbone itself. But the device knows the exact tokens. So this one is
-an encoder over those, in a narrow table of its own, and the noisy answer comes in twice: it tells
-the encoder what the cloud understood already, and is mixed into the result by a small network that
-knows eta. Noise never enters as such, so nothing overflows one byte when the noise is long.
+The published denoiser (Split-and-Denoise, section 3.4 and Table 8) is a transformer over the noisy
+answer, the noisy tokens and the noise. These are 2n + 1 vectors as wide as the backbone, and it
+costs nearly as much as the backbone. But the device knows the exact tokens. So this network is an
+encoder over the tokens, with a narrow table. The noisy answer enters twice. It hints to the encoder
+what the cloud understood, and a small network that knows eta mixes it into the result. The noise
+itself is no input, so long noise overflows no byte.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Network", "Size", "macs"]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Widths; the defaults ship."""
+    """Widths. The defaults ship."""
 
     width: int = 384
     """Of the backbone's sentence embedding."""
@@ -34,9 +34,9 @@ class Size:
     hidden: int = 384
     """Of each layer's feed-forward part."""
     mixing: int = 512
-    """Of the network that mixes the answer in."""
+    """Of the network that mixes in the answer."""
     reach: int = 2
-    """Tokens either side that a layer's convolution sees; attention sees all, but no order."""
+    """Tokens on either side that a layer's convolution sees. Attention sees all, without order."""
 
 
 class _Layer(nn.Module):
@@ -79,15 +79,15 @@ class Network(nn.Module):
         self.hint = nn.Sequential(nn.Linear(width + 2, d), nn.GELU(), nn.Linear(d, d))
         self.after = nn.LayerNorm(d)
         self.words = nn.Linear(size.table, width)
-        """Of the mean row: what the words mean by themselves."""
+        """Of the mean row: the meaning of single words."""
         self.context = nn.Linear(d, width, bias=False)
-        """Of the mean state: what they mean together."""
+        """Of the mean state: the meaning of words together."""
         self.mix = nn.Sequential(
             nn.Linear(2 * width + 2, size.mixing), nn.GELU(), nn.Linear(size.mixing, width)
         )
         self.answer = nn.Linear(width, width, bias=False)
         self.trust = nn.Sequential(nn.Linear(3, 16), nn.GELU(), nn.Linear(16, 1))
-        """How far to follow the answer, from eta, the number of tokens, and how it agrees."""
+        """Weight of the answer, from eta, the number of tokens, and its agreement."""
         for last in (self.context, self.mix[2], self.hint[2], self.answer):
             for parameter in last.parameters():  # training starts from the words alone
                 nn.init.zeros_(parameter)
@@ -95,14 +95,14 @@ class Network(nn.Module):
     def forward(
         self, rows: Tensor, mask: Tensor, answer: Tensor, eta: Tensor, helped: Tensor
     ) -> Tensor:
-        """The estimates, of length 1.
+        """Return the estimates, of length 1.
 
         Args:
             rows: (B, n, table), the tokens' rows.
             mask: (B, n), 1 for a token and 0 for padding.
-            answer: (B, width), e_n of length 1; anything where there is none.
+            answer: (B, width), e_n of length 1; any number if there is none.
             eta: (B,), of the noise in the answer.
-            helped: (B,), 1 where there is an answer, else 0.
+            helped: (B,), 1 if there is an answer, else 0.
 
         Returns:
             (B, width).
@@ -126,7 +126,7 @@ class Network(nn.Module):
 
 
 def macs(size: Size, tokens: int) -> int:
-    """Multiplications of one query of ``tokens`` tokens, counted from the shapes."""
+    """Return the multiplications of a query of ``tokens`` tokens, by the shapes."""
     d, width = size.state, size.width
     layer = tokens * d * (2 * size.reach + 1 + 4 * d + 2 * size.hidden) + 2 * tokens**2 * d
     ends = tokens * size.table * d + (size.table + d) * width

@@ -1,8 +1,8 @@
-"""Trains, certifies and measures a denoiser for one bundle, from text files to the shipped folder.
+"""Train, certify and measure a denoiser for one bundle, from text files to the shipped folder.
 
-Why it is here: the rim of the package. Each step's result lies in the work folder under a name made
-from all it depends on, so a run that was stopped continues, and a new privacy space keeps the clean
-embeddings and the sentence encoder, which do not depend on it.
+The work folder holds each step's result under a name made from its inputs. So a stopped run
+continues. A new privacy space reuses the clean embeddings and the sentence encoder, which do not
+depend on it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
 from sottovoce.core.privacy.denoiser import Denoiser, vocabulary_hash
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.models.calibration import token_calibration
-from sottovoce.models.denoiser import corpus, data, export, training
+from sottovoce.models.calibration.tokens import calibrate_tokens
+from sottovoce.models.denoiser import data, training
 from sottovoce.models.denoiser.data import Answers, Passages, Progress
 from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model
 
 __all__ = ["BEYOND", "CERTIFIED", "Measured", "train_denoiser"]
 
 BEYOND: Final = (0.75, 1.35)
-"""Lowest and highest eta trained for, in parts of the strongest and the lightest level's."""
+"""Lowest and highest eta of training, in parts of the strongest and the lightest level's eta."""
 
 CERTIFIED: Final = 0.999
-"""Least mean cosine of the int8 denoiser and the float network at every level."""
+"""Least mean cosine of the int8 denoiser with the float network, at every level."""
 
 _FIRST_STAGE: Final = ("epochs", "tokens", "learning_rate", "seed", "size")
-"""What of a recipe the sentence encoder depends on."""
+"""The hyperparameters that the sentence encoder depends on."""
 
 HELD_OUT: Final = 2_000
-"""Passages kept from training, to measure on; of few passages a tenth."""
+"""Passages kept from training, to measure on; a tenth if passages are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class Measured:
     Attributes:
         eta: of the level.
         map_attack: share of tokens the strongest attacker recovers there.
-        answer: of the cloud's answer as it comes.
+        answer: of the cloud's raw answer.
         local: of the shipped denoiser without an answer.
-        denoised: of the shipped denoiser with it.
-        int8: of the shipped denoiser with the float network, the mean.
+        denoised: of the shipped denoiser with an answer.
+        int8: of the shipped denoiser with the float network.
     """
 
     eta: float
@@ -66,7 +66,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class _Cloud:
-    """What answers are made with: one backbone, one privacy space."""
+    """The parts that make answers: one backbone, one privacy space."""
 
     encoder: Encoder
     posterior: PosteriorMean
@@ -81,7 +81,7 @@ class _Cloud:
         seed: int,
         progress: Progress | None = None,
     ) -> Answers:
-        """See `sottovoce.models.denoiser.data.answers`; kept under the name of all it rests on."""
+        """Return `sottovoce.models.denoiser.data.answers`, kept under the name of its inputs."""
         facts = {**self.facts, "eta": eta_range, "seed": seed, "passages": passages.sha256}
         folder = data.named(work, "answers", **facts)
         return data.answers(
@@ -108,27 +108,27 @@ def train_denoiser(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> dict[str, Measured]:
-    """Trains a denoiser for ``bundle`` and writes it to ``out``.
+    """Train a denoiser for ``bundle`` and writes it to ``out``.
 
     Args:
-        paths: see `sottovoce.models.denoiser.corpus.read`.
-        bundle: gives the privacy space and token frequencies; it need not have a denoiser.
+        paths: see `sottovoce.models.denoiser.data.read`.
+        bundle: gives the privacy space and token frequencies. It needs no denoiser.
         out: folder to write.
-        work: folder for what is kept of the way there.
+        work: folder for intermediate results.
         backbone: name or path, of the weights the bundle was made from.
-        recipe: how to train.
-        most: passages used at most.
+        recipe: the hyperparameters.
+        most: the most passages to use.
         device: of torch.
-        progress: told of every step.
+        progress: called after every step.
 
     Returns:
         The figures, by level.
 
     Raises:
-        InvalidInput: the data will not do.
+        InvalidInput: the data are not usable.
         BundleMismatch: the bundle is for another backbone.
-        NotReady: the bundle lacks token frequencies, or the int8 network is not true to the float
-            one.
+        NotReady: the bundle lacks token frequencies, or the int8 network is too far from the
+            float network.
     """
     recipe = recipe or DenoiserHyperparameters()
     model = backbones.load(backbone)
@@ -150,7 +150,7 @@ def train_denoiser(
     )
     if progress:
         progress("reading", 0, 1)
-    texts = corpus.passages(corpus.read(paths))[:most]
+    texts = data.passages(data.read(paths))[:most]
     everything = data.tokenize(model.tokenizer, texts)
     learnt, held = _split(everything)
     kept = {"backbone": model.sha256, "passages": everything.sha256}
@@ -171,7 +171,7 @@ def train_denoiser(
         progress=progress,
     )
 
-    levels = token_calibration.calibrate(space, log_prior)
+    levels = calibrate_tokens(space, log_prior)
     eta_range = _eta_range(levels)
     answered = learnt.first(min(recipe.answers, len(learnt)))
     second = {**first, **cloud.facts, "eta": eta_range, "recipe": choices}
@@ -193,7 +193,7 @@ def train_denoiser(
         "eta": eta_range,
         "recipe": choices,
     }
-    export.write(fitted.cpu(), out, facts)
+    training.write(fitted.cpu(), out, facts)
     shipped = Denoiser.load(out, bundle)
     truth = targets[len(learnt) :].astype(np.float32)
     found = {
@@ -201,7 +201,7 @@ def train_denoiser(
         for name, level in levels.items()
     }
     _certify(found, out)
-    export.write(fitted, out, {**facts, "levels": {n: asdict(m) for n, m in found.items()}})
+    training.write(fitted, out, {**facts, "levels": {n: asdict(m) for n, m in found.items()}})
     return found
 
 

@@ -1,1 +1,1 @@
-"""Trains the finder of names of persons, places and organisations."""
+"""Train the finder of names of persons, places and organisations."""

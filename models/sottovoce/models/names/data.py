@@ -1,42 +1,265 @@
-"""Reads and makes the sentences the name finder learns from, in one form.
+"""Read and make the sentences that the name finder learns from, in one form.
 
-Why it is here: three sources say three different things. Universal NER and WNUT mark spans with
-kinds. The treebanks mark proper nouns without saying of what: such a word is allowed any kind of
-name. Sentences made up around lists of names are marked where the names were put. Whatever the
-source, words are cut as the device cuts them, and what a source does not say is left open.
+Three sources mark different things. Universal NER and WNUT mark spans with kinds. Treebanks mark
+proper nouns without a kind, so any kind of name is allowed there. Made-up sentences mark the names
+that were put in. Words of every source are cut as the device cuts them. Missing marks stay open.
+
+Few texts with a free licence hold addresses, companies and names from around the world. So
+sentences of our own, with slots, are filled from lists.
 """
 
+from __future__ import annotations
+
 import gzip
+import importlib
 import json
+import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from numpy.random import Generator
 
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.words import Kind, Word, split
-from sottovoce.models.corpus import language
-from sottovoce.models.corpus.treebanks import TAG_ID, Sentence, read_conllu, read_masc
-from sottovoce.models.names.mentions import Mention, Mentions
+from sottovoce.models.corpus.language import load_language
+from sottovoce.models.corpus.texts import TAG_ID, Sentence, read_conllu, read_masc
 
 __all__ = [
-    "ANY",
-    "NONE",
-    "Marked",
-    "changed",
-    "made_up",
-    "read_treebank",
-    "read_uner",
-    "read_wnut",
+    *("ANY", "NONE", "Lists", "Marked", "Mention", "Mentions", "changed", "fakers_lists"),
+    *("made_up", "read_treebank", "read_uner", "read_wnut"),
 ]
 
+Mention = tuple[str, str]
+"""A text and its kind: one of `names.KINDS`, "" for no name, or "?" for any answer."""
+
+_SLOT: Final = re.compile(r"\{(\w+)\}")
+_KINDS: Final = {
+    slot: kind
+    for kind, slots in {
+        "PERSON": "first last full person initial",
+        "PLACE": "city country place street address",
+        "ORGANISATION": (
+            "org firm university school hospital team agency newspaper hotel restaurant"
+        ),
+        "OTHER": "thing product",
+        "?": "title",
+        "": "number date mail",
+    }.items()
+    for slot in slots.split()
+}
+"""The kinds that the slots of a sentence name."""
+_LATIN: Final = re.compile(r"[A-Za-z\u00c0-\u024f][A-Za-z\u00c0-\u024f'’. -]*")
+_ORDINARY: Final = 0.5
+"""Share of names drawn from the names that are ordinary words too."""
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Names of the world, in Latin letters."""
+
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+    cities: tuple[str, ...]
+    countries: tuple[str, ...]
+    streets: tuple[str, ...]
+    firms: tuple[str, ...]
+
+
+def fakers_lists() -> Lists:
+    """Return the lists in Faker's source, as data. No code of Faker runs.
+
+    Raises:
+        NotReady: Faker is not installed.
+    """
+    person, address, company = map(_providers, ("person", "address", "company"))
+    return Lists(
+        first=_joined(person, r"first_(romanized_)?names\w*|middle_names"),
+        last=_joined(person, r"\w*last_(romanized_)?names\w*"),
+        cities=_joined(address, r"cities|villages|real_city_names|concelhos|\w*provinces"),
+        countries=_joined(
+            [found for found in address if found.__module__.split(".")[-1][:2] == "en"],
+            r"countries|states|counties",
+        ),
+        streets=_joined(address, r"streets|street_names|common_street_names"),
+        firms=_joined(company, r"large_companies"),
+    )
+
+
+def _providers(name: str) -> list[type]:
+    try:
+        package = importlib.import_module(f"faker.providers.{name}")
+    except ImportError:
+        raise NotReady(
+            "the lists of names the sentences are filled with are Faker's, which is not installed",
+            fix="pip install faker",
+            subject="faker",
+        ) from None
+    modules = sorted(found.name for found in pkgutil.iter_modules(package.__path__))
+    return [importlib.import_module(f"{package.__name__}.{each}").Provider for each in modules]
+
+
+def _joined(providers: Sequence[type], attribute: str) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for provider in providers:
+        for name in sorted(vars(provider)):
+            if re.fullmatch(attribute, name) and not isinstance(vars(provider)[name], property):
+                found.update(dict.fromkeys(map(str, _flat(getattr(provider, name)))))
+    return tuple(name for name in found if _LATIN.fullmatch(name))
+
+
+def _flat(names: Any) -> Iterator[Any]:
+    """Flatten a list. Some are dictionaries with weights, some hold pairs (name, region)."""
+    for name in names:
+        yield name[-1] if isinstance(name, tuple) else name
+
+
+class Mentions:
+    """Draws names and sentences.
+
+    Args:
+        lists: names of the world.
+        ordinary: whether a word in small letters is an ordinary word to the device.
+        words: ordinary nouns and adjectives, for names of organisations.
+        random: source of all choices.
+    """
+
+    def __init__(
+        self,
+        lists: Lists,
+        ordinary: Callable[[str], bool],
+        words: Sequence[str],
+        random: Generator,
+    ) -> None:
+        told = resources.files("sottovoce.models.names").joinpath("mentions.json")
+        self._own: dict[str, list[str]] = json.loads(told.read_text("utf-8"))
+        self._random = random
+        self._names = {
+            "first": lists.first,
+            "last": lists.last,
+            "cities": (*lists.cities, *self._own["cities"] * 3),
+            "countries": lists.countries,
+            "streets": lists.streets or tuple(self._own["walks"]),
+            "firms": (*lists.firms, *self._own["firms"] * 3),
+        }
+        self._ordinary = {
+            name: [each for each in names if any(map(ordinary, each.lower().split()))] or names
+            for name, names in self._names.items()
+        }
+        self._ways: dict[str, Callable[[], str]] = {
+            "first": self._first,
+            "last": self._last,
+            "full": self._full,
+            "address": self._address,
+            "company": self._company,
+            "society": self._society,
+            "given": lambda: self._name("first"),
+            "surname": lambda: self._name("last"),
+            "city": lambda: self._name("cities"),
+            "country": lambda: self._name("countries"),
+            "known_street": lambda: self._name("streets"),
+            "known_firm": lambda: self._name("firms"),
+            "word": lambda: self._one(words).capitalize(),
+            "initial": lambda: self._one("ABCDEFGHIJKLMNOPRSTVWZ"),
+            "number": self._number,
+            "date": self._number,
+        }
+
+    def sentence(self) -> list[Mention]:
+        """Return a sentence in pieces. Joined, they are its text."""
+        template = self._one(self._own["templates"])
+        pieces: list[Mention] = []
+        done = 0
+        for slot in _SLOT.finditer(template):
+            pieces += [(template[done : slot.start()], ""), (self.draw(slot[1]), _KINDS[slot[1]])]
+            done = slot.end()
+        return [*pieces, (template[done:], "")]
+
+    def draw(self, slot: str) -> str:
+        """Return a text for a slot of a sentence, for example for "person"."""
+        way = self._ways.get(slot)
+        return way() if way else self._any(*self._own[slot])
+
+    def _any(self, *patterns: str, **drawn: str) -> str:
+        """Return a pattern with its slots filled from left to right, with drawn or given texts."""
+        return _SLOT.sub(
+            lambda slot: drawn[slot[1]] if slot[1] in drawn else self.draw(slot[1]),
+            self._one(patterns),
+        )
+
+    def _one(self, names: Sequence[str]) -> str:
+        return names[int(self._random.integers(len(names)))]
+
+    def _name(self, name: str) -> str:
+        ordinary = self._random.random() < _ORDINARY
+        return self._one(self._ordinary[name] if ordinary else self._names[name])
+
+    def _number(self) -> str:
+        return str(int(self._random.integers(1, 2000)))
+
+    def _first(self) -> str:
+        first = self._name("first")
+        return f"{first}-{self._name('first')}" if self._random.random() < 0.03 else first
+
+    def _last(self) -> str:
+        last = self._name("last")
+        chance = self._random.random()
+        if chance < 0.04:
+            return f"{last}-{self._name('last')}"
+        return f"{self._one(self._own['particles'])} {last}" if chance < 0.08 else last
+
+    def _full(self) -> str:
+        middle = self._any(*[" "] * 6, " {initial}. ", " {given} ", " {surname} ")
+        return self._any("{first}{middle}{last}", middle=middle)
+
+    def _address(self) -> str:
+        room = self._any("", ", {rooms} {number}")
+        state = self._any("", ", {states} {number}")
+        return self._any(
+            "{number} {street}{room}, {city}{state}",
+            "{number} {street}{bare_room} {city}{bare_state}",
+            "{street} {number}, {number} {city}",
+            "{rooms} {number}, {city}{state}",
+            "{number} {street}",
+            room=room,
+            state=state,
+            bare_room=room.replace(",", ""),
+            bare_state=state.replace(",", ""),
+        )
+
+    def _company(self) -> str:
+        core = self._any("{word}", "{word} {word}", "{last}", "{city}", "{given}'s")
+        return self._any(
+            "{core} {trades}",
+            "{core} {trades}",
+            "{core} {suffixes}",
+            "{core} {trades} {suffixes}",
+            "the {core} {trades}",
+            "{core}",
+            core=core,
+        )
+
+    def _society(self) -> str:
+        body = self._one(self._own["bodies"])
+        return self._any(
+            "the {city} {word} {body}",
+            "the {body} of {word}",
+            "the {word} {body}",
+            "the National {word} {body}",
+            "the {last} {body}",
+            "the Bank of {country}",
+            body=body,
+        )
+
+
 NONE: Final = 1
-"""Allowed kinds of a word that names nothing; kinds are bits, bit i for `KINDS[i]`."""
+"""Allowed kinds of a word that names nothing. Kinds are bits, bit i for `KINDS[i]`."""
 ANY: Final = (1 << len(KINDS)) - 1
-"""Allowed kinds where nothing is known; such a word adds nothing to the loss."""
+"""Allowed kinds of an unmarked word, which adds nothing to the loss."""
 _NAME: Final = ANY & ~NONE
 _BIT: Final = {kind: 1 << number for number, kind in enumerate(KINDS)} | {"": NONE, "?": ANY}
 _UNER: Final = {"PER": "PERSON", "LOC": "PLACE", "ORG": "ORGANISATION"}
@@ -61,26 +284,26 @@ _TIMES: Final = frozenset(
 _SMALL: Final = frozenset(
     ("of", "and", "the", "for", "in", "on", "at", "to", "de", "la", "a", "an", "or", "with", "by")
 )
-"""Words that may stay where they stand within a name: "Bank of America"."""
-_CLITICS: Final = language.load("en").clitics
+"""Words that may stay within a name: "Bank of America"."""
+_CLITICS: Final = load_language("en").clitics
 _PROPN: Final = 1 << TAG_ID["PROPN"]
 _LEFT_OPEN: Final = (1 << TAG_ID["X"]) | (1 << TAG_ID["SYM"])
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Words of one or more sentences with the kinds each may name, and their document."""
+    """Words of one or more sentences with their possible kinds, and their document."""
 
     words: tuple[Word, ...]
     allowed: tuple[int, ...]
     """For each word a set of kinds as bits."""
     document: str
     spans: tuple[tuple[int, int, str], ...] = ()
-    """Names whose kind and ends are known: first word, end, kind."""
+    """Names with known kind and ends: first word, end, kind."""
 
 
 def read_treebank(sentences: Iterable[Sentence]) -> list[Marked]:
-    """Sentences of a treebank: a proper noun may be any name, a day or month is an OTHER one."""
+    """Read a treebank. A proper noun may be any name. A day or month is OTHER."""
     return [
         _marked(
             zip(sentence.words, map(_of_tags, sentence.words, sentence.allowed), strict=True),
@@ -91,13 +314,13 @@ def read_treebank(sentences: Iterable[Sentence]) -> list[Marked]:
 
 
 def read_masc_and_web(data: Path) -> list[Marked]:
-    """The training part of ud_ewt, and MASC."""
+    """Read the training part of ud_ewt, and MASC."""
     web = data / "ud_ewt" / "train.conllu.gz"
     return read_treebank([*read_conllu(web), *read_masc(data / "pos_masc" / "all.jsonl.gz", web)])
 
 
 def read_uner(path: Path, treebank: Path) -> list[Marked]:
-    """Universal NER over the same sentences of a treebank, whose other proper nouns are OTHER."""
+    """Read Universal NER over sentences of a treebank. Its other proper nouns are OTHER."""
     found = []
     tagged = {sentence.words: sentence for sentence in read_conllu(treebank)}
     for entry in _lines(path):  # the sentences in another order
@@ -113,7 +336,7 @@ def read_uner(path: Path, treebank: Path) -> list[Marked]:
 
 
 def read_wnut(path: Path) -> list[Marked]:
-    """WNUT 2017; what it does not mark names nothing."""
+    """Read WNUT 2017. Unmarked words name nothing."""
     return [
         _spans(entry, _WNUT, [NONE] * len(entry["tokens"]), f"{path.name}:{number}")
         for number, entry in enumerate(_lines(path))
@@ -121,7 +344,7 @@ def read_wnut(path: Path) -> list[Marked]:
 
 
 def made_up(mentions: Mentions, document: str) -> Marked:
-    """A sentence of our own, see `mentions`."""
+    """Mark a sentence of our own, see `Mentions`."""
     return _cut_pieces(mentions.sentence(), document)
 
 
@@ -164,14 +387,14 @@ def _marked(
 
 
 def _open(word: Word, bits: int) -> int:
-    """Marks and identifiers have treatments of their own; small words in a name may stay."""
+    """Leave marks and identifiers open, which other steps treat, and small words in names."""
     if word.kind is not Kind.WORD or (bits != NONE and (word.clitic or word.text in _SMALL)):
         return ANY
     return bits
 
 
 def _cut_pieces(pieces: Sequence[Mention], document: str) -> Marked:
-    """The words of a text whose pieces say what they name."""
+    """Return the words of a text in marked pieces."""
     text = "".join(piece for piece, _ in pieces)
     ends: list[tuple[int, int]] = []
     done = 0
@@ -191,12 +414,12 @@ def _cut_pieces(pieces: Sequence[Mention], document: str) -> Marked:
 def changed(
     sentence: Marked, random: Generator, renamed: Callable[[str], str] | None = None
 ) -> Marked:
-    """The sentence as somebody else might have typed it.
+    """Return the sentence as another person might have typed it.
 
     Args:
         sentence: as read.
-        random: where the choices come from.
-        renamed: gives another name of a kind, for spans whose ends are known.
+        random: source of all choices.
+        renamed: gives another name of a kind, for spans with known ends.
     """
     words, allowed = list(sentence.words), list(sentence.allowed)
     if renamed:

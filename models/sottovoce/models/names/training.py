@@ -1,8 +1,14 @@
-"""Trains the name finder that ships, from marked sentences to the two files a bundle holds.
+"""Train the name finder that ships, from marked sentences to the two files in a bundle.
 
-Read it top to bottom: read sentences, keep some for the thresholds, train, write the graph, choose
-the thresholds, measure. Whatever comes after the training is done with the written file.
+Read it top to bottom: the network, then reading sentences, keeping some for the thresholds,
+training, writing the graph, choosing the thresholds, measuring. All steps after the training use
+the written file.
+
+The network sees the forms of a word, but only the shapes of its neighbours (`looks`), never their
+letters. So a name is found by its own form and by the sentence around it.
 """
+
+from __future__ import annotations
 
 import hashlib
 import itertools
@@ -11,13 +17,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from sottovoce.core.text.names import FORMAT, KINDS, Found, NameFinder
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec
@@ -26,47 +32,130 @@ from sottovoce.core.text.word_shapes import LOOKS, looks
 from sottovoce.core.text.words import Kind, Word
 from sottovoce.models.names.data import (
     NONE,
+    Lists,
     Marked,
+    Mentions,
     changed,
     made_up,
     read_masc_and_web,
     read_uner,
     read_wnut,
 )
-from sottovoce.models.names.mentions import Lists, Mentions
-from sottovoce.models.names.network import Network, Size, to_onnx
-from sottovoce.models.tagger.learning import NO_WORD, Progress, averaged, partial_loss
+from sottovoce.models.tagger import NO_WORD, Forms, Graph, Progress, averaged, partial_loss
 
 __all__ = [
-    "ALWAYS_DRAWN",
-    "Listed",
-    "Measured",
-    "NamesHyperparameters",
-    "fit",
-    "measure",
-    "train_names",
-    "write",
+    *("ALWAYS_DRAWN", "Listed", "Measured", "NamesHyperparameters", "fit", "measure"),
+    *("train_names", "write"),
 ]
 
+
+@dataclass(frozen=True)
+class Size:
+    """Dimensions of the network. The defaults ship."""
+
+    rows: tuple[int, ...] = (12288, 512, 128, 2048, 128, 768, 2048, 3072)
+    """Rows of the table for each of `FEATURES`."""
+    feature_width: int = 24
+    width: int = 64
+    """Of both streams."""
+    distances: tuple[int, ...] = (1, 2, 3)
+    """Distance of the three words that each layer sees."""
+    joint: int = 96
+    """Width of the layer that joins the streams."""
+    neighbours: Literal["looks", "words"] = "looks"
+
+    @property
+    def reach(self) -> int:
+        """The most words on either side that may matter."""
+        return sum(self.distances)
+
+
+class Network(nn.Module):
+    """Scores of all kinds for words in context."""
+
+    def __init__(self, size: Size, *, dropout: float = 0.2, unknown: float = 0.1) -> None:
+        super().__init__()
+        self.size = size
+        self.forms = Forms(size.rows, size.feature_width, size.width, dropout, unknown)
+        self.look = nn.Embedding(LOOKS, size.width)
+        self.layers = nn.ModuleList(nn.Linear(3 * size.width, size.width) for _ in size.distances)
+        self.norms = nn.ModuleList(nn.LayerNorm(size.width) for _ in size.distances)
+        self.join = nn.Linear(2 * size.width, size.joint)
+        self.join_norm = nn.LayerNorm(size.joint)
+        self.out = nn.Linear(size.joint, len(KINDS))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, rows: Tensor, looks: Tensor, present: Tensor) -> Tensor:
+        """Return scores (B, T, kinds) of the words that are present.
+
+        Passages in one row stay apart if the empty places between them are as many as the longest
+        distance.
+
+        Args:
+            rows: (B, T, features * HASHES) of the table.
+            looks: (B, T).
+            present: (B, T), 1 at words, 0 at empty places.
+        """
+        present = present.unsqueeze(-1)
+        own = self.forms(rows)  # (B, T, width)
+        around = self.look(looks) * present  # (B, T, width)
+        if self.size.neighbours == "words":
+            around = (around + own) * present
+        for distance, layer, norm in zip(self.size.distances, self.layers, self.norms, strict=True):
+            padded = nn.functional.pad(around, (0, 0, distance, distance))
+            three = [padded[:, : -2 * distance], around, padded[:, 2 * distance :]]
+            change = torch.relu(norm(layer(torch.cat(three, -1))))
+            around = (around + self.dropout(change)) * present
+        joint = torch.relu(self.join_norm(self.join(torch.cat([own, around], -1))))
+        scores: Tensor = self.out(self.dropout(joint))
+        return scores
+
+
+def to_onnx(network: Network) -> bytes:
+    """`rows` int32 (n, features * HASHES), `looks` int32 (n,) -> `logits` float32 (n, kinds).
+
+    The weights are whole numbers of one byte, see `Graph`.
+
+    Raises:
+        ValueError: the network sees its neighbours' words.
+    """
+    if network.size.neighbours != "looks":
+        raise ValueError("a network that sees its neighbours' words must not ship")
+    graph = Graph()
+    own = graph.forms(network.forms)
+    state = graph.lookup("look", network.look.weight, "looks")
+    for i, (distance, layer, norm) in enumerate(
+        zip(network.size.distances, network.layers, network.norms, strict=True)
+    ):
+        around = graph.around(i, state, distance)
+        change = graph.norm(f"norm{i}", norm, graph.linear(f"layer{i}", layer, around))
+        state = graph.add("Add", state, change, out=f"state{i}")
+    both = graph.add("Concat", own, state, out="both", axis=1)
+    joint = graph.norm("join_norm", network.join_norm, graph.linear("join", network.join, both))
+    graph.add("Identity", graph.linear("out", network.out, joint), out="logits")
+    inputs = {"rows": (len(network.size.rows) * HASHES,), "looks": ()}
+    return graph.model("names", inputs, len(KINDS))
+
+
 ALWAYS_DRAWN: Final = frozenset({"NAME", "NUMBER", "ORIGIN", "UNLISTED"})
-"""Readings of words that are replaced by another whatever the finder says."""
+"""Readings of words that are replaced even if the finder finds nothing."""
 
 _DRAWN: Final = np.array([reading in ALWAYS_DRAWN for reading in (*READINGS, UNLISTED)])
 _OPEN: Final = frozenset({"NOUN", "VERB", "ADJ", "ADV", "FACT"})
 _BLOCK: Final = 128
 _GAP: Final = Word(" ", 0, 0, Kind.PUNCTUATION)
 _SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
-"""What another name of a kind is drawn for, of the slots of `Mentions`."""
+"""The slots of `Mentions` from which another name of a kind is drawn."""
 
 
 @dataclass(frozen=True)
 class NamesHyperparameters:
-    """How to train; the defaults ship."""
+    """Settings of the training. The defaults ship."""
 
     epochs: int = 6
-    """Times over the treebanks."""
+    """Passes over the treebanks."""
     marked: int = 3
-    """Times over the sentences marked with kinds, for each time over the treebanks."""
+    """Passes over the sentences marked with kinds, for each pass over the treebanks."""
     made_up: int = 20_000
     """Sentences of our own in each epoch."""
     batch: int = 16
@@ -75,13 +164,13 @@ class NamesHyperparameters:
     memory: float = 0.998
     """Share of the running average of the weights that each step keeps."""
     drawn_anyway: float = 0.3
-    """Weight in the loss of words that are replaced whatever the finder says of them."""
+    """Weight in the loss of words that are replaced in any case."""
     overdrawn: float = 0.0075
-    """Share of the words that name nothing which the thresholds may let be called names."""
+    """Share of the words without a name that the thresholds may let through as names."""
     other: float = 0.5
-    """Threshold of OTHER names, of days, films and goods, which nobody is promised to be hidden."""
+    """Threshold of OTHER names (days, films, goods), which no promise covers."""
     held_out: int = 12
-    """Of every so many documents, one is kept for the thresholds."""
+    """One document in this many is kept for the thresholds."""
     seed: int = 7
     size: Size = field(default_factory=Size)
 
@@ -103,21 +192,21 @@ class Listed:
         return np.array([known[word.text] for word in words], np.uint8)
 
     def ordinary(self, word: str) -> bool:
-        """Whether the device takes `word` for an ordinary one, which only the finder can mend."""
+        """Return whether the device takes `word` for ordinary, which only the finder can mend."""
         reading = self.readings.get(self.normal_form(word))
         return reading is not None and READINGS[reading] in _OPEN
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures of a finder, over words that are not replaced anyhow (see `ALWAYS_DRAWN`)."""
+    """Figures of a finder, without words that are replaced anyhow (see `ALWAYS_DRAWN`)."""
 
     found: float
-    """Share of the words of names of persons, places and organisations that are found."""
+    """Share found of the words in names of persons, places and organisations."""
     right_kind: float
-    """Share of those found that are found as what they are."""
+    """Share of the found words with the right kind."""
     overdrawn: float
-    """Share of all words that name nothing which are called names."""
+    """Share of the words without a name that the finder calls names."""
     words: int
 
 
@@ -130,10 +219,10 @@ def train_names(
     recipe: NamesHyperparameters | None = None,
     progress: Progress | None = None,
 ) -> Measured:
-    """Trains on `data` and sentences made up around `lists`, writes names.onnx and names.json.
+    """Train on `data` and sentences made up around `lists`; write names.onnx and names.json.
 
-    Returns the figures on the sentences kept back, which the thresholds are chosen on. With
-    `Size.neighbours` set to "words" nothing is written: what the network would find is all.
+    Returns the figures on the sentences kept back, on which the thresholds are chosen. With
+    `Size.neighbours` set to "words", only figures are returned and nothing is written.
 
     Raises:
         InvalidInput: one of the data sets is missing.
@@ -158,7 +247,7 @@ def train_names(
 def _apart(
     sources: Sequence[Sequence[Marked]], every: int
 ) -> tuple[list[list[Marked]], list[Marked]]:
-    """Each source without one in `every` of its documents, and the sentences of those."""
+    """Return each source without one in `every` documents, and the sentences of these."""
     trained: list[list[Marked]] = []
     kept: list[Marked] = []
     for source in sources:
@@ -176,7 +265,7 @@ def fit(
     recipe: NamesHyperparameters,
     progress: Progress | None = None,
 ) -> Network:
-    """A trained network: the average of its last weights."""
+    """Return a trained network, the average of its last weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         network = Network(recipe.size)
@@ -192,7 +281,7 @@ def _losses(
     listed: Listed,
     recipe: NamesHyperparameters,
 ) -> Iterator[tuple[float, Tensor]]:
-    """The share of the training that has gone by, and the loss on the next blocks."""
+    """Yield the share of training done, and the loss on the next blocks."""
     random = np.random.default_rng(recipe.seed)
     spec = FeatureSpec(recipe.size.rows, recipe.seed)
     for epoch in range(recipe.epochs):
@@ -223,7 +312,7 @@ def _losses(
 def _blocks(
     sentences: Sequence[Marked], listed: Listed, spec: FeatureSpec, size: Size, random: Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
-    """Passages in random order, empty places between, cut into blocks of equal length."""
+    """Yield blocks of equal length: passages in random order, with empty places between."""
     texts = list(_passages(sentences, random))
     words: list[Word] = []
     allowed: list[int] = []
@@ -249,7 +338,7 @@ def _blocks(
 
 
 def _passages(sentences: Sequence[Marked], random: Generator) -> Iterator[Sequence[Marked]]:
-    """Runs of one to eight consecutive sentences of one document."""
+    """Yield runs of one to eight consecutive sentences of one document."""
     start = 0
     while start < len(sentences):
         end = start + int(random.integers(1, 9))
@@ -266,7 +355,7 @@ def write(
     out: Path,
     recipe: NamesHyperparameters,
 ) -> NameFinder:
-    """Writes both files to `out`, with thresholds for `recipe.overdrawn` of `kept`."""
+    """Write both files to `out`, with thresholds for `recipe.overdrawn` of `kept`."""
     out.mkdir(parents=True, exist_ok=True)
     model = to_onnx(network)
     (out / "names.onnx").write_bytes(model)
@@ -294,7 +383,7 @@ def write(
 def _untranslated(
     network: Network, kept: Sequence[Marked], listed: Listed, recipe: NamesHyperparameters
 ) -> NameFinder:
-    """A finder that runs the network as it was trained, for one that must not ship."""
+    """Return a finder over the network in torch, which must not ship."""
     spec, reach = FeatureSpec(recipe.size.rows, recipe.seed), recipe.size.reach
 
     def told(thresholds: Mapping[str, float]) -> NameFinder:
@@ -304,7 +393,7 @@ def _untranslated(
 
 
 class _Session:
-    """A network in the place of one that onnxruntime has opened."""
+    """A torch network in place of an onnxruntime session."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -322,7 +411,7 @@ def _with_thresholds(
     listed: Listed,
     recipe: NamesHyperparameters,
 ) -> NameFinder:
-    """The finder with the thresholds that let `recipe.overdrawn` of `kept` be called names."""
+    """Return the finder with thresholds that call `recipe.overdrawn` of `kept` names."""
     even = told(dict.fromkeys(KINDS[1:], 0.5))
     threshold = _threshold(even, kept, listed, recipe.overdrawn)
     return told(dict.fromkeys(KINDS[1:], threshold) | {"OTHER": max(threshold, recipe.other)})
@@ -331,17 +420,17 @@ def _with_thresholds(
 def _threshold(
     finder: NameFinder, kept: Sequence[Marked], listed: Listed, overdrawn: float
 ) -> float:
-    """The least that so few words which name nothing reach."""
+    """Return the least threshold that few enough words without a name reach."""
     judged = list(_judged(finder, kept, listed))
     reached = [
         np.where(drawn, 0, found.probability)[allowed == NONE] for found, allowed, drawn in judged
     ]
     threshold = float(np.quantile(np.concatenate(reached), 1 - overdrawn))
-    return round(min(max(threshold, 0.01), 0.5), 3)  # what the device accepts
+    return round(min(max(threshold, 0.01), 0.5), 3)  # the range that devices accept
 
 
 def measure(finder: NameFinder, sentences: Sequence[Marked], listed: Listed) -> Measured:
-    """Figures of `finder`, which sees whole documents."""
+    """Measure `finder` on whole documents."""
     names = found_names = right = nothing = overdrawn = 0
     for found, allowed, drawn in _judged(finder, sentences, listed):
         called = (found.kinds > 0) & ~drawn
@@ -365,7 +454,7 @@ _PROMISED: Final = [1 << KINDS.index(kind) for kind in ("PERSON", "PLACE", "ORGA
 def _judged(
     finder: NameFinder, sentences: Sequence[Marked], listed: Listed
 ) -> Iterator[tuple[Found, NDArray[np.int64], NDArray[np.bool_]]]:
-    """What is found in each document, what is allowed, and which words are drawn in any case."""
+    """Yield the found kinds of each document, the allowed ones, and the words always drawn."""
     for _, group in itertools.groupby(sentences, key=lambda sentence: sentence.document):
         document = list(group)
         words = [word for sentence in document for word in sentence.words]

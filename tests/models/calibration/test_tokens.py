@@ -1,13 +1,20 @@
 """Levels of `token-embedding.v1` are what an attack on fresh noise finds."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
 import numpy as np
 import pytest
+from transformers import AutoTokenizer
 
+from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.models.calibration import token_calibration
-from sottovoce.models.calibration.token_calibration import LEVELS, calibrate, success
+from sottovoce.models.calibration import tokens
+from sottovoce.models.calibration.tokens import LEVELS, calibrate_tokens, success, token_log_prior
+from sottovoce.models.corpus.frequencies import FrequencyTable
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +30,7 @@ def log_prior() -> np.ndarray:
 
 
 def test_levels_are_in_order_and_near_their_success(space: Floats2d, log_prior: np.ndarray) -> None:
-    levels = calibrate(space, log_prior)
+    levels = calibrate_tokens(space, log_prior)
 
     assert list(levels) == ["strong", "balanced", "light"]
     etas = [level.eta for level in levels.values()]
@@ -34,7 +41,7 @@ def test_levels_are_in_order_and_near_their_success(space: Floats2d, log_prior: 
 
 def test_an_independent_attack_finds_the_same_share(space: Floats2d, log_prior: np.ndarray) -> None:
     """Significance: the seeded difference is within 4 standard errors of the count."""
-    level = calibrate(space, log_prior)["balanced"]
+    level = calibrate_tokens(space, log_prior)["balanced"]
     random = np.random.default_rng(9)
     ids = random.choice(len(space), 4_000, p=(p := np.exp(log_prior.astype(float))) / p.sum())
     noisy = space[ids] + noise.draw(random, len(ids), 8, level.eta)
@@ -47,10 +54,37 @@ def test_an_independent_attack_finds_the_same_share(space: Floats2d, log_prior: 
 def test_two_builds_agree(
     space: Floats2d, log_prior: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_calibration, "_CONFIRMING", 1_000)
-    assert calibrate(space, log_prior) == calibrate(space, log_prior)
+    monkeypatch.setattr(tokens, "_CONFIRMING", 1_000)
+    assert calibrate_tokens(space, log_prior) == calibrate_tokens(space, log_prior)
 
 
 def test_success_grows_with_eta(space: Floats2d, log_prior: np.ndarray) -> None:
     found = [success(space, log_prior, eta, draws=500) for eta in (2.0, 8.0, 20.0, 60.0)]
     assert found == sorted(found)
+
+
+def test_shares_of_the_default_vocabulary(table: FrequencyTable) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(backbones.resolve("default"))
+    shares = np.exp(token_log_prior(tokenizer, table).astype(float))
+    of = dict(zip(tokenizer.convert_ids_to_tokens(range(len(shares))), shares, strict=True))
+
+    assert shares.sum() == pytest.approx(1, abs=1e-4)
+    assert len(shares) == len(tokenizer)
+    assert shares.min() > 0
+    assert 0.03 < of["the"] < 0.08
+    assert 0.03 < of[","] < 0.08
+    assert of["the"] > of["doctor"] > of["[CLS]"]
+    assert of["1945"] > of["[CLS]"]
+    assert of["##ing"] > of["[unused5]"]
+
+
+def test_vocabularies_of_other_kinds_count_words_with_their_space(
+    tiny_decoder: Path, table: FrequencyTable
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_decoder)
+    log_prior = token_log_prior(tokenizer, table)
+    the = tokenizer(" the", add_special_tokens=False)["input_ids"]
+
+    assert len(the) == 1
+    assert log_prior.argmax() in tokenizer(" the, and of", add_special_tokens=False)["input_ids"]
+    assert np.isfinite(log_prior).all()

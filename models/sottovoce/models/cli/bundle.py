@@ -1,4 +1,4 @@
-"""``sotto-models build-bundle``."""
+"""Commands that build what devices fetch: the bundle, and the encoder alone."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ from sottovoce.core.platform.console import Command, if_interrupted, json_option
 
 if TYPE_CHECKING:
     from sottovoce.models.bundle.indexes import Choice
+    from sottovoce.models.encoder import Exporter
+
+_exporter_option = click.option(
+    "--exporter",
+    type=click.Choice(["built-in", "optimum"]),
+    default="built-in",
+    show_default=True,
+    help="Writer of the encoder's graph. built-in knows encoders like BERT and takes every kind of"
+    " adapter. optimum knows other encoders (DistilBERT, RoBERTa, XLM-R, ModernBERT), whose"
+    " adapters cannot have prefixes. It needs the extra `export`.",
+)
 
 
 @click.command("build-bundle", cls=Command)
@@ -39,7 +50,7 @@ if TYPE_CHECKING:
     "--spacy",
     default="",
     metavar="PIPELINE",
-    help="Tag with this spaCy pipeline instead; devices must then be set to the same one.",
+    help="Tag with this spaCy pipeline instead. Devices must be set to the same pipeline.",
 )
 @click.option(
     "--dimensions",
@@ -53,23 +64,25 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "exact", "hnsw"]),
     default="auto",
     show_default=True,
-    help="How words are searched: as measured to be best on this machine; one by one; over a graph"
-    " wherever that finds enough. Graphs need the extra `graph`; without it, auto tries none.",
+    help="Search of words: auto measures the best one on this machine, exact compares with every"
+    " word, hnsw takes a graph if it finds enough. Graphs need the extra `graph`. Without it, auto"
+    " tries none.",
 )
 @click.option(
     "--encoder",
     is_flag=True,
-    help="Also write the backbone as devices run it, for answers at home; each device chooses"
-    " whether to fetch it.",
+    help="Also write the backbone as devices run it, for on-device inference. Fetching it is"
+    " optional for devices.",
 )
+@_exporter_option
 @click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Sign the bundle with this private key (PEM, Ed25519), which is made if it is not there."
+    help="Sign the bundle with this private key (PEM, Ed25519). A missing key is created."
     "  [default: sotto-cloud serve signs]",
 )
 @json_option
-def command(
+def build_bundle(
     out: Path,
     backbone: str,
     models: Path,
@@ -77,13 +90,14 @@ def command(
     dimensions: int,
     index: Choice,
     encoder: bool,
+    exporter: Exporter,
     key: Path | None,
     as_json: bool,
 ) -> None:
     """Build the bundle that devices fetch: privacy space, indexes, calibration, tagger.
 
-    The same inputs give the same bytes. A bundle already at --out is replaced
-    once the new one is whole.
+    The same inputs give the same bytes. The command replaces a bundle at
+    --out once the new one is complete.
     """
     from sottovoce.models.bundle.build import build
 
@@ -100,6 +114,7 @@ def command(
             dimensions=dimensions,
             index=index,
             encoder=encoder,
+            exporter=exporter,
             sign=signing_key(key) if key else None,
             progress=show,
         )
@@ -125,3 +140,53 @@ def command(
                 "Every word class is searched word by word. Graphs were not tried: hnswlib is not "
                 "installed. To try them: pip install 'sottovoce-models[graph]'"
             )
+
+
+@click.command("export", cls=Command)
+@click.option(
+    "--backbone",
+    default="default",
+    show_default=True,
+    help="Encoder to export: a folder or a Hugging Face name.",
+)
+@_exporter_option
+@click.option(
+    "--out",
+    type=folder,
+    default=Path("build/encoder"),
+    show_default=True,
+    help="Folder to write.",
+)
+@json_option
+def export(backbone: str, exporter: Exporter, out: Path, as_json: bool) -> None:
+    """Export a backbone as devices run it, and compare it with torch.
+
+    Writes the graph, the token table and their description. Devices fetch an
+    encoder as part of a bundle: see `build-bundle --encoder`.
+    """
+    from sottovoce.cloud.models import backbone as backbones
+    from sottovoce.core.local.encoder import DESCRIPTION
+    from sottovoce.models import encoder
+    from sottovoce.models.bundle.build import replacing
+
+    loaded = backbones.load(backbone)
+    with replacing(out, DESCRIPTION) as made:
+        agreement = encoder.write(loaded, made, exporter)
+        size = sum(file.stat().st_size for file in made.iterdir())
+    if as_json:
+        print_json(
+            {
+                "path": str(out),
+                "backbone": loaded.name,
+                "exporter": exporter,
+                "bytes": size,
+                "max_difference": agreement.difference,
+                "cosine": agreement.cosine,
+            }
+        )
+    else:
+        click.echo(f"encoder of {loaded.name} at {out}, {size / 1e6:.1f} MB")
+        click.echo(
+            f"compared with torch: max difference {agreement.difference:.1e} before rounding to"
+            f" bytes, mean cosine {agreement.cosine:.4f} after"
+        )

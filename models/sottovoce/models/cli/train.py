@@ -1,0 +1,198 @@
+"""Commands that train the small models in a bundle: tagger, name finder and denoiser."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from sottovoce.cloud.cli.options import folder, watch_stages
+from sottovoce.core.platform.console import Command, json_option, print_json
+
+
+@click.command("train-tagger", cls=Command)
+@click.option("--data", type=folder, required=True, help="Folder with ud_ewt and pos_masc.")
+@click.option(
+    "--out",
+    type=folder,
+    default=Path("models/tagger"),
+    show_default=True,
+    help="Folder to write.",
+)
+@json_option
+def train_tagger(data: Path, out: Path, as_json: bool) -> None:
+    """Train the part-of-speech tagger that ships in every bundle."""
+    from sottovoce.models import tagger
+
+    with watch_stages(enabled=not as_json) as show:
+        measured = tagger.train_tagger(data, out, progress=show)
+    if as_json:
+        print_json({"path": str(out), **asdict(measured)})
+    else:
+        click.echo(f"tagger at {out}: {measured.accuracy:.4f} of {measured.words:,} test words")
+
+
+@click.command("train-names", cls=Command)
+@click.option(
+    "--data", type=folder, required=True, help="Folder with ud_ewt, pos_masc, uner_ewt and wnut17."
+)
+@click.option(
+    "--models",
+    type=folder,
+    default=Path("models"),
+    show_default=True,
+    help="Folder with the tagger, the word frequencies and the facts.",
+)
+@click.option(
+    "--backbone",
+    default="default",
+    show_default=True,
+    help="Model that gives the devices' word list.",
+)
+@click.option(
+    "--out",
+    type=folder,
+    default=Path("models/names"),
+    show_default=True,
+    help="Folder to write.",
+)
+@click.option(
+    "--neighbours",
+    type=click.Choice(["looks", "words"]),
+    default="looks",
+    show_default=True,
+    help='View of neighbouring words: their looks, or the words. "words" only prints figures.',
+)
+@json_option
+def train_names(
+    data: Path,
+    models: Path,
+    backbone: str,
+    out: Path,
+    neighbours: Literal["looks", "words"],
+    as_json: bool,
+) -> None:
+    """Train the name finder that ships in every bundle.
+
+    It fills sentences of our own from Faker's lists of names (pip install
+    faker). No other command needs Faker.
+    """
+    from sottovoce.cloud.models import backbone as backbones
+    from sottovoce.core.text.tagger import OnnxTagger
+    from sottovoce.models import vocabulary
+    from sottovoce.models.corpus import frequencies
+    from sottovoce.models.names import training
+    from sottovoce.models.names.data import fakers_lists
+    from sottovoce.models.names.training import Listed, NamesHyperparameters, Size
+
+    lists = fakers_lists()
+    with watch_stages(enabled=not as_json) as show:
+        show("words", 0, 1)
+        table = frequencies.load(models / "frequencies")
+        tokenizer = backbones.load(backbone).tokenizer
+        words = vocabulary.make_vocabulary(tokenizer, table)
+        found = vocabulary.word_readings(
+            words,
+            OnnxTagger.load(models / "tagger"),
+            table.language.carriers,
+            vocabulary.load_facts(models / "facts"),
+        )
+        show("words", 1, 1)
+        # If a word is listed twice, the first one counts, as on the device.
+        by_word = dict(zip(reversed(words.words), found[::-1].tolist(), strict=True))
+        recipe = NamesHyperparameters(size=Size(neighbours=neighbours))
+        listed = Listed(by_word, vocabulary.normal_form(tokenizer))
+        measured = training.train_names(data, out, listed, lists, recipe=recipe, progress=show)
+    if as_json:
+        print_json({"path": str(out), **asdict(measured)})
+    else:
+        where = f"name finder at {out}" if neighbours == "looks" else "nothing written"
+        click.echo(
+            f"{where}: of {measured.words:,} kept words, finds {measured.found:.3f} of those in"
+            f" names that the list takes for ordinary words, and takes {measured.overdrawn:.4f} of"
+            " those that name nothing for names"
+        )
+
+
+@click.command("train-denoiser", cls=Command)
+@click.option(
+    "--data",
+    "paths",
+    type=click.Path(path_type=Path),
+    required=True,
+    multiple=True,
+    help="Public text: the project's data folder, or .txt, .tsv, .jsonl, .conllu files [.gz].",
+)
+@click.option(
+    "--bundle",
+    type=folder,
+    default=Path("build/bundle"),
+    show_default=True,
+    help="Bundle whose privacy space and levels to train for.",
+)
+@click.option(
+    "--out",
+    type=folder,
+    default=Path("models/denoiser"),
+    show_default=True,
+    help="Folder to write.",
+)
+@click.option(
+    "--work",
+    type=folder,
+    default=Path("build/denoiser"),
+    show_default=True,
+    help="Folder from which a stopped run continues.",
+)
+@click.option("--backbone", default="default", show_default=True, help="Name or path of the model.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:1.")
+@click.option("--passages", type=click.IntRange(20), help="Use at most this many passages.")
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the passages.")
+@json_option
+def train_denoiser(
+    paths: tuple[Path, ...],
+    bundle: Path,
+    out: Path,
+    work: Path,
+    backbone: str,
+    device: str,
+    passages: int | None,
+    epochs: int | None,
+    as_json: bool,
+) -> None:
+    """Train the denoiser that turns the cloud's noisy answers into embeddings.
+
+    Run it again after a stop, or for another privacy space. It reuses the
+    finished steps.
+    """
+    from sottovoce.core.bundle.folder import Bundle
+    from sottovoce.models.denoiser import pipeline
+    from sottovoce.models.denoiser.training import DenoiserHyperparameters
+
+    recipe = DenoiserHyperparameters()
+    if epochs:
+        recipe = replace(recipe, epochs=epochs, helped_epochs=epochs)
+    with watch_stages(enabled=not as_json) as show:
+        found = pipeline.train_denoiser(
+            paths,
+            Bundle.open(bundle),
+            out,
+            work=work,
+            backbone=backbone,
+            recipe=recipe,
+            most=passages,
+            device=device,
+            progress=show,
+        )
+    levels = {name: asdict(figures) for name, figures in found.items()}
+    if as_json:
+        print_json({"path": str(out), "levels": levels})
+        return
+    click.echo(f"denoiser at {out}; cosine with the clean embedding on held-out passages:")
+    for name, figures in found.items():
+        click.echo(
+            f"  {name:9} attack {figures.map_attack:.2f}  answer {figures.answer:.3f}  "
+            f"local {figures.local:.3f}  denoised {figures.denoised:.3f}"
+        )

@@ -1,0 +1,108 @@
+"""Commands that count words and make the word lists of the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sottovoce.cloud.cli.options import folder, watch_stages
+from sottovoce.core.platform.console import Command, json_option, print_json
+
+
+@click.command("count-words", cls=Command)
+@click.option("--data", type=folder, required=True, help="Folder with the public texts.")
+@click.option(
+    "--tagger",
+    type=folder,
+    default=Path("models/tagger"),
+    show_default=True,
+    help="Folder of the tagger for texts without tags.",
+)
+@click.option(
+    "--spacy", default="", metavar="PIPELINE", help="Tag with this spaCy pipeline instead."
+)
+@click.option(
+    "--language",
+    default="en",
+    show_default=True,
+    help='Language of the words: "en", or a JSON file that describes it.',
+)
+@click.option(
+    "--out",
+    type=folder,
+    default=Path("models/frequencies"),
+    show_default=True,
+    help="Folder to write.",
+)
+@json_option
+def count_words(
+    data: Path, tagger: Path, spacy: str, language: str, out: Path, as_json: bool
+) -> None:
+    """Count words by part of speech in public text, for calibration and the attacks.
+
+    If --data holds the text of the shipped table, the command counts that.
+    Otherwise it counts every treebank (*.conllu) and text (*.txt, a paragraph a
+    line) there, gzip or not.
+    """
+    from sottovoce.core.text.tagger import OnnxTagger, SpacyTagger
+    from sottovoce.models.corpus import frequencies
+    from sottovoce.models.corpus.language import load_language
+
+    described = load_language(language)
+    chosen = SpacyTagger(spacy) if spacy else OnnxTagger.load(tagger)
+    with watch_stages(enabled=not as_json) as show:
+        table = frequencies.count_words(data, out, chosen, described, show)
+    entries, words = len(table.words), int(table.counts.sum())
+    if as_json:
+        print_json({"path": str(out), "entries": entries, "words": words})
+    else:
+        click.echo(f"{entries:,} entries from {words:,} words, at {out}")
+
+
+@click.command("device-counts", cls=Command)
+@click.option(
+    "--models",
+    type=folder,
+    default=Path("models"),
+    show_default=True,
+    help="Folder with the word frequencies and the lists of facts.",
+)
+@click.option(
+    "--out",
+    type=folder,
+    default=Path("core/sottovoce/core/text"),
+    show_default=True,
+    help="Folder of the device's sources to write to.",
+)
+@json_option
+def device_counts(models: Path, out: Path, as_json: bool) -> None:
+    """Make the word lists that ship with the device.
+
+    Devices check the levels of a bundle with the counts, and the readings of
+    its words with the readings.
+    """
+    from sottovoce.cloud.models import backbone
+    from sottovoce.core.text.tagger import OnnxTagger
+    from sottovoce.models.corpus import frequencies
+    from sottovoce.models.corpus.frequencies import cut_to_device
+    from sottovoce.models.vocabulary import KINDS, load_facts, make_vocabulary, public_readings
+
+    facts = load_facts(models / "facts")
+    table = frequencies.load(models / "frequencies")
+    counts = cut_to_device(table, {word: KINDS[kind] for word, kind in facts.items()})
+    listed = make_vocabulary(backbone.load().tokenizer, table).words
+    readings = public_readings(table, listed, OnnxTagger.load(models / "tagger"), facts)
+    counted, read = len(counts.words), sum(len(each.split()) for each in readings.words.values())
+    made = []
+    for name, entries, data in (
+        ("counts", counted, counts.pack()),
+        ("readings", read, readings.pack()),
+    ):
+        file = out / f"{name}.{table.language.code}.tsv.gz"
+        file.write_bytes(data)
+        made.append({"path": str(file), "entries": entries, "bytes": len(data)})
+        if not as_json:
+            click.echo(f"{entries:,} entries in {len(data):,} bytes, at {file}")
+    if as_json:
+        print_json({"files": made})

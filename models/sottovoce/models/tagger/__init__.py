@@ -1,1 +1,0 @@
-"""The parts the tagger is trained from: treebanks, augmentation, network, ONNX graph."""

@@ -1,0 +1,382 @@
+"""Make the word list, the words of a backbone that a device may release, and their classes.
+
+A released word must be a whole token of the backbone, and one word to the device's cutter.
+Otherwise the released text would differ from the drawn words. So the list comes from the backbone's
+tokenizer and is checked with `words.split`. Letters of other scripts stay out unless the frequency
+table has them. Vocabularies of Latin script hold hundreds of them, and they hide words badly.
+
+Mechanisms replace a word only by words of its class. T2T has a class for each part of speech.
+`pct2t.v2` has a class for each reading of a word, by public counts, a tagger and lists of facts.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
+from sottovoce.core.privacy.policies import POLICIES, Treatment
+from sottovoce.core.privacy.running_text import counts_by_tag
+from sottovoce.core.text.public_readings import PublicReadings
+from sottovoce.core.text.tagger import UPOS, Tagger
+from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED
+from sottovoce.core.text.words import Kind, split
+from sottovoce.models.corpus.frequencies import FrequencyTable
+
+__all__ = [
+    *("CLASS_TAGS", "CLOSED", "CLOSED_TIMES", "FEWEST", "KINDS", "Carriers", "Vocabulary"),
+    *("from_counts", "load_facts", "make_vocabulary", "normal_form", "partition"),
+    *("public_readings", "shares", "tagger_votes", "whole_words", "word_classes"),
+    *("word_readings",),
+]
+
+_MARKERS = ("Ġ", "▁")
+"""The space before a word in byte-level BPE and SentencePiece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words of a bundle. The id of a word is its place.
+
+    Attributes:
+        words: normal forms, free words in order of their tokens, then clitics.
+        tokens: the token ids of each word; one for a free word.
+        clitic: Bools1d (words,).
+        counts: Floats2d (words, tags), occurrences in public text by `UPOS` tag.
+    """
+
+    words: tuple[str, ...]
+    tokens: tuple[tuple[int, ...], ...]
+    clitic: NDArray[np.bool_]
+    counts: NDArray[np.float64]
+
+
+def make_vocabulary(
+    tokenizer: Any, table: FrequencyTable, *, limit: int | None = None
+) -> Vocabulary:
+    """Return the word list of a backbone.
+
+    Args:
+        tokenizer: a fast `transformers` tokenizer.
+        table: public word counts of the devices' language.
+        limit: the most whole words, in order of their tokens; for small bundles.
+
+    Raises:
+        InvalidInput: the vocabulary has too few whole words.
+    """
+    normal = normal_form(tokenizer)
+    seen = set(table.words)
+    free = {
+        word: token
+        for word, token in whole_words(tokenizer, normal, table.language.clitics)
+        if _belongs(word) or table.language.normal_form(word) in seen
+    }
+    kept = list(free.items())[:limit]
+    if len(kept) < 2:
+        raise InvalidInput(
+            "the backbone's vocabulary holds no whole words",
+            fix="use a backbone whose tokenizer marks word starts: WordPiece, byte-level BPE or "
+            "SentencePiece",
+            subject="backbone",
+        )
+    attached = {word for word, flag in zip(table.words, table.clitics, strict=True) if flag}
+    clitics = sorted(word for word in attached if normal(word) == word)
+    pieces = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in clitics]
+    words = (*(word for word, _ in kept), *clitics)
+    clitic = np.arange(len(words)) >= len(kept)
+    return Vocabulary(
+        words=words,
+        tokens=(*((token,) for _, token in kept), *map(tuple, pieces)),
+        clitic=clitic,
+        counts=counts_by_tag(words, clitic, table),
+    )
+
+
+def normal_form(tokenizer: Any) -> Callable[[str], str]:
+    """Return the function that gives a word's form in the list, the tokenizer's normaliser."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    if normalizer is None:
+        return str.strip
+    # Some SentencePiece models put their word-start mark in the normaliser.
+    return lambda word: normalizer.normalize_str(word).replace("▁", " ").strip()
+
+
+def whole_words(
+    tokenizer: Any, normal: Callable[[str], str], clitics: Sequence[str] = ()
+) -> Iterator[tuple[str, int]]:
+    """Yield words of one token, with this token, in order of token ids.
+
+    The device must cut the form as one word (no punctuation, no identifier), and find it unchanged.
+    Of two tokens with one form, the first counts.
+    """
+    starts = _word_start(tokenizer)
+    special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
+    done: set[str] = set()
+    for token, number in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
+        if token in special or not starts(token):
+            continue
+        word = str(tokenizer.convert_tokens_to_string([token])).strip()
+        if word and word not in done and normal(word) == word and _is_one_word(word, clitics):
+            done.add(word)
+            yield word, number
+
+
+def _word_start(tokenizer: Any) -> Callable[[str], bool]:
+    """Return the function that tells whether a token begins a word, by the tokenizer's model."""
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    if model["type"] == "WordPiece":
+        prefix = model["continuing_subword_prefix"]
+        return lambda token: not token.startswith(prefix)
+    vocabulary = tokenizer.get_vocab()
+    marker = max(_MARKERS, key=lambda mark: sum(token.startswith(mark) for token in vocabulary))
+    return lambda token: token.startswith(marker)
+
+
+def _is_one_word(word: str, clitics: Sequence[str]) -> bool:
+    cut = split(word, clitics)
+    return len(cut) == 1 and cut[0].kind is Kind.WORD and not cut[0].clitic and cut[0].text == word
+
+
+def _belongs(word: str) -> bool:
+    """Return whether a form is Latin, ASCII or a currency sign. Others must be in the table."""
+    if len(word) == 1:
+        return word.isascii() or unicodedata.category(word) == "Sc"
+    return all(
+        unicodedata.name(character, "").startswith("LATIN ") or not character.isalpha()
+        for character in word
+    )
+
+
+CLASS_TAGS: Final = tuple(tag for tag in UPOS if tag != "PUNCT")
+"""Punctuation is never released as a word."""
+
+Carriers = Sequence[Sequence[str | None]]
+"""Neutral sentences around a word without counts, see `sottovoce.models.corpus.language`."""
+
+_SHARE: Final = 0.05
+_TIMES: Final = 2
+CLOSED: Final = frozenset({"ADP", "AUX", "CCONJ", "DET", "PART", "PRON", "SCONJ"})
+"""Parts of speech that take no new words. A slip of the tagger must not add to them."""
+CLOSED_TIMES: Final = 20
+"""Fewer occurrences of a word in a closed class count as slips."""
+
+_FEWEST: Final = 4
+"""A smaller class would reveal its words, so they are replaced among all words."""
+
+
+def word_classes(
+    vocabulary: Vocabulary, tagger: Tagger, carriers: Carriers
+) -> dict[str, NDArray[np.int32]]:
+    """Return the word ids of each class, ascending; first all free words, then all clitics.
+
+    All free words and all clitics form the classes of T2T. A word belongs to its most frequent part
+    of speech, and to others with at least 2 occurrences and 5 % of the total. Fewer than 20
+    occurrences in a closed class count only for a word that was never met in an open class. For a
+    word without counts the tagger decides, in the language's carrier sentences, in small letters
+    and capitalised.
+    """
+    tagged = from_counts(vocabulary.counts)
+    unseen = np.flatnonzero(~vocabulary.counts.any(axis=1) & ~vocabulary.clitic)
+    tagged[unseen] = _from_tagger([vocabulary.words[word] for word in unseen], tagger, carriers)
+    found: dict[str, NDArray[np.int32]] = {}
+    for tag in (ANY, *CLASS_TAGS):
+        tagged_so = tagged[:, UPOS.index(tag)] if tag != ANY else np.ones(len(tagged), np.bool_)
+        for attached in (False, True):
+            ids = np.flatnonzero(tagged_so & (vocabulary.clitic == attached)).astype(np.int32)
+            if len(ids) >= _FEWEST or (tag == ANY and len(ids)):
+                found[class_name(tag, attached)] = ids
+    return found
+
+
+def from_counts(counts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return the tags of words by ``counts`` Floats2d (words, tags), as Bools2d."""
+    totals = counts.sum(axis=1, keepdims=True)
+    least = np.array([CLOSED_TIMES if tag in CLOSED else _TIMES for tag in UPOS])
+    tagged: NDArray[np.bool_] = (counts >= least) & (counts >= _SHARE * totals)
+    believed = np.where((counts >= least) | (least == _TIMES), counts, counts * 1e-9)
+    top = believed.argmax(axis=1)
+    met = np.flatnonzero(totals[:, 0])
+    tagged[met, top[met]] = True
+    return tagged
+
+
+def tagger_votes(words: list[str], tagger: Tagger, carriers: Carriers) -> NDArray[np.float32]:
+    """Return the tagger's confidence in each tag, summed over carriers: Floats3d (2, words, tags).
+
+    The first axis is for words in small letters and for capitalised words.
+    """
+    votes = np.zeros((2, len(words), len(UPOS)), np.float32)
+    for written in range(2):
+        forms = [word.capitalize() if written else word for word in words]
+        for carrier in carriers:
+            place = carrier.index(None)
+            text = [form if slot is None else slot for form in forms for slot in carrier]
+            tags = tagger.tag(text)
+            at = slice(place, None, len(carrier))
+            votes[written, np.arange(len(words)), tags.ids[at]] += tags.confidence[at]
+    return votes
+
+
+def _from_tagger(words: list[str], tagger: Tagger, carriers: Carriers) -> NDArray[np.bool_]:
+    """Return one or two tags a word, as Bools2d (words, tags)."""
+    votes = tagger_votes(words, tagger, carriers)
+    tagged = np.zeros((len(words), len(UPOS)), np.bool_)
+    open_tags = [column for column, tag in enumerate(UPOS) if tag not in CLOSED | {"PUNCT"}]
+    for written in range(2):
+        best = votes[written][:, open_tags].argmax(axis=1)
+        tagged[np.arange(len(words)), np.array(open_tags)[best]] = True
+    return tagged
+
+
+KINDS: Final = {
+    **dict.fromkeys(("nationality", "religion", "ethnicity"), "ORIGIN"),
+    **dict.fromkeys(("health", "sexuality", "politics", "crime", "money"), "FACT"),
+    "number": "NUMBER",
+}
+"""The reading that each kind of `load_facts` gives."""
+
+FEWEST: Final = 100
+"""The words of a smaller class are replaced among all words."""
+
+_OF_TAG: Final = np.array([READINGS.index(BY_TAG[tag]) for tag in UPOS])
+
+
+def load_facts(folder: Path) -> dict[str, str]:
+    """Read the kind of each word from the ``.tsv`` files in ``folder``.
+
+    Each file has a header, then a word in small letters and its kind a line.
+
+    Raises:
+        NotReady: there is no file.
+        DataLoss: a file has another form, or a kind that is not in `KINDS`.
+    """
+    files = sorted(folder.glob("*.tsv"))
+    if not files:
+        raise NotReady(
+            f"no list of facts in {folder}",
+            fix="name the repository's models folder with --models; docs/languages.md says what"
+            " the list of another language holds",
+            subject="facts",
+        )
+    found: dict[str, str] = {}
+    for file in files:
+        try:
+            with file.open(encoding="utf-8", newline="") as lines:
+                rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+                if next(rows) != ["word", "kind"]:
+                    raise ValueError("header")
+                found |= {word: kind for word, kind in rows}  # noqa: C416 - each row must be two
+        except (ValueError, StopIteration) as error:
+            raise DataLoss(
+                f"{file} is no list of words and kinds",
+                fix="write the header word<TAB>kind, then a word and its kind a line",
+                subject="facts",
+            ) from error
+    if unknown := sorted(set(found.values()) - set(KINDS)):
+        raise DataLoss(
+            f"{folder} names kinds that there are not: {', '.join(unknown)}",
+            fix=f"use: {', '.join(KINDS)}",
+            subject="facts",
+        )
+    return found
+
+
+def word_readings(
+    vocabulary: Vocabulary, tagger: Tagger, carriers: Carriers, facts: Mapping[str, str]
+) -> NDArray[np.uint8]:
+    """Return each word's place in `READINGS`: Ints1d (words,).
+
+    A clitic is a CLITIC. A word of ``facts`` has the reading of its kind in `KINDS`. Any other word
+    has its most frequent reading. Fewer than 20 occurrences count for a closed part of speech only
+    if there are no others. For words without counts the tagger decides, in the language's carrier
+    sentences.
+
+    Args:
+        vocabulary: the words, and their counts by part of speech.
+        tagger: decides on words without counts.
+        carriers: see `Language`.
+        facts: kind by word, see `load_facts`.
+    """
+    closed = np.isin(np.array(UPOS), list(CLOSED))
+    counts = np.where(closed & (vocabulary.counts < CLOSED_TIMES), 1e-9, 1) * vocabulary.counts
+    unseen = np.flatnonzero(~counts.any(axis=1) & ~vocabulary.clitic)
+    votes = tagger_votes([vocabulary.words[word] for word in unseen], tagger, carriers)
+    counts[unseen] = np.where(closed, 0, votes.sum(axis=0))
+    together = np.zeros((len(counts), len(READINGS)))
+    np.add.at(together.T, _OF_TAG, counts.T)
+    found: NDArray[np.uint8] = together.argmax(axis=1).astype(np.uint8)
+    for place, word in enumerate(vocabulary.words):
+        # Cased vocabularies list "German" and "german".
+        if kind := facts.get(word) or facts.get(word.lower()):
+            found[place] = READINGS.index(KINDS[kind])
+    found[vocabulary.clitic] = READINGS.index("CLITIC")
+    return found
+
+
+def partition(found: NDArray[np.uint8], clitic: NDArray[np.bool_]) -> dict[str, NDArray[np.int32]]:
+    """Return the word ids of each class of `pct2t.v2`, ascending, at most one class a word.
+
+    Args:
+        found: Ints1d (words,), see `word_readings`.
+        clitic: Bools1d (words,). Clitics have their class already, the class of T2T.
+    """
+    mechanism = PCT2T2(1.0, READINGS)
+    own = [mechanism.word_class(reading, False) for reading in READINGS]
+    names = np.array(own)[found]
+    classes = {
+        name: np.flatnonzero((names == name) & ~clitic).astype(np.int32)
+        for name in dict.fromkeys(own)
+    }
+    return {name: ids for name, ids in classes.items() if len(ids) >= FEWEST}
+
+
+def shares(
+    vocabulary: Vocabulary, found: NDArray[np.uint8], table: FrequencyTable
+) -> dict[str, float]:
+    """Return the share of running text of each reading and of unlisted words; sum 1.
+
+    Args:
+        vocabulary: the words.
+        found: Ints1d (words,), see `word_readings`.
+        table: the counts of the words.
+    """
+    met = np.bincount(found, vocabulary.counts.sum(axis=1), len(READINGS))
+    total = float(table.counts.sum()) + sum(table.left_out.values())
+    listed = dict(zip(READINGS, (met / total).tolist(), strict=True))
+    return {**listed, UNLISTED: max(0.0, 1 - sum(listed.values()))}
+
+
+def public_readings(
+    table: FrequencyTable, listed: Iterable[str], tagger: Tagger, facts: Mapping[str, str]
+) -> PublicReadings:
+    """Return the readings of public words that some policy does not draw.
+
+    Args:
+        table: public counts. All its words get a reading.
+        listed: more words, from the default bundle.
+        tagger: decides on words without counts.
+        facts: kind by word, see `load_facts`.
+    """
+    attached = {word for word, flag in zip(table.words, table.clitics, strict=True) if flag}
+    # A form that is a word and a clitic counts as a clitic, as in bundles.
+    words = tuple(sorted({*map(table.normal_form, listed), *table.words, *facts}))
+    clitic = np.array([word in attached for word in words])
+    counts = counts_by_tag(words, clitic, table)
+    vocabulary = Vocabulary(words, ((),) * len(words), clitic, counts)
+    read = word_readings(vocabulary, tagger, table.language.carriers, facts)
+    found = {
+        reading: " ".join(words[place] for place in np.flatnonzero(read == number))
+        for number, reading in enumerate(READINGS)
+        if any(policy.table[reading] is not Treatment.DRAW for policy in POLICIES.values())
+    }
+    return PublicReadings(table.language.code, table.language.accents, found)

@@ -1,1 +1,0 @@
-"""Words that a device knows, their readings and their classes."""

@@ -262,26 +262,6 @@ def test_one_address_has_few_tries_at_codes(program: str) -> None:
         assert found.begin(PREDICT).code() == grpc.StatusCode.OK
 
 
-def test_signing_asks_for_a_token_and_is_held_back_as_what_does(program: str) -> None:
-    """A site's devices share an address, and each has its key signed when it comes and again."""
-    issue = "/sottovoce.v1.EnrollmentService/IssueCertificate"
-    redeem = "/sottovoce.v1.EnrollmentService/RedeemCode"
-    with ExitStack() as stack:
-        one = stack.enter_context(answering("one"))
-        address = free_address()
-        text = printed(address, [one.address], [one.address], "--peer-streams", "1")
-        stack.enter_context(haproxy.running(program, text, address))
-        channel = stack.enter_context(grpc.insecure_channel(address, OWN_CONNECTION))
-        found = Place(address, None, channel, one, one, one)  # type: ignore[arg-type]
-        until(lambda: found.begin(PREDICT).code() == grpc.StatusCode.OK)
-        held = [found.begin(issue, message=b"hold") for _ in range(7)]  # as many at once, too
-        until(lambda: sum(path == issue for path, _ in one.seen) == 7)
-        one.let_go.set()
-        assert {call.code() for call in held} == {grpc.StatusCode.OK}
-        said = [found.begin(redeem).code() for _ in range(6)]
-        assert said == [grpc.StatusCode.OK] * 5 + [grpc.StatusCode.UNAVAILABLE]
-
-
 def test_an_ipv6_network_is_held_back_as_one_address(program: str) -> None:
     with ExitStack() as stack:
         one = stack.enter_context(answering("one"))

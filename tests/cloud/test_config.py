@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -97,15 +96,6 @@ def test_settings_do_not_print_the_database_and_its_password(tmp_path: Path) -> 
     assert "secret" not in repr(settings)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"devices_port": 8472}, "port 8472, which nobody opens"),
-        ({"devices_listen": "127.0.0.1:1"}, "no certificate can be shown"),
-        ({"devices_listen": "unix:/x", "tls_cert": Path("c"), "tls_key": Path("k")}, "unix:/x"),
-        ({"require_certificates": True}, "nowhere"),
-    ],
-)
-def test_certificates_of_devices_need_tls_and_a_port(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        Settings(Path("state"), (), **options)
+def test_certificates_of_clients_need_tls() -> None:
+    with pytest.raises(ConfigError, match="without TLS"):
+        Settings(Path("state"), (), client_ca=Path("ca"))

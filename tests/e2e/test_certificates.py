@@ -1,9 +1,9 @@
-"""From a code to predictions over the port for certificates: real processes, and a real HAProxy."""
+"""From a code to predictions with a client certificate: real processes, and a real HAProxy."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from tests.support.paths import ROOT
 
 from .conftest import Light, behind_haproxy
 
-TLS = Certificate.make()
+TLS, CLIENTS = Certificate.make(), Certificate.make()
 
 
 class Served:
@@ -33,10 +33,10 @@ class Served:
         self.folder = folder
         certificate, key = TLS.write(folder)
         self._state = ("--state", str(folder / "cloud"))
-        self.run("authority", "init", *self._state)
         (folder / "ca.pem").write_bytes(TLS.certificate)
-        listen = ("--listen", "127.0.0.1:0", "--devices-listen", "127.0.0.1:0")
-        tls = ("--tls-cert", str(certificate), "--tls-key", str(key), "--require-certificates")
+        (folder / "clients.pem").write_bytes(CLIENTS.certificate)
+        listen = ("--listen", "127.0.0.1:0", "--client-ca", str(folder / "clients.pem"))
+        tls = ("--tls-cert", str(certificate), "--tls-key", str(key))
         bundle = ("--bundle", str(light.bundle), "--backbone", str(light.backbone))
         asked = (*listen, *tls, *bundle, *options)
         with (folder / "cloud.log").open("ab") as log:
@@ -47,8 +47,7 @@ class Served:
                 text=True,
             )
         assert self.process.stdout is not None
-        ready = json.loads(self.process.stdout.readline())
-        self.address, self.devices = ready["address"], ready["devices_address"]
+        self.address = json.loads(self.process.stdout.readline())["address"]
 
     def run(self, *arguments: str) -> str:
         """A command of the provider's; what it prints."""
@@ -86,16 +85,19 @@ def served(folder: Path, light: Light, *options: str) -> Iterator[Served]:
 
 
 @contextmanager
-def daemon(folder: Path, light: Light, cloud: Served) -> Iterator[Agent]:
+def daemon(folder: Path, light: Light, cloud: Served, address: str = "") -> Iterator[Agent]:
     """Enrolled by a code as people do, then started."""
     folder.mkdir(exist_ok=True)
     device = Agent.at(folder)
     device.env |= {"HOME": str(folder), "SOTTO_CONFIG": str(folder / "agent.toml")}
     for name in ("SOTTO_CLOUD_ADDRESS", "SOTTO_CLOUD_TENANT", "SOTTO_CLOUD_TOKEN_FILE"):
         del device.env[name]
-    (folder / "agent.toml").write_text("")
+    certificate, key = CLIENTS.sign("hall").write(folder)
+    (folder / "agent.toml").write_text(
+        f'[cloud]\ncertificate = "{certificate}"\ncertificate_key = "{key}"\n'
+    )
     device.hold(light.bundle)
-    asked = ("--address", cloud.address, "--ca-file", str(cloud.folder / "ca.pem"))
+    asked = ("--address", address or cloud.address, "--ca-file", str(cloud.folder / "ca.pem"))
     device.run("enroll", cloud.code("hall"), *asked, "--json")
     device.start()
     try:
@@ -109,24 +111,23 @@ def test_a_device_customises_and_predicts_by_its_certificate(
 ) -> None:
     options, texts = lesson
     with served(owner, light) as cloud, daemon(owner / "device", light, cloud) as device:
-        state = Path(device.env["SOTTO_AGENT_STATE"])
-        (certificate,) = state.glob("device-*.pem")
         (done,) = map(json.loads, device.run("customize", "mail", *options).splitlines())
         assert done["state"] == "SUCCEEDED"
         asked = device.run("predict", "mail", "--where", "cloud", "--json", texts[0])
         assert json.loads(asked)["scores"]
         assert b"with a certificate until" in device.run("doctor")
-        certificate.unlink()  # the next call has it signed again
+        folder = Path(device.env["HOME"])
+        CLIENTS.sign("hall", days=(-2, 2)).write(folder)  # renewed, while the daemon runs
         device.run("predict", "mail", "--where", "cloud", texts[0])
-        assert certificate.exists()
-        # A copy of the token and the settings, without the key: of no use to a thief.
-        thief = owner / "thief"
-        thief.mkdir()
-        stolen = {**device.env, "SOTTO_AGENT_STATE": str(thief), "HOME": str(thief)}
-        foreign = pytest.raises(SottovoceError, match="does not belong to this device's key")
-        with closing(Cloud(load(environ=stolen).cloud, thief)) as cloud_of_thief, foreign:
+        # A copy of the token, with another device's certificate: of no use to a thief.
+        (owner / "thief").mkdir()
+        certificate, key = CLIENTS.sign("thief").write(owner / "thief")
+        settings = dataclasses.replace(
+            load(environ=device.env).cloud, certificate=certificate, certificate_key=key
+        )
+        foreign = pytest.raises(SottovoceError, match="belongs to another certificate")
+        with closing(Cloud(settings)) as cloud_of_thief, foreign:
             cloud_of_thief.check_tenant()
-        assert not list(thief.glob("device-*.pem"))
         cloud.revoke("hall")
         with pytest.raises(subprocess.CalledProcessError):
             device.run("predict", "mail", "--where", "cloud", texts[0])
@@ -138,8 +139,8 @@ def _snippet(address: str, server: str) -> str:
     (shown,) = re.findall(r"```text\n(listen certificates\n.*?)```", page, re.DOTALL)
     text, servers = re.subn(r"(?m)^    server .*\n", "", shown)
     assert servers == 2
-    assert text.count("0.0.0.0:8472") == 1
-    return text.replace("0.0.0.0:8472", address) + f"    server one {server} check\n"
+    assert text.count("0.0.0.0:8471") == 1
+    return text.replace("0.0.0.0:8471", address) + f"    server one {server} check\n"
 
 
 @behind_haproxy
@@ -148,12 +149,14 @@ def test_a_balancer_that_passes_tls_on_passes_certificates_on(
 ) -> None:
     options, texts = lesson
     address = free_address()
-    port = address.rpartition(":")[2]
     program = haproxy.found()
     assert program is not None
-    with served(owner, light, "--devices-port", port) as cloud:
-        text = _printed(cloud) + "\n" + _snippet(address, cloud.devices)
-        with haproxy.running(program, text), daemon(owner / "device", light, cloud) as device:
+    with served(owner, light) as cloud:
+        text = _printed(cloud) + "\n" + _snippet(address, cloud.address)
+        with (
+            haproxy.running(program, text),
+            daemon(owner / "device", light, cloud, address) as device,
+        ):
             (done,) = map(json.loads, device.run("customize", "mail", *options).splitlines())
             assert done["state"] == "SUCCEEDED"
             device.run("predict", "mail", "--where", "cloud", texts[0])
@@ -168,14 +171,3 @@ def _printed(cloud: Served) -> str:
     both = cloud.folder / "both.pem"
     both.write_bytes(TLS.certificate + TLS.key)
     return cloud.run("balancer-config", "--listen", free_address(), *rest, str(both))
-
-
-def test_without_the_port_the_device_is_told_what_to_set(owner: Path, light: Light) -> None:
-    with served(owner, light) as cloud, daemon(owner / "device", light, cloud) as device:
-        settings = Path(device.env["SOTTO_CONFIG"])
-        kept = [line for line in settings.read_text().splitlines() if "devices_port" not in line]
-        settings.write_text("\n".join(kept) + "\n")
-        told = subprocess.run(
-            [command("sotto"), "doctor"], env={**os.environ, **device.env}, capture_output=True
-        )
-        assert b"cloud.devices_port" in told.stdout + told.stderr

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from sottovoce.core.errors import InvalidInput, NotReady, Unauthenticated
+from sottovoce.core.errors import InvalidInput, Unauthenticated
 from sottovoce.v1 import enrollment_pb2 as wire
 from sottovoce.v1 import training_pb2 as training
 from tests.support.caller import Caller, credentials
@@ -45,12 +45,3 @@ def test_a_token_is_named_by_its_hash(cloud: Peer, acme: Caller) -> None:
     request = wire.RedeemCodeRequest(code=code, token_sha256=b"short")
     refused(lambda: acme.enrollment.RedeemCode(request), InvalidInput, "token_sha256")
     assert redeem(acme, code, "long enough").name == "shed"
-
-
-def test_without_an_authority_no_key_is_signed_and_a_stranger_hears_nothing(acme: Caller) -> None:
-    asked = wire.IssueCertificateRequest(csr=b"whatever")
-    issue = acme.enrollment.IssueCertificate
-    refused(lambda: issue(asked, timeout=60), Unauthenticated)
-    refused(
-        lambda: issue(asked, metadata=acme.metadata, timeout=60), NotReady, "cloud.devices_port"
-    )

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import grpc
 
-from sottovoce.core.errors import InvalidInput, NotReady, Unauthenticated, Unavailable
+from sottovoce.core.errors import InvalidInput, Unauthenticated, Unavailable
 from sottovoce.v1 import enrollment_pb2 as wire
 from sottovoce.v1 import enrollment_pb2_grpc
-from tests.support.fake_authority import FakeAuthority
 
 
 @dataclass
@@ -29,14 +28,6 @@ class FakeCodes(enrollment_pb2_grpc.EnrollmentServiceServicer):
     """Token of each."""
     lose_answers = 0
     """Lose so many answers, once the code was redeemed."""
-    authority: FakeAuthority | None = None
-    """Who signs keys of devices, if anybody does."""
-    devices: grpc.ServerCredentials | None = None
-    """Of the port where they show what was signed, if there is one."""
-    devices_port = 0
-    """Which that is, again after a stop."""
-    refuses_keys = 0
-    """Sign so many keys later."""
 
     @functools.cached_property
     def codes(self) -> dict[str, _Code]:
@@ -44,21 +35,13 @@ class FakeCodes(enrollment_pb2_grpc.EnrollmentServiceServicer):
         return {}
 
     @functools.cached_property
-    def signed(self) -> list[bytes]:
-        """All certificates there ever were."""
-        return []
-
-    @functools.cached_property
     def shown(self) -> list[bytes]:
         """That of each call of a tenant's, if it came with one (PEM)."""
         return []
 
     def serve_codes(self, server: grpc.Server) -> None:
-        """Adds the service, and the port."""
+        """Adds the service."""
         enrollment_pb2_grpc.add_EnrollmentServiceServicer_to_server(self, server)
-        if self.devices is not None:
-            wanted = f"127.0.0.1:{self.devices_port}"
-            self.devices_port = server.add_secure_port(wanted, self.devices)
 
     def enroll(self, tenant: str) -> str:
         """Adds a tenant and gives its token."""
@@ -92,17 +75,4 @@ class FakeCodes(enrollment_pb2_grpc.EnrollmentServiceServicer):
             tenant=code.tenant,
             name=code.name,
             scope=wire.TOKEN_SCOPE_ALL,
-            devices_port=self.devices_port,
         )
-
-    def IssueCertificate(  # noqa: N802
-        self, request: wire.IssueCertificateRequest, context: grpc.ServicerContext
-    ) -> wire.IssueCertificateResponse:
-        self._tenant(context)
-        if self.authority is None:
-            raise NotReady("no authority", fix="leave it", subject="cloud.devices_port")
-        if self.refuses_keys:
-            self.refuses_keys -= 1
-            raise Unavailable("not now", fix="later")
-        self.signed.append(self.authority.sign(request.csr))
-        return wire.IssueCertificateResponse(certificate=self.signed[-1])

@@ -68,7 +68,7 @@ def furnish(folder: Path, bundle: Path) -> None:
     for name in ("notes.txt", "texts.txt", "public.txt"):
         (folder / name).write_text(_TEXTS, encoding="utf-8")
     (folder / "letters.tsv").write_text("input\toutput\nThe river\tis long\n", encoding="utf-8")
-    for name in ("chain.pem", "key.pem"):
+    for name in ("chain.pem", "key.pem", "clients.pem"):
         (folder / name).touch()
     shown = read("docs/tutorial_app.md")[1]
     (folder / "app.py").write_text(next(s.text for s in shown if s.language == "python"))

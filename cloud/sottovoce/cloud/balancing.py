@@ -17,7 +17,6 @@ __all__ = [
     "BUSIEST",
     "CODES",
     "REPEATABLE",
-    "SIGNING",
     "TRAINING",
     "WITH_MODELS",
     "Backend",
@@ -34,8 +33,6 @@ _TRAINING: Final = training_pb2.DESCRIPTOR.services_by_name["TrainingService"].f
 _ENROLLMENT: Final = enrollment_pb2.DESCRIPTOR.services_by_name["EnrollmentService"].full_name
 CODES: Final = f"/{_ENROLLMENT}/RedeemCode"
 """The call that needs only a code."""
-SIGNING: Final = f"/{_ENROLLMENT}/IssueCertificate"
-"""The call of the same service that needs a token."""
 TRAINING: Final = f"/{_TRAINING}/"
 """The path prefix of training calls, which fronts answer."""
 
@@ -207,7 +204,7 @@ frontend devices
     http-request deny deny_status 429 if {{ sc0_http_req_rate gt {10 * layout.peer_calls} }}
     # For a replica, this balancer is one caller. So streams without a token, such as downloads,
     # are limited here for each address.
-    acl with_token path_beg {" ".join((*(f"/{name}/" for name in TENANTS_ONLY), SIGNING))}
+    acl with_token path_beg {" ".join(f"/{name}/" for name in TENANTS_ONLY)}
     http-request track-sc1 src,ipmask(32,64) table strangers unless with_token
     http-request deny deny_status 429 if !with_token {{ sc1_conn_cur gt {layout.peer_streams} }}
     # A replica accepts few wrong codes a minute from one caller, which is this balancer. So no

@@ -163,11 +163,8 @@ class Settings:
     ``hand_out_adapters`` names the tenants whose devices may fetch their adapters, or
     `EVERY_TENANT`.
 
-    ``devices_listen`` is HOST:PORT for calls with a certificate ("" for none). A certificate is
-    valid for ``certificate_days``. Devices use the port ``devices_port``, or that of
-    ``devices_listen`` if 0. With ``require_certificates``, the other address serves only the calls
-    that a device needs to get a certificate, in every process on the store. None keeps the store's
-    setting.
+    ``client_ca`` is a PEM file of authorities. With it, every client must show a certificate that
+    one of them signed.
     """
 
     state: Path
@@ -196,17 +193,14 @@ class Settings:
     key_file: Path | None = None
     trainer: bool = True
     jobs: bool = True
-    devices_listen: str = ""
-    devices_port: int = 0
-    certificate_days: int = 7
-    require_certificates: bool | None = None
+    client_ca: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse unsafe settings.
 
         Raises:
             ConfigError: half a TLS pair, plaintext on a public address, both a decoder and an
-                upstream, an invalid tenant name, or certificates of devices without TLS.
+                upstream, an invalid tenant name, or certificates of clients without TLS.
         """
         for name in self.hand_out_adapters:
             if name != EVERY_TENANT and not limits.NAME.fullmatch(name):
@@ -223,22 +217,10 @@ class Settings:
                 "TLS needs both a certificate and a key",
                 fix="give --tls-cert and --tls-key together",
             )
-        if self.require_certificates and not self.devices_listen:
+        if self.client_ca is not None and self.tls_cert is None:
             raise ConfigError(
-                "nowhere could a device show a certificate",
-                fix="give --devices-listen with --require-certificates",
-            )
-        if self.devices_port and not self.devices_listen:
-            raise ConfigError(
-                f"devices would be told of port {self.devices_port}, which nobody opens",
-                fix="give --devices-listen with --devices-port, or neither",
-            )
-        if self.devices_listen and (
-            self.tls_cert is None or self.devices_listen.startswith("unix:")
-        ):
-            raise ConfigError(
-                f"no certificate can be shown on {self.devices_listen}",
-                fix="give --devices-listen HOST:PORT, with --tls-cert and --tls-key",
+                "clients cannot show a certificate without TLS",
+                fix="give --tls-cert and --tls-key with --client-ca",
             )
         if self.tls_cert is None and not self.local and not self.insecure_plaintext:
             raise ConfigError(

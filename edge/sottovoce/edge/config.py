@@ -144,15 +144,16 @@ class PrivacyConfig:
 class CloudConfig:
     """The cloud's address and this device's credentials.
 
-    ``ca_file`` replaces the public certificate authorities. ``devices_port`` is the port where
-    calls show this device's certificate, 0 for none.
+    ``ca_file`` replaces the public certificate authorities. Every connection shows the certificate
+    in the file ``certificate``, with its key in ``certificate_key``; None for no certificate.
     """
 
     address: str = ""
     tenant: str = ""
     token_file: Path | None = None
     ca_file: Path | None = None
-    devices_port: int = 0
+    certificate: Path | None = None
+    certificate_key: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

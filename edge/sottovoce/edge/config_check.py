@@ -70,6 +70,11 @@ def check(config: Config) -> None:
             "the name of an installed spaCy pipeline",
         ),
         (
+            bool(config.cloud.certificate) == bool(config.cloud.certificate_key),
+            "cloud.certificate_key",
+            "cloud.certificate and cloud.certificate_key together, or neither",
+        ),
+        (
             bool(agent.tls_cert) == bool(agent.tls_key),
             "agent.tls_key",
             "agent.tls_cert and agent.tls_key together, or neither",
@@ -89,7 +94,6 @@ def check(config: Config) -> None:
             "cloud.tenant",
             "the name that the provider gave: small letters, digits, - and _",
         ),
-        (0 <= config.cloud.devices_port <= 65_535, "cloud.devices_port", "a port, or 0 for none"),
         (0 <= config.predict.corrections <= 100_000, "predict.corrections", "0 to 100000"),
         (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
         (

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/enrollment.proto\x12\x0csottovoce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"7\n\x11RedeemCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x14\n\x0ctoken_sha256\x18\x02 \x01(\x0c\"\x9f\x01\n\x12RedeemCodeResponse\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\'\n\x05scope\x18\x03 \x01(\x0e\x32\x18.sottovoce.v1.TokenScope\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x64\x65vices_port\x18\x05 \x01(\r\"&\n\x17IssueCertificateRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\"/\n\x18IssueCertificateResponse\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c*n\n\nTokenScope\x12\x1b\n\x17TOKEN_SCOPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fTOKEN_SCOPE_ALL\x10\x01\x12\x15\n\x11TOKEN_SCOPE_TRAIN\x10\x02\x12\x17\n\x13TOKEN_SCOPE_PREDICT\x10\x03\x32\xc7\x01\n\x11\x45nrollmentService\x12O\n\nRedeemCode\x12\x1f.sottovoce.v1.RedeemCodeRequest\x1a .sottovoce.v1.RedeemCodeResponse\x12\x61\n\x10IssueCertificate\x12%.sottovoce.v1.IssueCertificateRequest\x1a&.sottovoce.v1.IssueCertificateResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/enrollment.proto\x12\x0csottovoce.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"7\n\x11RedeemCodeRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x14\n\x0ctoken_sha256\x18\x02 \x01(\x0c\"\x89\x01\n\x12RedeemCodeResponse\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\'\n\x05scope\x18\x03 \x01(\x0e\x32\x18.sottovoce.v1.TokenScope\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*n\n\nTokenScope\x12\x1b\n\x17TOKEN_SCOPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fTOKEN_SCOPE_ALL\x10\x01\x12\x15\n\x11TOKEN_SCOPE_TRAIN\x10\x02\x12\x17\n\x13TOKEN_SCOPE_PREDICT\x10\x03\x32\x64\n\x11\x45nrollmentService\x12O\n\nRedeemCode\x12\x1f.sottovoce.v1.RedeemCodeRequest\x1a .sottovoce.v1.RedeemCodeResponseBK\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,16 +33,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.enrollment_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014sottovoce.v1P\001Z\030sottovoce/v1;sottovocev1\242\002\003SVX\252\002\014Sottovoce.V1\272\002\tSottovoce'
-  _globals['_TOKENSCOPE']._serialized_start=388
-  _globals['_TOKENSCOPE']._serialized_end=498
+  _globals['_TOKENSCOPE']._serialized_start=277
+  _globals['_TOKENSCOPE']._serialized_end=387
   _globals['_REDEEMCODEREQUEST']._serialized_start=80
   _globals['_REDEEMCODEREQUEST']._serialized_end=135
   _globals['_REDEEMCODERESPONSE']._serialized_start=138
-  _globals['_REDEEMCODERESPONSE']._serialized_end=297
-  _globals['_ISSUECERTIFICATEREQUEST']._serialized_start=299
-  _globals['_ISSUECERTIFICATEREQUEST']._serialized_end=337
-  _globals['_ISSUECERTIFICATERESPONSE']._serialized_start=339
-  _globals['_ISSUECERTIFICATERESPONSE']._serialized_end=386
-  _globals['_ENROLLMENTSERVICE']._serialized_start=501
-  _globals['_ENROLLMENTSERVICE']._serialized_end=700
+  _globals['_REDEEMCODERESPONSE']._serialized_end=275
+  _globals['_ENROLLMENTSERVICE']._serialized_start=389
+  _globals['_ENROLLMENTSERVICE']._serialized_end=489
 # @@protoc_insertion_point(module_scope)

@@ -29,27 +29,13 @@ class RedeemCodeRequest(_message.Message):
     def __init__(self, code: _Optional[str] = ..., token_sha256: _Optional[bytes] = ...) -> None: ...
 
 class RedeemCodeResponse(_message.Message):
-    __slots__ = ("tenant", "name", "scope", "end_time", "devices_port")
+    __slots__ = ("tenant", "name", "scope", "end_time")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
-    DEVICES_PORT_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     name: str
     scope: TokenScope
     end_time: _timestamp_pb2.Timestamp
-    devices_port: int
-    def __init__(self, tenant: _Optional[str] = ..., name: _Optional[str] = ..., scope: _Optional[_Union[TokenScope, str]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., devices_port: _Optional[int] = ...) -> None: ...
-
-class IssueCertificateRequest(_message.Message):
-    __slots__ = ("csr",)
-    CSR_FIELD_NUMBER: _ClassVar[int]
-    csr: bytes
-    def __init__(self, csr: _Optional[bytes] = ...) -> None: ...
-
-class IssueCertificateResponse(_message.Message):
-    __slots__ = ("certificate",)
-    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
-    certificate: bytes
-    def __init__(self, certificate: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, tenant: _Optional[str] = ..., name: _Optional[str] = ..., scope: _Optional[_Union[TokenScope, str]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

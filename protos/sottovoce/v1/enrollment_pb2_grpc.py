@@ -39,11 +39,6 @@ class EnrollmentServiceStub:
                 request_serializer=sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeRequest.SerializeToString,
                 response_deserializer=sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeResponse.FromString,
                 _registered_method=True)
-        self.IssueCertificate = channel.unary_unary(
-                '/sottovoce.v1.EnrollmentService/IssueCertificate',
-                request_serializer=sottovoce_dot_v1_dot_enrollment__pb2.IssueCertificateRequest.SerializeToString,
-                response_deserializer=sottovoce_dot_v1_dot_enrollment__pb2.IssueCertificateResponse.FromString,
-                _registered_method=True)
 
 
 class EnrollmentServiceServicer:
@@ -60,16 +55,6 @@ class EnrollmentServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def IssueCertificate(self, request, context):
-        """Signs the device's key for some days; the call carries the token. The first key that comes with
-        a token is the one that belongs to it: another is refused with PERMISSION_DENIED from then on,
-        so that a token alone gets nobody a certificate. FAILED_PRECONDITION where the cloud has no
-        authority for devices.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_EnrollmentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,11 +62,6 @@ def add_EnrollmentServiceServicer_to_server(servicer, server):
                     servicer.RedeemCode,
                     request_deserializer=sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeRequest.FromString,
                     response_serializer=sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeResponse.SerializeToString,
-            ),
-            'IssueCertificate': grpc.unary_unary_rpc_method_handler(
-                    servicer.IssueCertificate,
-                    request_deserializer=sottovoce_dot_v1_dot_enrollment__pb2.IssueCertificateRequest.FromString,
-                    response_serializer=sottovoce_dot_v1_dot_enrollment__pb2.IssueCertificateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -111,33 +91,6 @@ class EnrollmentService:
             '/sottovoce.v1.EnrollmentService/RedeemCode',
             sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeRequest.SerializeToString,
             sottovoce_dot_v1_dot_enrollment__pb2.RedeemCodeResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def IssueCertificate(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/sottovoce.v1.EnrollmentService/IssueCertificate',
-            sottovoce_dot_v1_dot_enrollment__pb2.IssueCertificateRequest.SerializeToString,
-            sottovoce_dot_v1_dot_enrollment__pb2.IssueCertificateResponse.FromString,
             options,
             channel_credentials,
             insecure,

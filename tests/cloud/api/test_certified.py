@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
+import hashlib
+import os
 import socket
 import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,44 +17,34 @@ from typing import Any
 import grpc
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.cloud.api import certified, listener
-from sottovoce.cloud.tenants.authority import Authority, device
 from sottovoce.cloud.tenants.codes import Codes
 from sottovoce.cloud.tenants.credentials import Credentials
-from sottovoce.core.errors import (
-    ConfigError,
-    InvalidInput,
-    NotReady,
-    PermissionDenied,
-    SottovoceError,
-    Unauthenticated,
-)
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.errors import ConfigError, PermissionDenied, Unauthenticated
 from sottovoce.v1 import enrollment_pb2, generation_pb2, inference_pb2
 from sottovoce.v1 import training_pb2 as training
-from tests.support import device_keys as keys
-from tests.support.caller import Caller
+from tests.support.caller import Caller, credentials
 from tests.support.certificates import Certificate
 from tests.support.cloud import cloud
-from tests.support.devices_port import (
+from tests.support.mutual_tls import (
     Place,
-    devices_place,
     lists,
+    place_with,
     refusal,
     refuses_every_call,
-    settings_of,
+    shown,
 )
 from tests.support.waiting import until
+
+DNS, URI = x509.DNSName, x509.UniformResourceIdentifier
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A cloud that also answers tokens alone."""
-    with devices_place(tmp_path_factory.mktemp("certified")) as found:
+    """A cloud that asks for certificates."""
+    with place_with(tmp_path_factory.mktemp("certified")) as found:
         yield found
 
 
@@ -63,30 +55,24 @@ def _gets_no_further_than_the_handshake(caller: Caller) -> None:
 
 
 def test_a_device_is_let_in_with_its_certificate_and_its_token(place: Place) -> None:
-    token, secret = place.token("let-in"), keys.key()
-    made = place.issue(token, secret)
-    named = x509.load_der_x509_certificate(made).subject.rfc4514_string()
-    assert named == f"CN={device(secret.public_key())}"
-    with place.caller(token, secret, made) as caller:
+    with place.caller(place.token("let-in"), place.authority.sign("let-in")) as caller:
         lists(caller)
-    with keys.shown(place.plain, place.roots, None) as channel:  # as before
-        lists(Caller(channel, token))
 
 
-def test_who_shows_none_hears_nothing(place: Place) -> None:
-    token = place.token("bare")
-    with keys.shown(place.devices, place.roots, None) as channel:
-        _gets_no_further_than_the_handshake(Caller(channel, token))
+def test_a_client_without_a_certificate_hears_nothing(place: Place) -> None:
+    with place.caller(place.token("bare"), None) as bare:
+        _gets_no_further_than_the_handshake(bare)
+        stub = health_pb2_grpc.HealthStub(bare.channel)
         with pytest.raises(grpc.RpcError) as caught:
-            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=30)
+            stub.Check(health_pb2.HealthCheckRequest(), timeout=30)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_who_is_silent_without_one_is_cut_off(place: Place) -> None:
+def test_a_silent_client_without_one_is_cut_off(place: Place) -> None:
     """By raw TLS: no frame of HTTP/2 comes before the certificate was seen."""
-    context = ssl.create_default_context(cadata=place.roots.decode())
+    context = ssl.create_default_context(cadata=place.tls.certificate.decode())
     context.set_alpn_protocols(["h2"])
-    host, _, port = place.devices.rpartition(":")
+    host, _, port = place.address.rpartition(":")
     heard = b""
     with socket.create_connection((host, int(port)), 30) as line:
         try:
@@ -97,86 +83,99 @@ def test_who_is_silent_without_one_is_cut_off(place: Place) -> None:
     assert heard == b""
 
 
-def test_another_authoritys_certificate_is_none(place: Place, tmp_path: Path) -> None:
-    token, secret = place.token("foreign"), keys.key()
-    place.issue(token, secret)
-    theirs = Authority.make(tmp_path).sign(secret.public_key(), 7)
-    with place.caller(token, secret, theirs) as caller:
+def test_another_authoritys_certificate_is_none(place: Place) -> None:
+    with place.caller(place.token("foreign"), Certificate.make().sign("foreign")) as caller:
         _gets_no_further_than_the_handshake(caller)
 
 
 def test_a_device_signs_for_nobody_else(place: Place) -> None:
     """Its own certificate is no authority's."""
-    token, secret, other = place.token("upstart"), keys.key(), keys.key()
-    ours = place.issue(token, secret)
-    read = x509.load_der_x509_certificate(ours)
-    forged = (
-        x509.CertificateBuilder()
-        .serial_number(7)
-        .subject_name(read.subject)
-        .issuer_name(read.subject)
-        .public_key(other.public_key())
-        .not_valid_before(read.not_valid_before_utc)
-        .not_valid_after(read.not_valid_after_utc)
-        .sign(secret, hashes.SHA256())
-        .public_bytes(Encoding.DER)
-    )
-    with place.caller(token, other, forged, ours) as caller:
+    ours = place.authority.sign("upstart")
+    forged = ours.sign("victim")
+    chain = Certificate(forged.key, forged.certificate + ours.certificate)
+    with place.caller(place.token("upstart"), chain) as caller:
         _gets_no_further_than_the_handshake(caller)
 
 
-def test_a_certificate_is_worth_nothing_with_another_devices_token(place: Place) -> None:
-    mine, yours, secret = place.token("mine"), place.token("yours"), keys.key()
-    made = place.issue(mine, secret)
-    place.issue(yours, keys.key())
-    with place.caller(yours, secret, made) as caller:
-        error = refusal(caller)
-        assert type(error) is Unauthenticated
-        assert error.subject == "token"
-    with place.caller(place.token("unbound"), secret, made) as caller:
+@pytest.mark.parametrize("days", [(-8, -1), (1, 8)])
+def test_one_that_ended_or_has_not_begun_is_refused(place: Place, days: tuple[int, int]) -> None:
+    pair = place.authority.sign("late", days=days)
+    with place.caller(place.token(f"late{days[1]}"), pair) as caller:
+        _gets_no_further_than_the_handshake(caller)
+
+
+def test_a_token_belongs_to_the_first_name_that_comes_with_it(place: Place) -> None:
+    token, sign = place.token("hall"), place.authority.sign
+    with place.caller(token, sign("hall")) as caller:
+        lists(caller)
+    with place.caller(token, sign("hall", days=(-2, 2))) as renewed:  # another key, the same name
+        lists(renewed)
+    for thief in (sign("shed"), sign("hall", [DNS("hall")]), sign("shed", [URI("x:hall")])):
+        with place.caller(token, thief) as caller:
+            error = refusal(caller)
+            assert type(error) is Unauthenticated
+            assert error.subject == "cloud.certificate"
+            assert "sotto enroll" in error.fix
+    with place.caller((), sign("hall")) as caller:
         assert type(refusal(caller)) is Unauthenticated
-    with place.caller((), secret, made) as caller:
-        assert type(refusal(caller)) is Unauthenticated
-    with place.caller(mine, secret, made) as caller:
+
+
+def test_without_its_certificate_a_bound_token_opens_nothing_on_the_store(place: Place) -> None:
+    token, other = place.token("bound"), place.token("free")
+    with place.caller(token, place.authority.sign("bound")) as caller:
+        lists(caller)
+    said = (("x-ssl-client-cert", place.authority.sign("bound").certificate.hex()),)
+    with place.beside() as address, shown(address, place.tls.certificate, None) as channel:
+        refuses_every_call(
+            Caller(channel, (*token, *said)),
+            "only with its device's certificate",
+            training,
+            inference_pb2,
+            generation_pb2,
+        )
+        lists(Caller(channel, other))
+
+
+def test_a_redeemed_code_binds_the_token_at_once(place: Place) -> None:
+    code = Codes(place.cloud.server.database).new("acme", "coded")
+    secret = "a token that the device has made"  # noqa: S105
+    digest = hashlib.sha256(secret.encode()).digest()
+    with place.caller((), place.authority.sign("coded")) as caller:
+        asked = enrollment_pb2.RedeemCodeRequest(code=code, token_sha256=digest)
+        caller.enrollment.RedeemCode(asked, timeout=60)
+    with place.caller(credentials("acme", secret), place.authority.sign("thief")) as thief:
+        assert type(refusal(thief)) is Unauthenticated
+    with place.caller(credentials("acme", secret), place.authority.sign("coded")) as caller:
         lists(caller)
 
 
-def test_every_call_of_a_tenant_asks(place: Place) -> None:
-    mine, secret = place.token("asking"), keys.key()
-    made, yours = place.issue(mine, secret), place.token("asked")
-    with place.caller(yours, secret, made) as caller:
-        refuses_every_call(caller, "device's key", training, inference_pb2, generation_pb2)
-
-
-def test_who_shows_a_certificate_is_looked_up_no_more_often(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("common", "others", "named"),
+    [
+        ("hall", (), "CN:hall"),
+        ("hall", (DNS("Hall.example"), DNS("shed.example")), "DNS:hall.example"),
+        ("hall", (URI("spiffe://acme/hall"),), "URI:spiffe://acme/hall"),
+        ("hall", (x509.RFC822Name("a@b.example"),), "CN:hall"),
+        (None, (), ""),
+        ("two\nlines", (), ""),
+        ("hall", (URI("x" * 300),), ""),
+    ],
+)
+def test_a_certificate_is_named_by_what_its_authority_checked(
+    common: str | None, others: tuple[x509.GeneralName, ...], named: str
 ) -> None:
-    token, secret = place.token("looked-up"), keys.key()
-    kind, reads = type(place.cloud.server.database), []
-    real = kind.read
-    made = place.issue(token, secret)
-    with place.caller(token, secret, made) as caller:
-        with keys.shown(place.plain, place.roots, None) as channel:
-            plain = Caller(channel, token)
-            monkeypatch.setattr(kind, "read", lambda database: reads.append(1) or real(database))
-            lists(plain)
-            without = len(reads)
-        lists(caller)
-        assert len(reads) == 2 * without
-        reads.clear()
-        place.issue(token, secret)
-        assert len(reads) == 2
+    pem = Certificate.make().sign(common, others).certificate
+    context = SimpleNamespace(auth_context=lambda: {"x509_pem_cert": [pem]})
+    found = certified.shown(context)  # type: ignore[arg-type]
+    assert found is not None
+    assert found[0] == named
 
 
-def test_one_that_ended_is_refused(place: Place) -> None:
-    token, secret = place.token("late"), keys.key()
-    place.issue(token, secret)
-    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=8)
-    with place.caller(token, secret, place.authority.sign(secret.public_key(), 7, before)) as late:
-        _gets_no_further_than_the_handshake(late)
-    ahead = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
-    with place.caller(token, secret, place.authority.sign(secret.public_key(), 7, ahead)) as early:
-        _gets_no_further_than_the_handshake(early)
+def test_a_certificate_without_a_name_is_refused(place: Place) -> None:
+    with place.caller(place.token("nameless"), place.authority.sign(None)) as caller:
+        error = refusal(caller)
+    assert type(error) is Unauthenticated
+    assert error.subject == "certificate"
 
 
 def test_one_that_ends_ends_what_is_open_on_its_connection(
@@ -185,9 +184,9 @@ def test_one_that_ends_ends_what_is_open_on_its_connection(
     monkeypatch.setattr(listener, "TOKENS_AGAIN", 0.1)
     later = 0.0
     monkeypatch.setattr(certified, "time", SimpleNamespace(time=lambda: time.time() + later))
-    with devices_place(tmp_path) as place:
-        token, secret = place.token("ending"), keys.key()
-        with place.caller(token, secret, place.issue(token, secret)) as caller:
+    with place_with(tmp_path) as place:
+        token = place.token("ending")
+        with place.caller(token, place.authority.sign("ending")) as caller:
             job = caller.create(place.cloud.bundle_id)
             request = training.WatchJobRequest(job_id=job.id)
             watch = caller.training.WatchJob(request, metadata=token, timeout=60)
@@ -210,7 +209,7 @@ def test_a_device_that_opens_many_streams_ends_its_own(
 ) -> None:
     """Behind a balancer that passes TLS on all have its address, as these two have one."""
     monkeypatch.setattr(listener, "STREAMS", 3)
-    with devices_place(tmp_path) as place, ExitStack() as on:
+    with place_with(tmp_path) as place, ExitStack() as on:
 
         def watch(caller: Caller) -> Any:
             stub = health_pb2_grpc.HealthStub(caller.channel)
@@ -219,8 +218,7 @@ def test_a_device_that_opens_many_streams_ends_its_own(
             return opened
 
         def device(name: str) -> Caller:
-            token, secret = place.token(name), keys.key()
-            return on.enter_context(place.caller(token, secret, place.issue(token, secret)))
+            return on.enter_context(place.caller(place.token(name), place.authority.sign(name)))
 
         modest, greedy = device("modest"), device("greedy")
         first = watch(modest)  # which stands still for the longest
@@ -231,17 +229,11 @@ def test_a_device_that_opens_many_streams_ends_its_own(
 
 
 def test_a_certificate_opens_nothing_that_its_token_does_not(place: Place) -> None:
-    token, secret = place.token("lost"), keys.key()
-    made = place.issue(token, secret)
-    with place.caller(token, secret, made) as caller:
+    with place.caller(place.token("lost"), place.authority.sign("lost")) as caller:
         lists(caller)
         Credentials(place.cloud.server.database).revoke("acme", "lost")
         assert "revoked" in refusal(caller).problem
-        with pytest.raises(grpc.RpcError):
-            place.issue(token, secret)
-    other = place.token("kept")
-    made = place.issue(other, secret)
-    with place.caller(other, secret, made) as caller:
+    with place.caller(place.token("kept"), place.authority.sign("kept")) as caller:
         place.cloud.server.tenants.disable("acme")
         try:
             assert type(refusal(caller)) is PermissionDenied
@@ -250,52 +242,55 @@ def test_a_certificate_opens_nothing_that_its_token_does_not(place: Place) -> No
         lists(caller)
 
 
-def test_a_stolen_token_gets_no_certificate_of_its_own(place: Place) -> None:
-    token = place.token("robbed")
-    place.issue(token, keys.key())
-    with pytest.raises(grpc.RpcError) as caught:
-        place.issue(token, keys.key())
-    assert type(from_rpc_error(caught.value, peer="the cloud")) is PermissionDenied
+def test_renewed_files_are_taken_up_and_open_connections_go_on(tmp_path: Path) -> None:
+    with place_with(tmp_path) as place, ExitStack() as on:
+        token, pair = place.token("hall"), place.authority.sign("hall")
+        early = on.enter_context(place.caller(token, pair))
+        lists(early)
+        before, after = place.tls, Certificate.make()
+        key = tmp_path / "key"
+        _replace(key, after.key)  # half of the pair: the earlier one stays in use
+        with place.caller(token, pair) as caller:
+            lists(caller)
+        _replace(tmp_path / "certificate", after.certificate)
+        with place.caller(token, pair) as caller:  # which trusts the earlier one
+            _gets_no_further_than_the_handshake(caller)
+        place.tls = after
+        with place.caller(token, pair) as caller:
+            lists(caller)
+        lists(early)
+        theirs = Certificate.make()
+        _replace(tmp_path / "clients.pem", b"nonsense")
+        with place.caller(token, pair) as caller:
+            lists(caller)
+        _replace(tmp_path / "clients.pem", theirs.certificate)
+        with place.caller(token, pair) as caller:
+            _gets_no_further_than_the_handshake(caller)
+        with place.caller(token, theirs.sign("hall")) as caller:
+            lists(caller)
+        assert before != after
 
 
-@pytest.mark.parametrize(
-    ("metadata", "csr", "kind"),
-    [
-        (False, b"", Unauthenticated),  # a stranger's is not even read
-        (True, b"", InvalidInput),
-        (True, bytes(1 << 20), InvalidInput),
-    ],
-)
-def test_what_cannot_be_signed_is_not(
-    place: Place, metadata: bool, csr: bytes, kind: type[SottovoceError]
-) -> None:
-    known = place.token(f"asks-{len(csr)}") if metadata else ()
-    with keys.shown(place.plain, place.roots, None) as channel:
-        stub = Caller(channel, known).enrollment
-        with pytest.raises(grpc.RpcError) as caught:
-            stub.IssueCertificate(
-                enrollment_pb2.IssueCertificateRequest(csr=csr), metadata=known, timeout=60
-            )
-    assert type(from_rpc_error(caught.value, peer="the cloud")) is kind
+def _replace(file: Path, data: bytes) -> None:
+    """As programs do that renew: by a rename."""
+    aside = file.with_name("aside")
+    aside.write_bytes(data)
+    os.replace(aside, file)
 
 
-def test_without_the_port_nothing_is_signed(tmp_path: Path) -> None:
-    tls = Certificate.make()
-    with cloud(settings_of(tmp_path, tls)) as running:
-        running.server.tenants.enroll("acme")
-        place = Place(running, None, tls.certificate)  # type: ignore[arg-type]
-        assert place.devices == ""
-        with pytest.raises(grpc.RpcError) as caught:
-            place.issue(place.token("asking"), keys.key())
-        assert type(from_rpc_error(caught.value, peer="the cloud")) is NotReady
-        code = Codes(running.server.database).new("acme", "hall")
-        with keys.shown(place.plain, place.roots, None) as channel:
-            asked = enrollment_pb2.RedeemCodeRequest(code=code, token_sha256=bytes(32))
-            answer = Caller(channel, ()).enrollment.RedeemCode(asked, timeout=60)
-        assert answer.devices_port == 0
-
-
-def test_a_cloud_without_its_authority_does_not_start(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path, Certificate.make(), devices_listen="127.0.0.1:0")
-    with pytest.raises(ConfigError, match="no authority"), cloud(settings):
+@pytest.mark.parametrize("what", ["nonsense", "ended", "another's key"])
+def test_files_that_cannot_be_used_are_named_at_the_start(place: Place, what: str) -> None:
+    folder = place.cloud.settings.state.parent
+    file = folder / "other.pem"
+    if what == "another's key":
+        file.write_bytes(Certificate.make().certificate)
+        given = replace(place.cloud.settings, tls_cert=file)
+    else:
+        ended = Certificate.make(days=(-9, -1)).certificate
+        file.write_bytes(ended if what == "ended" else b"nonsense")
+        given = replace(place.cloud.settings, client_ca=file)
+    with pytest.raises(ConfigError) as caught, cloud(given):
         pass
+    assert ("--tls-cert" if what == "another's key" else "--client-ca") in str(
+        (caught.value.fix, caught.value.subject)
+    )

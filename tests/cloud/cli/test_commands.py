@@ -53,13 +53,12 @@ def test_every_command_has_help(command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
     assert out.startswith("Usage:")
-    if command not in ("authority", "jobs", "tenants", "tokens", "bundles"):
+    if command not in ("jobs", "tenants", "tokens", "bundles"):
         assert "--json" in out
 
 
 def test_subcommands_have_help_and_json() -> None:
     groups = {
-        "authority": ("init",),
         "bundles": ("publish", "list", "delete"),
         "jobs": ("list", "show", "cancel", "delete"),
         "tenants": ("list", "disable", "enable", "revoke"),
@@ -356,14 +355,3 @@ def test_jobs_are_not_deleted_where_their_files_are_not(
         assert "--objects" in err
     assert json.loads(run("tenants", "list", *state, "--json")[1])["tenants"], "needs none"
     assert run("jobs", "delete", job_id, *state, "--objects", objects)[0] == 0
-
-
-def test_an_authority_is_made_once(tmp_path: Path) -> None:
-    code, out, _ = run("authority", "init", "--state", str(tmp_path), "--json")
-    assert code == 0
-    made = json.loads(out)
-    assert Path(made["authority"]).read_text().startswith("-----BEGIN CERTIFICATE")
-    assert "PRIVATE" not in out
-    code, _, said = run("authority", "init", "--state", str(tmp_path))
-    assert code == 2
-    assert "fix:" in said

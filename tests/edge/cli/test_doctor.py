@@ -7,17 +7,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sottovoce.core.errors import Unauthenticated
-from sottovoce.edge.client.cloud import Cloud
 from tests.support.agent import running
-from tests.support.certified import TLS, certifying
 from tests.support.fake_cloud import FakeCloud
+from tests.support.fake_mutual_tls import CLIENTS, mutual_tls, settings_for
 from tests.support.key_places import give_credential
 from tests.support.onnx_bytes import loop
 from tests.support.tampering import BLINDING, add_file, change_manifest, plant
@@ -216,30 +213,13 @@ def test_a_wrong_configuration_ends_the_examination(new_device: Callable[..., De
     assert list(_checks(device, 3)) == ["config"]
 
 
-def test_it_looks_for_a_certificate_and_asks_for_none(
+def test_it_says_how_long_the_certificate_is_valid(
     new_device: Callable[..., Device], tmp_path: Path
 ) -> None:
-    with certifying() as server:
-        (tmp_path / "ca.pem").write_bytes(TLS.certificate)
-        device = new_device(
-            SOTTO_CLOUD_ADDRESS=server.address,
-            SOTTO_CLOUD_CA_FILE=str(tmp_path / "ca.pem"),
-            SOTTO_CLOUD_DEVICES_PORT=str(server.devices_port),
-        )
-        result, told = _checks(device, 3)["tenant"]
-        assert (result, "no certificate yet" in told) == ("OK", True)
-        wants = Unauthenticated("no certificate", fix="set the port", subject="devices_port")
-        server.refuses["ListJobs"] = wants
-        result, told = _checks(device, 3)["tenant"]
-        assert (result, "cannot be checked" in told) == ("OK", True)
-        assert not list(device.config.agent.state.glob("device-*"))
-        assert server.signed == []
-        del server.refuses["ListJobs"]
-        with closing(Cloud(device.config.cloud, device.config.agent.state)) as cloud:
-            cloud.check_tenant()
+    with mutual_tls() as server:
+        device = new_device(**settings_for(tmp_path, server))
         result, told = _checks(device, 3)["tenant"]
         assert (result, "with a certificate until" in told) == ("OK", True)
-        server.refuses["ListJobs"] = wants
-        device.environment["SOTTO_CLOUD_DEVICES_PORT"] = "0"
+        (tmp_path / "key").write_bytes(CLIENTS.sign("hall").key)
         result, told = _checks(device, 3)["tenant"]
-        assert (result, "set the port" in told) == ("FAIL", True)
+        assert (result, "do not match" in told) == ("FAIL", True)

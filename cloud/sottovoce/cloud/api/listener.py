@@ -1,4 +1,4 @@
-"""The ports of any process that serves devices, with limits, call counts and shutdown.
+"""The port of any process that serves devices, with limits, call counts and shutdown.
 
 A server, a replica and a front offer different services. Limits, authentication, metrics and
 shutdown are the same for all three.
@@ -7,9 +7,11 @@ shutdown are the same for all three.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -24,7 +26,7 @@ from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform import memory
 from sottovoce.core.platform.limits import DAEMON_FILES, room_for_files, room_for_threads
 from sottovoce.core.platform.threads import Ending, Threads
-from sottovoce.core.rpc.address import check_certificate
+from sottovoce.core.rpc.address import check_certificate, matching_pair
 from sottovoce.core.rpc.channels import TENANTS_ONLY, serve_reflection
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, PendingCallLimiter, within
 from sottovoce.core.rpc.status import ErrorInterceptor
@@ -92,7 +94,7 @@ _OPTIONS = (
 
 
 class Listener:
-    """A gRPC server on ``settings.listen``, and on ``settings.devices_listen`` if set.
+    """A gRPC server on ``settings.listen``.
 
     Services are added before it starts.
 
@@ -103,12 +105,10 @@ class Listener:
         services: the names of its services, for health checks.
         calls: the most open calls of tenants; each holds a thread.
         news: see `IdleStreamReaper`.
-        authority: PEM of the authority that signs devices' certificates.
 
     Attributes:
         server: the gRPC server, to which services are added.
         address: the address with the actual port.
-        devices_address: the address for calls with certificates, or "".
 
     Raises:
         ConfigError: the port is taken, or a TLS file is unreadable.
@@ -122,7 +122,6 @@ class Listener:
         services: Collection[str],
         calls: int,
         news: Callable[[], int],
-        authority: bytes = b"",
     ) -> None:
         self._services = tuple(services)
         self._grace = settings.grace_seconds
@@ -160,40 +159,21 @@ class Listener:
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
         serve_reflection(self.server, (*self._services, health.SERVICE_NAME))
-        self.address = self._bind(settings, settings.listen)
-        self.devices_address = (
-            self._bind(settings, settings.devices_listen, authority) if authority else ""
-        )
+        self.address = self._bind(settings)
         self._stop_metrics = self._expose(settings, metrics)
-        if tenants.certificates_required():
-            _log.info(
-                "certificates of devices are required, here and by all on this store, until "
-                "`sotto-cloud serve --no-require-certificates`"
-            )
 
-    def _bind(self, settings: Settings, listen: str, authority: bytes = b"") -> str:
-        """Open a port; with an ``authority``, callers without its certificate fail in the
-        handshake.
-
-        Certificates need a separate port: grpcio cannot make them optional, and a device has no
-        certificate when it enrols.
-        """
+    def _bind(self, settings: Settings) -> str:
+        listen = settings.listen
         try:
             if settings.tls_cert and settings.tls_key:
-                pair = (settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())
-                check_certificate(pair[1], "--tls-cert")
-                credentials = grpc.ssl_server_credentials(
-                    [pair], authority or None, require_client_auth=bool(authority)
-                )
-                port = self.server.add_secure_port(listen, credentials)
+                files = _TlsFiles(settings.tls_cert, settings.tls_key, settings.client_ca)
+                port = self.server.add_secure_port(listen, files.credentials())
             else:
                 port = self.server.add_insecure_port(listen)
         except (OSError, RuntimeError) as error:
-            option = "--devices-listen" if authority else "--listen"
             raise ConfigError(
                 f"cannot listen on {listen}",
-                fix=f"choose a free address with {option}, and check the TLS files if there are "
-                "any",
+                fix="choose a free address with --listen, and check the TLS files if there are any",
             ) from error
         if listen.startswith("unix:"):
             return listen
@@ -227,6 +207,62 @@ class Listener:
     def close(self) -> None:
         """Stop the metrics endpoint."""
         self._stop_metrics()
+
+
+class _TlsFiles:
+    """The server's certificate, its key, and the authorities of clients.
+
+    Files that change are read again, so a renewal needs no restart. Open connections go on, and new
+    ones get the new certificate.
+    """
+
+    def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
+        self._files = (certificate, key) if client_ca is None else (certificate, key, client_ca)
+        self._seen: list[tuple[int, int, int]] = []
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """Return the credentials of a port.
+
+        Raises:
+            ConfigError, OSError: see `_read`.
+        """
+        self._seen = self._identities()
+        return grpc.dynamic_ssl_server_credentials(
+            self._read(),
+            self._changed,  # type: ignore[arg-type] # None is allowed
+            require_client_authentication=len(self._files) == 3,
+        )
+
+    def _changed(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return the new files; None if they did not change or cannot be used.
+
+        gRPC asks before each handshake. The earlier files then stay in use.
+        """
+        try:
+            found = self._identities()
+            if found == self._seen:
+                return None
+            read = self._read()
+        except (OSError, ConfigError) as error:
+            _log.error("the earlier TLS files stay in use: %s", error)
+            return None
+        self._seen = found
+        _log.info("the renewed TLS files are in use")
+        return read
+
+    def _identities(self) -> list[tuple[int, int, int]]:
+        found = [os.stat(file) for file in self._files]
+        return [(each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
+
+    def _read(self) -> grpc.ServerCertificateConfiguration:
+        certificate, key, *authorities = (file.read_bytes() for file in self._files)
+        check_certificate(certificate, "--tls-cert")
+        matching_pair(certificate, key, "--tls-cert", "--tls-key")
+        for pem in authorities:
+            check_certificate(pem, "--client-ca")
+        return grpc.ssl_server_certificate_configuration(
+            [(key, certificate)], authorities[0] if authorities else None
+        )
 
 
 _LARGE, _ARENAS = 4 << 20, 2

@@ -55,7 +55,6 @@ from sottovoce.cloud.store import bundles
 from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.store.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.tenants.authority import Authority
 from sottovoce.cloud.tenants.codes import Codes
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import (
@@ -179,9 +178,6 @@ class Server:
             self.metrics.registry.register(JobsCollector(self.database))
             calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)
-        authority = Authority.read(settings.state) if settings.devices_listen else None
-        if settings.require_certificates is not None:
-            self.tenants.require_certificates(required=settings.require_certificates)
         self.listener = Listener(
             settings,
             self.tenants,
@@ -189,11 +185,8 @@ class Server:
             services,
             calls,
             self.database.news,
-            authority.pem if authority else b"",
         )
         self.address = self.listener.address
-        self.devices_address = self.listener.devices_address
-        bound = int(self.devices_address.rpartition(":")[2] or 0)
         self.thread = ModelThread(loaded, dtype=dtype, metrics=self.metrics)
         self.predictor = Predictor(self.thread, memory=settings.adapter_memory)
         self.embedder = Embedder(self.thread, self.bundles)
@@ -210,14 +203,7 @@ class Server:
             BundlesService(self.bundles, self.signatures), server
         )
         enrollment_pb2_grpc.add_EnrollmentServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            EnrollmentService(
-                Codes(self.database),
-                self.tenants,
-                authority,
-                days=settings.certificate_days,
-                devices_port=settings.devices_port or bound,
-            ),
-            server,
+            EnrollmentService(Codes(self.database)), server
         )
         training_pb2_grpc.add_TrainingServiceServicer_to_server(  # type: ignore[no-untyped-call]
             TrainingService(self.jobs, self.tenants, self.bundles, models)

@@ -28,7 +28,6 @@ COMMANDS = {
     "ui": "Open a page of jobs, tenants and processes in a browser.",
     "enroll": "Add a tenant and print its token.",
     "tenants": "List tenants, shut them out, let them in again.",
-    "authority": "Make the authority that signs devices' certificates.",
     "tokens": "List, make and revoke the tokens of a tenant's devices.",
     "limit": "Show or change the limits of one tenant.",
     "jobs": "List, show, cancel or delete customisation jobs.",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "STOPPED",
     "address_options",
-    "certificate_options",
+    "client_ca_option",
     "front",
     "job_limits",
     "model_options",
@@ -174,36 +174,6 @@ _LIMITS: Final[tuple[Option, ...]] = (
     limit_option("past_jobs", "Jobs of a tenant that are remembered after they ended."),
 )
 
-_CERTIFICATES: Final[tuple[Option, ...]] = (
-    click.option(
-        "--devices-listen",
-        default="",
-        metavar="HOST:PORT",
-        help="Answer there devices that show a certificate of the authority in --state "
-        "(`sotto-cloud authority init`), and sign theirs; off by default.",
-    ),
-    click.option(
-        "--devices-port",
-        type=click.IntRange(0, 65_535),
-        default=0,
-        help="What devices are told of it, where a balancer before it has another.  [default: that "
-        "of --devices-listen]",
-    ),
-    click.option(
-        "--certificate-days",
-        type=click.IntRange(1, 90),
-        default=7,
-        show_default=True,
-        help="Days that a device's certificate is valid; it renews it when a third is left.",
-    ),
-    click.option(
-        "--require-certificates/--no-require-certificates",
-        default=None,
-        help="Leave enrolment, bundles and health to --listen; all else needs a certificate, of "
-        "every process on the store, until it is taken back.  [default: as it was]",
-    ),
-)
-
 
 def _taking(options: tuple[Option, ...]) -> Option:
     def take(command: Any) -> Any:
@@ -223,11 +193,15 @@ model_options = _taking(_MODELS)
 job_limits = _taking(_LIMITS)
 """Options for limits on tenants' jobs."""
 
-certificate_options = _taking(_CERTIFICATES)
-"""Options for devices' certificates.
+client_ca_option: Final = click.option(
+    "--client-ca",
+    type=_file,
+    help="PEM file of authorities: every client must show a certificate that one of them signed. A "
+    "token then belongs to the first name that it comes with.",
+)
+"""The option that asks clients for certificates.
 
-Only for processes that answer every call: a balancer in front of others cannot see which call it
-passes on.
+Only for a process that clients reach directly: a balancer that ends TLS ends certificates too.
 """
 
 
@@ -274,7 +248,7 @@ def settings_from(given: dict[str, Any], **more: Any) -> Settings:
 @model_options
 @limit_option("training_seconds", "Seconds a job may train; it fails after that.")
 @job_limits
-@certificate_options
+@client_ca_option
 @json_option
 def serve(no_trainer: bool, as_json: bool, **given: Any) -> None:
     """Serve bundles, training, predictions and texts until SIGTERM or Ctrl-C.
@@ -304,7 +278,6 @@ def tell(running: Server, *, as_json: bool) -> None:
             {
                 "ready": True,
                 "address": running.address,
-                "devices_address": running.devices_address,
                 "pid": os.getpid(),
                 "bundles": list(running.bundles),
                 "keys": keys,
@@ -312,8 +285,7 @@ def tell(running: Server, *, as_json: bool) -> None:
         )
     else:
         signers = ", ".join(dict.fromkeys(keys))
-        devices = f"{running.devices_address}, " if running.devices_address else ""
-        click.echo(f"serving on {running.address}, {devices}bundles signed by {signers}", err=True)
+        click.echo(f"serving on {running.address}, bundles signed by {signers}", err=True)
 
 
 @click.command("replica", cls=Command)

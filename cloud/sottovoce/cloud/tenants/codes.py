@@ -125,8 +125,12 @@ class Codes:
             audit_log.record(transaction, "code made", tenant, f"{name}: {scope}")
         return "-".join((selector, secret[:4], secret[4:]))
 
-    def redeem(self, code: str, token_sha256: bytes) -> Redeemed:
+    def redeem(self, code: str, token_sha256: bytes, shown: str = "") -> Redeemed:
         """Redeem a code for the token with that hash; repeating the call changes nothing.
+
+        Args:
+            shown: the name of the certificate that the device shows, if any; the token is then
+                valid only with it.
 
         Raises:
             InvalidInput: not a hash of 32 bytes, or the hash of a known token; or the name has
@@ -144,14 +148,14 @@ class Codes:
             if _found(transaction, selector) is None:
                 raise _refused()
         with self._database.write() as transaction:
-            done = _redeemed(transaction, selector, secret, token_sha256)
+            done = _redeemed(transaction, selector, secret, token_sha256, shown)
         if isinstance(done, SottovoceError):  # raised only after the guess is counted
             raise done
         return done
 
 
 def _redeemed(
-    transaction: Transaction, selector: str, secret: str, token_sha256: bytes
+    transaction: Transaction, selector: str, secret: str, token_sha256: bytes, shown: str
 ) -> Redeemed | SottovoceError:
     row = _found(transaction, selector)
     if row is None:
@@ -177,6 +181,7 @@ def _redeemed(
             scope=scope,
             seconds=row["token_seconds"],
             replace=bool(row["replaces"]),
+            device=shown,
         )
         transaction.change(
             "UPDATE codes SET token_sha256 = :hash WHERE selector = :selector",

@@ -99,8 +99,8 @@ def add(
         name: the device's name.
         seconds: lifetime from now on; None for ever.
         replace: tokens of this name end, ``grace`` seconds from now.
-        device: the device whose key the token is bound to; "" binds the first that uses it, see
-            `Tenants.bind`.
+        device: the name of the certificate that the token is bound to; "" binds the first, see
+            `Tenants.authenticate`.
 
     Returns:
         When it ends, in seconds since 1970; None: never.
@@ -175,9 +175,9 @@ def as_before(
 
 
 def _device(transaction: Transaction, tenant: str, name: str) -> str:
-    """Return the device that a valid token of that name is bound to.
+    """Return the certificate's name that a valid token of that name is bound to.
 
-    A replacement token stays with the same device.
+    A replacement token stays with the same certificate.
     """
     row = transaction.row(
         f"SELECT device FROM credentials WHERE tenant = :tenant AND name = :name AND {VALID} "

@@ -16,8 +16,6 @@ from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
 __all__ = ["Tenant", "Tenants"]
 
 _LET_IN = f"FROM credentials WHERE tenant = tenants.name AND {VALID}"
-_SHOWN = 16
-"""Digits of a key's hash, in the audit log."""
 _ASK = "ask the provider for another (`sotto-cloud tokens new TENANT`)"
 
 
@@ -113,51 +111,33 @@ class Tenants:
             audit_log.record(transaction, f"tenant {'disabled' if disabled else 'enabled'}", name)
             transaction.announce()
 
-    def require_certificates(self, *, required: bool) -> None:
-        """Require device certificates, or accept tokens alone; holds for all processes.
-
-        The change applies from the next call on.
-        """
-        with self._database.write() as transaction:
-            changed = transaction.change(
-                "UPDATE certificates SET required = :required WHERE required <> :required",
-                required=int(required),
-            )
-            if changed:
-                what = "certificates required" if required else "certificates optional"
-                audit_log.record(transaction, what, "")
-                transaction.announce()
-
-    def certificates_required(self) -> bool:
-        """Return whether every call needs a certificate."""
-        with self._database.read() as transaction:
-            row = transaction.row("SELECT required FROM certificates")
-        return row is not None and bool(row["required"])
-
-    def authenticate(
-        self, metadata: Iterable[tuple[str, str | bytes]], shown: str | None = None
-    ) -> str:
+    def authenticate(self, metadata: Iterable[tuple[str, str | bytes]], shown: str = "") -> str:
         """Return the tenant of a call, for a token of any scope.
 
+        The first certificate that comes with a token binds the token to the certificate's name.
+        From then on the token is worthless without a certificate of that name, in every process.
+
         Args:
-            shown: the device whose certificate the connection shows, "" for none; None skips this
-                check.
+            shown: the name of the certificate that the connection shows; "" for none.
 
         Raises:
             Unauthenticated: metadata missing, unknown tenant or wrong token; the last two give the
-                same error, so that names cannot be probed. Also a revoked or expired token, a token
-                bound to another device or to none, or a missing certificate where one is required.
+                same error, so that names cannot be probed. Also a revoked or expired token, or a
+                token that is bound to another name.
             PermissionDenied: the tenant is disabled.
         """
         known = self._known(metadata)
-        if shown:
-            _check_device(known, shown, Unauthenticated)
-        elif shown is not None and known["required"]:
+        if shown and not known["device"]:
+            known = self._bound(metadata, known, shown)
+        if known["device"] != shown:
             raise Unauthenticated(
-                "the provider lets a device in by its certificate alone, and none is shown here",
-                fix="set cloud.devices_port, which the provider knows, and go on with the same "
-                "token: the device gets a certificate by itself",
-                subject="devices_port",
+                "this token belongs to another certificate"
+                if shown
+                else "this token is valid only with its device's certificate, and none is shown",
+                fix="on the device, set cloud.certificate and cloud.certificate_key to its pair; "
+                "for a certificate of another name, ask the provider for a code (`sotto-cloud "
+                "tokens code TENANT --name NAME --replace`), and run `sotto enroll CODE`",
+                subject="cloud.certificate",
             )
         return str(known["tenant"])
 
@@ -180,29 +160,23 @@ class Tenants:
             )
         return str(known["tenant"])
 
-    def bind(self, metadata: Iterable[tuple[str, str | bytes]], device: str) -> None:
-        """Bind a call's token to a device's key, for good, unless it is bound already.
-
-        Raises:
-            Unauthenticated, PermissionDenied: see `authenticate`.
-            PermissionDenied: it is bound to another key.
-        """
-        known = self._known(metadata)
-        if not known["device"]:
-            with self._database.write() as transaction:
-                bound = transaction.change(
-                    "UPDATE credentials SET device = :device WHERE number = :number "
-                    "AND device = ''",
-                    number=known["number"],
-                    device=device,
+    def _bound(self, metadata: Iterable[tuple[str, str | bytes]], known: Row, shown: str) -> Row:
+        with self._database.write() as transaction:
+            bound = transaction.change(
+                "UPDATE credentials SET device = :device WHERE number = :number AND device = ''",
+                number=known["number"],
+                device=shown,
+            )
+            if bound:
+                audit_log.record(
+                    transaction,
+                    "device bound",
+                    known["tenant"],
+                    f"{known['name']}: {shown}",
+                    who=audit_log.A_DEVICE,
                 )
-                if bound:  # renewals are not logged: they would displace people's acts
-                    detail = f"{known['name']}: key {device[:_SHOWN]}"
-                    audit_log.record(
-                        transaction, "device bound", known["tenant"], detail, who=audit_log.A_DEVICE
-                    )
-            known = {**known, "device": device} if bound else self._known(metadata)
-        _check_device(known, device, PermissionDenied)
+                transaction.announce()
+        return {**known, "device": shown} if bound else self._known(metadata)
 
     def _known(self, metadata: Iterable[tuple[str, str | bytes]]) -> Row:
         found = {key: value for key, value in metadata if isinstance(value, str)}
@@ -215,8 +189,8 @@ class Tenants:
             )
         with self._database.read() as transaction:
             row = transaction.row(
-                "SELECT number, tenant, credentials.name, scope, ends, revoked, device, disabled, "
-                "(SELECT required FROM certificates) AS required FROM credentials "
+                "SELECT number, tenant, credentials.name, scope, ends, revoked, device, disabled "
+                "FROM credentials "
                 "JOIN tenants ON tenants.name = credentials.tenant "
                 "WHERE token_sha256 = :hash AND tenant = :tenant",
                 hash=hashed(bearer.removeprefix(BEARER).strip()),
@@ -230,16 +204,6 @@ class Tenants:
             # A caller with the exact token may learn its state.
             _check(row, transaction.now() if row["ends"] is not None else 0.0)
         return row
-
-
-def _check_device(known: Row, device: str, kind: type[Unauthenticated]) -> None:
-    if known["device"] != device:
-        raise kind(
-            "this token does not belong to this device's key",
-            fix="ask the provider for a code (`sotto-cloud tokens code TENANT --name NAME "
-            "--replace`), and run `sotto enroll CODE`; each device needs a token of its own",
-            subject="token",
-        )
 
 
 def _check(row: Row, now: float) -> None:

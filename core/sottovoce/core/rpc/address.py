@@ -26,6 +26,7 @@ __all__ = [
     "check_certificate",
     "is_ip",
     "is_loopback",
+    "matching_pair",
     "socket_path",
     "split_address",
     "split_url",
@@ -201,3 +202,45 @@ def check_certificate(pem: bytes, setting: str, now: datetime.datetime | None = 
             )
         if ends - now < _SOON:
             _log.warning("a TLS certificate expires on %s: renew it", f"{ends:%Y-%m-%d}")
+
+
+def matching_pair(pem: bytes, key: bytes, setting: str, key_setting: str) -> datetime.datetime:
+    """Return the end of the first certificate in `pem`, after checking that `key` belongs to it.
+
+    Args:
+        pem: the certificate, then its chain.
+        key: PEM of the private key, without a passphrase.
+        setting: the setting that names the certificate's file, for the message.
+        key_setting: the setting that names the key's file.
+
+    Raises:
+        ConfigError: one of the two is malformed, or they do not match.
+    """
+    from cryptography import x509  # late, as above
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        first = x509.load_pem_x509_certificates(pem)[0]
+        certified = first.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ConfigError(
+            "the TLS certificate cannot be read",
+            fix=f"set {setting} to a PEM file of certificates",
+            subject=setting,
+        ) from error
+    try:
+        ours = load_pem_private_key(key, None).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(
+            "the TLS certificate's key cannot be read",
+            fix=f"set {key_setting} to a PEM file of a private key without a passphrase",
+            subject=key_setting,
+        ) from error
+    if ours != certified:
+        raise ConfigError(
+            "the TLS certificate and its key do not match",
+            fix=f"set {setting} and {key_setting} to the two files of one pair",
+            subject=setting,
+        )
+    return first.not_valid_after_utc

@@ -34,6 +34,8 @@ _FILES: Final = (
     "chat.ca_file",
     "chat.key_file",
     "cloud.ca_file",
+    "cloud.certificate",
+    "cloud.certificate_key",
 )
 """Files that the agent only reads."""
 _OF_LEVELS: Final = (

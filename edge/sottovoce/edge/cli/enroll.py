@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 
 import click
 
 from sottovoce.core.bundle.signature import read_key, show_key
-from sottovoce.core.errors import NotReady, SottovoceError
+from sottovoce.core.errors import NotReady
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
@@ -23,9 +22,7 @@ from sottovoce.core.platform.files import as_owner_of
 from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.device_certificate import DeviceCertificate
 from sottovoce.edge.client.pull import pull
-from sottovoce.edge.config import CloudConfig
 from sottovoce.edge.state.adapters import ADAPTERS, any_held
 from sottovoce.edge.tasks.enroll import enroll
 
@@ -74,30 +71,16 @@ def enroll_command(
             "no cloud is configured", fix="name it with --address HOST:PORT", subject="address"
         )
     file = (token_file or settings.token_file or config.agent.state / "cloud.token").absolute()
-    values: dict[str, str | int] = {"token_file": str(file), "address": settings.address}
+    values: dict[str, str] = {"token_file": str(file), "address": settings.address}
     if settings.ca_file is not None:
         values["ca_file"] = str(settings.ca_file)
     # As root, drop to the settings' owner, because the settings say where the token is written.
     whose = as_owner_of(place(config))
     with whose, closing(Cloud(settings)) as cloud, enroll(cloud, code, file) as done:
         values["tenant"] = done.tenant
-        if done.devices_port != settings.devices_port:
-            values["devices_port"] = done.devices_port
         written = write(
             config, {f"cloud.{k}": json.dumps(v, ensure_ascii=False) for k, v in values.items()}
         )
-        # Before the new token is in place: a running daemon would have the old key signed with it.
-        device = DeviceCertificate(config.agent.state, settings.address)
-        with as_owner_of(device.files[0]):
-            device.forget_key()
-    if "devices_port" in values:
-        there = "where calls show a certificate" if done.devices_port else "this cloud names none"
-        was = settings.devices_port
-        click.echo(f"cloud.devices_port was {was} and is {done.devices_port}: {there}", err=True)
-    settings = dataclasses.replace(
-        settings, tenant=done.tenant, token_file=file, devices_port=done.devices_port
-    )
-    certified = _certified(settings, config.agent.state)
     if as_json:
         print_json(
             {
@@ -105,7 +88,6 @@ def enroll_command(
                 "name": done.name,
                 "scope": done.scope,
                 "ends": done.ends.isoformat(timespec="seconds") if done.ends else None,
-                "certificate_until": certified.isoformat(timespec="seconds") if certified else None,
                 "token_file": str(file),
                 "config": str(written),
             }
@@ -114,26 +96,6 @@ def enroll_command(
     until = f" until {done.ends:%Y-%m-%d}" if done.ends else ""
     click.echo(f"this device is {done.name} of {done.tenant}{until}, for: {done.scope}")
     click.echo(f"its token is in {file}, and {written} names it")
-    if certified:
-        click.echo(f"its certificate is renewed before {certified:%Y-%m-%d} by the agent")
-
-
-def _certified(settings: CloudConfig, state: Path) -> datetime | None:
-    """Have the cloud sign a new device key; return the certificate's end.
-
-    Returns None if the cloud signs no keys or the signing fails. The device is already enrolled, so
-    the next call that needs a certificate retries.
-    """
-    if not settings.devices_port:
-        return None
-    file = DeviceCertificate(state, settings.address).files[0]
-    with as_owner_of(file), closing(Cloud(settings, state)) as cloud:
-        try:
-            held = cloud.certify()
-        except SottovoceError as error:
-            click.echo(f"no certificate yet: {error}", err=True)
-            return None
-    return held.until if held else None
 
 
 @click.command("pull", cls=Command)

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -22,10 +21,10 @@ from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
 from sottovoce.core.rpc.interceptors import answered
 from sottovoce.core.rpc.limits import WRITING_SECONDS
 from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.edge.client.client_certificate import ClientCertificate, Shown
 from sottovoce.edge.client.connection import Connection, Method, connect, needs_tls, roots
-from sottovoce.edge.client.device_certificate import DeviceCertificate, Held
 from sottovoce.edge.client.handshake import diagnosis, in_plaintext
-from sottovoce.edge.client.retry import SingleFlight, repeated, streamed
+from sottovoce.edge.client.retry import repeated, streamed
 from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
@@ -66,24 +65,16 @@ class Cloud:
 
     Args:
         config: the cloud's address, and the device's credentials.
-        state: the folder of the device's certificate; None for clients that make no calls as a
-            tenant.
-        looks: only look: make no key, ask for no certificate and delete none. Calls then go without
-            a certificate if there is none, which the cloud may refuse.
     """
 
-    def __init__(
-        self, config: CloudConfig, state: Path | None = None, *, looks: bool = False
-    ) -> None:
-        self._config, self._looks = config, looks
-        self._certificate: DeviceCertificate | None = None
-        if state is not None and config.devices_port and config.address:
-            self._certificate = DeviceCertificate(state, config.address)
+    def __init__(self, config: CloudConfig) -> None:
+        self._config = config
+        self._certificate: ClientCertificate | None = None
+        if config.certificate is not None and config.certificate_key is not None:
+            self._certificate = ClientCertificate(config.certificate, config.certificate_key)
         self._lock = threading.Lock()
-        self._open: Connection | None = None
-        self._certified: list[Connection] = []
-        """The connections that show a certificate; the last shows the current one."""
-        self._together: SingleFlight[Held] = SingleFlight()
+        self._connections: list[Connection] = []
+        """The last one shows the current certificate."""
         self._closed = False
         file = config.token_file
         self._token = SecretFile(file, "cloud.token_file", "token") if file else None
@@ -106,9 +97,8 @@ class Cloud:
         """End all calls in progress, and allow no more."""
         with self._lock:
             self._closed = True
-            for connection in (self._open, *self._certified):
-                if connection is not None:
-                    connection.close()
+            for connection in self._connections:
+                connection.close()
 
     def get_manifest(self, bundle_id: str) -> bundles_pb2.GetManifestResponse:
         """Return the manifest of a bundle, or of the cloud's default one. Anonymous."""
@@ -132,54 +122,22 @@ class Cloud:
         )
         return answer
 
-    @property
-    def shows_certificate(self) -> bool:
-        """Whether calls go to the port that asks for a certificate."""
-        return self._certificate is not None
-
-    def certify(self, least: float = 0.0) -> Held | None:
-        """Return this device's certificate, renewed if little of its life is left.
-
-        Args:
-            least: renew the certificate if at most this share of its life, from 0 to 1, is left.
-
-        Returns:
-            The certificate. None if the cloud wants none, or if this client only looks and has no
-            valid one.
+    def certificate(self) -> Shown | None:
+        """Return the certificate that connections show, if any.
 
         Raises:
-            PermissionDenied: the token belongs to another device's key.
-            ConfigError: this device's clock is wrong, or its files cannot be read or written.
+            ConfigError: see `ClientCertificate.read`.
         """
-        if self._certificate is None:
-            return None
-        held = self._certificate.held()
-        if held is not None and held.left() > least:
-            return held
-        if self._looks:
-            return None
-        certificate = self._certificate
-        return self._together.ask(lambda: self._signed(certificate, least))
-
-    def _signed(self, certificate: DeviceCertificate, least: float) -> Held:
-        held = certificate.held()
-        if held is not None and held.left() > least:  # renewed meanwhile
-            return held
-        # Read the token before the key. A new enrolment deletes the key before it writes the new
-        # token, so the new token is never bound to the old key.
-        credentials = self._credentials()
-        request = enrollment_pb2.IssueCertificateRequest(csr=certificate.request())
-        answer = self._unary(self._stubs().enrollment.IssueCertificate, request, credentials)
-        return certificate.keep(answer.certificate)
+        return self._certificate.read() if self._certificate else None
 
     def create_job(self, request: training_pb2.CreateJobRequest) -> training_pb2.Job:
         """Return the job for `request.request_id`, new or existing."""
-        return self._job(self._own().training.CreateJob, request)
+        return self._job(self._stubs().training.CreateJob, request)
 
     def upload(self, messages: Sequence[training_pb2.UploadExamplesRequest]) -> int:
         """Send examples in one call; return the next expected sequence number."""
         answer = self._unary(
-            self._own().training.UploadExamples,
+            self._stubs().training.UploadExamples,
             iter(messages),
             self._credentials(),
             UPLOAD_SECONDS,
@@ -189,39 +147,39 @@ class Cloud:
     def start_job(self, job_id: str, total: int) -> training_pb2.Job:
         """Queue a job that has all its examples."""
         request = training_pb2.StartJobRequest(job_id=job_id, total_examples=total)
-        return self._job(self._own().training.StartJob, request)
+        return self._job(self._stubs().training.StartJob, request)
 
     def get_job(self, job_id: str) -> training_pb2.Job:
         """Return a job as it is now."""
-        return self._job(self._own().training.GetJob, training_pb2.GetJobRequest(job_id=job_id))
+        return self._job(self._stubs().training.GetJob, training_pb2.GetJobRequest(job_id=job_id))
 
     def watch_job(self, job_id: str) -> Iterator[training_pb2.Job]:
         """Yield a job now and after every change, until it ends."""
         request = training_pb2.WatchJobRequest(job_id=job_id)
-        call = self._own().training.WatchJob
+        call = self._stubs().training.WatchJob
         for response in self._streamed(call, request, self._credentials()):
             yield response.job
 
     def cancel_job(self, job_id: str) -> training_pb2.Job:
         """Cancel a job and return it; a running job ends within a step."""
         request = training_pb2.CancelJobRequest(job_id=job_id)
-        return self._job(self._own().training.CancelJob, request)
+        return self._job(self._stubs().training.CancelJob, request)
 
     def delete_job(self, job_id: str) -> None:
         """Delete a job and the adapter that it trained."""
         request = training_pb2.DeleteJobRequest(job_id=job_id)
-        self._unary(self._own().training.DeleteJob, request, self._credentials())
+        self._unary(self._stubs().training.DeleteJob, request, self._credentials())
 
     def reinstate_adapter(self, job_id: str) -> None:
         """Give the adapter's name back to the result of a job."""
         request = training_pb2.ReinstateAdapterRequest(job_id=job_id)
-        self._unary(self._own().training.ReinstateAdapter, request, self._credentials())
+        self._unary(self._stubs().training.ReinstateAdapter, request, self._credentials())
 
     def get_adapter(
         self, request: training_pb2.GetAdapterRequest
     ) -> Iterator[training_pb2.GetAdapterResponse]:
         """Yield the description of an adapter's file, then its bytes from an offset on."""
-        call = self._own().training.GetAdapter
+        call = self._stubs().training.GetAdapter
         yield from self._streamed(call, request, self._credentials(), DOWNLOAD_SECONDS)
 
     def watch_adapters(
@@ -234,7 +192,7 @@ class Cloud:
             stoppable: receives a function that ends the call at once.
         """
         request = training_pb2.WatchAdaptersRequest(adapters=adapters)
-        call = self._own().training.WatchAdapters
+        call = self._stubs().training.WatchAdapters
         yield from self._streamed(
             call, request, self._credentials(), WATCH_SECONDS, stoppable, endless=True
         )
@@ -242,14 +200,14 @@ class Cloud:
     def check_tenant(self) -> None:
         """Make a call that the cloud answers only to an accepted tenant."""
         request = training_pb2.ListJobsRequest(page_size=1)
-        self._unary(self._own().training.ListJobs, request, self._credentials())
+        self._unary(self._stubs().training.ListJobs, request, self._credentials())
 
     def predict(
         self, request: inference_pb2.InferenceServicePredictRequest
     ) -> inference_pb2.InferenceServicePredictResponse:
         """Return the scores of one released text."""
         answer: inference_pb2.InferenceServicePredictResponse = self._unary(
-            self._own().inference.Predict, request, self._credentials()
+            self._stubs().inference.Predict, request, self._credentials()
         )
         return answer
 
@@ -257,7 +215,7 @@ class Cloud:
         self, requests: Iterator[inference_pb2.InferenceServicePredictStreamRequest]
     ) -> Generator[inference_pb2.InferenceServicePredictStreamResponse, None, None]:
         """Yield scores in the order of `requests`, which a gRPC thread consumes."""
-        call = self._own().inference.PredictStream
+        call = self._stubs().inference.PredictStream
         yield from self._streamed(call, requests, self._credentials())
 
     def encode(self, request: inference_pb2.EncodeRequest) -> inference_pb2.EncodeResponse:
@@ -266,7 +224,7 @@ class Cloud:
         A retry sends the same bytes again.
         """
         answer: inference_pb2.EncodeResponse = self._unary(
-            self._own().inference.Encode, request, self._credentials()
+            self._stubs().inference.Encode, request, self._credentials()
         )
         return answer
 
@@ -281,7 +239,7 @@ class Cloud:
             requests: the queries.
             stoppable: receives a function that ends the call at once.
         """
-        call = self._own().inference.EncodeStream
+        call = self._stubs().inference.EncodeStream
         sent = (inference_pb2.EncodeStreamRequest(request=request) for request in requests)
         credentials = self._credentials()
         for response in self._streamed(call, sent, credentials, ENCODING_SECONDS, stoppable):
@@ -299,7 +257,7 @@ class Cloud:
         Raises:
             Unavailable: the cloud does not answer, or a piece was lost or came twice.
         """
-        call = self._own().generation.Generate
+        call = self._stubs().generation.Generate
         credentials = self._credentials()
         pieces = self._streamed(call, request, credentials, WRITING_SECONDS, stoppable)
         with closing(pieces):
@@ -357,7 +315,7 @@ class Cloud:
             with over.used():
                 yield
         except grpc.RpcError as error:
-            raise self._diagnosed(from_rpc_error(error, peer=self._peer), over.shown) from error
+            raise self._diagnosed(from_rpc_error(error, peer=self._peer)) from error
         except ValueError as error:  # gRPC raises it for a call on a closed channel
             if not over.closed:
                 raise
@@ -367,22 +325,16 @@ class Cloud:
                 f"the connection to {self._peer} was replaced meanwhile", fix="try again"
             ) from error
 
-    def _diagnosed(self, error: SottovoceError, shown: Held | None) -> SottovoceError:
-        """Return the error, or its cause: the cloud's certificate, or another protocol.
-
-        If the cloud refuses this device's certificate, the certificate is deleted.
-        """
-        config, certificate, found = self._config, self._certificate, None
+    def _diagnosed(self, error: SottovoceError) -> SottovoceError:
+        """Return the error, or its cause: a certificate, or another protocol."""
+        config, found = self._config, None
         if type(error) is Unavailable and not self._closed:
             host, port = split_address(config.address)
-            if certificate is not None and shown is not None:
-                found = diagnosis(host, config.devices_port, roots(config), certificate.files)
-            if found is None:
-                tls = needs_tls(config)
-                found = diagnosis(host, port, roots(config)) if tls else in_plaintext(host, port)
-        given_up = (found or error).subject == "certificate" and not self._looks
-        if certificate is not None and shown is not None and given_up:
-            certificate.forget(shown)
+            if needs_tls(config):
+                shown = self._certificate.files if self._certificate else None
+                found = diagnosis(host, port, roots(config), shown)
+            else:
+                found = in_plaintext(host, port)
         return found or error
 
     def _stubs(self) -> Connection:
@@ -392,31 +344,18 @@ class Cloud:
                 fix="set cloud.address, cloud.tenant and cloud.token_file in the configuration",
                 subject="cloud.address",
             )
+        shown = self.certificate()
         with self._lock:
             if self._closed:
                 raise Unavailable("the agent is stopping")
-            if self._open is None:
-                self._open = Connection(connect(self._config))
-            return self._open
-
-    def _own(self) -> Connection:
-        """Return a connection to the services for tenants only."""
-        held = self.certify()
-        if held is None:
-            return self._stubs()
-        with self._lock:
-            if self._closed:
-                raise Unavailable("the agent is stopping")
-            for connection in self._certified:
-                if connection.shown == held:
-                    return connection
-            # A call may be about to begin on the last one. Close the others once they are idle.
-            for older in self._certified[:-1]:
-                if not older.in_use:
-                    self._certified.remove(older)
-                    older.close()
-            self._certified.append(Connection(connect(self._config, held), held))
-            return self._certified[-1]
+            if not self._connections or self._connections[-1].shown != shown:
+                # A call may be about to begin on the last one. Close the others once they are idle.
+                for older in self._connections[:-1]:
+                    if not older.in_use:
+                        self._connections.remove(older)
+                        older.close()
+                self._connections.append(Connection(connect(self._config, shown), shown))
+            return self._connections[-1]
 
     def _credentials(self) -> _Metadata:
         tenant = self._config.tenant

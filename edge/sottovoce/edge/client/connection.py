@@ -1,8 +1,7 @@
 """A connection to the cloud: its services, its certificate, and its open calls.
 
 A certificate is renewed while calls are open. Their connection may be closed only after the last
-call has ended. A failed call must also know which certificate it showed, because the file may hold
-another one by then.
+call has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from sottovoce.core.rpc.address import is_loopback, split_address
 from sottovoce.core.rpc.channels import NO_RETRIES
 from sottovoce.core.rpc.interceptors import ReadingChannel
 from sottovoce.core.rpc.limits import LARGEST_MESSAGE
-from sottovoce.edge.client.device_certificate import Held
+from sottovoce.edge.client.client_certificate import Shown
 from sottovoce.edge.config import BundleConfig, CloudConfig
 from sottovoce.v1 import (
     bundles_pb2_grpc,
@@ -52,7 +51,7 @@ class Connection:
         shown: the certificate that the channel shows, if any.
     """
 
-    def __init__(self, channel: grpc.Channel, shown: Held | None = None) -> None:
+    def __init__(self, channel: grpc.Channel, shown: Shown | None = None) -> None:
         self.shown = shown
         self.closed = False
         self._channel = channel
@@ -110,18 +109,17 @@ outage, although the cloud was back.
 """
 
 
-def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
+def connect(config: CloudConfig, shown: Shown | None = None) -> grpc.Channel:
     """Return a channel to the cloud, which connects when it is first used.
 
     Args:
         config: the cloud's address and authority.
-        shown: the certificate to show, at ``config.devices_port``.
+        shown: the certificate to show, if any.
 
     Raises:
         ConfigError: there is no address, or the authorities cannot be read.
     """
     host, port = split_address(config.address)
-    port = config.devices_port if shown else port
     options = [
         NO_RETRIES,
         ("grpc.max_receive_message_length", LARGEST_MESSAGE),
@@ -132,17 +130,17 @@ def connect(config: CloudConfig, shown: Held | None = None) -> grpc.Channel:
         ("grpc.enable_http_proxy", 0 if is_loopback(host) else 1),
     ]
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if shown is not None:
-        tls = grpc.ssl_channel_credentials(roots(config), shown.key, shown.certificate)
-        return grpc.secure_channel(target, tls, options)
     if not needs_tls(config):
         return grpc.insecure_channel(target, options)
-    return grpc.secure_channel(target, grpc.ssl_channel_credentials(roots(config)), options)
+    pair = (shown.key, shown.certificate) if shown else (None, None)
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(roots(config), *pair), options)
 
 
 def needs_tls(config: CloudConfig) -> bool:
     """Return whether plaintext to ``config.address`` is forbidden."""
-    return config.ca_file is not None or not is_loopback(split_address(config.address)[0])
+    if config.ca_file is not None or config.certificate is not None:
+        return True
+    return not is_loopback(split_address(config.address)[0])
 
 
 def roots(config: CloudConfig) -> bytes | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from sottovoce.core.errors import ConfigError, SottovoceError, Unauthenticated, Unavailable
+from sottovoce.core.errors import ConfigError, SottovoceError, Unavailable
 
 __all__ = ["Protocol", "Server", "certificate_problem", "diagnosis", "in_plaintext", "spoken"]
 
@@ -109,14 +109,14 @@ def diagnosis(
         ):
             if line.selected_alpn_protocol() != "h2":
                 return _another(cloud, "HTTPS without HTTP/2, as a web server does")
-            known = shown is not None
+            known = True
             # The cloud speaks first, once it has taken the certificate (RFC 9113, 3.4).
-            return _not_taken(cloud.peer) if known and not line.recv(1) else None
+            return None if line.recv(1) else _not_taken(cloud.peer, shown)
     except ssl.SSLCertVerificationError as error:
         return certificate_problem(cloud, error)
     except ssl.SSLError as error:
         if known:  # an alert; gRPC's servers only hang up
-            return _not_taken(cloud.peer)
+            return _not_taken(cloud.peer, shown)
         if error.reason == _NO_HTTP2:
             return _another(cloud, "TLS, but not HTTP/2")
         if error.reason in _TOO_OLD:
@@ -126,7 +126,7 @@ def diagnosis(
             )
         return _without_tls(cloud, host, port)
     except ConnectionResetError:
-        return _not_taken(cloud.peer) if known else _without_tls(cloud, host, port)
+        return _not_taken(cloud.peer, shown) if known else _without_tls(cloud, host, port)
     except OSError:  # not even a connection
         return None
 
@@ -246,10 +246,17 @@ def _another(cloud: Server, found: str) -> ConfigError:
     )
 
 
-def _not_taken(peer: str) -> SottovoceError:
-    return Unauthenticated(
-        f"{peer} does not take this device's certificate, which may have ended",
-        fix="try again: the device asks for another first; if it stays so, check its clock, or "
-        "have the provider see to the authority",
-        subject="certificate",
+def _not_taken(peer: str, shown: tuple[Path, Path] | None) -> Unavailable:
+    if shown is None:
+        return Unavailable(
+            f"{peer} closes the connection: it wants a certificate of this device, or is starting",
+            fix="set cloud.certificate and cloud.certificate_key to the pair that the provider's "
+            "authority gave this device; without such an authority, try again soon",
+            subject="cloud.certificate",
+        )
+    return Unavailable(
+        f"{peer} does not take this device's certificate",
+        fix="check that the certificate has not ended (`sotto doctor`), that the provider's "
+        "authority signed it, and this device's clock",
+        subject="cloud.certificate",
     )

@@ -12,18 +12,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import grpc
 
 from sottovoce.core.errors import Unavailable
 
-__all__ = ["WINDOW", "ReconnectingStream", "SingleFlight", "pause", "repeated", "streamed"]
+__all__ = ["WINDOW", "ReconnectingStream", "pause", "repeated", "streamed"]
 
 _REPEATED: Final = {
     "sottovoce.v1.BundlesService": {"GetManifest"},
-    "sottovoce.v1.EnrollmentService": {"RedeemCode", "IssueCertificate"},
+    "sottovoce.v1.EnrollmentService": {"RedeemCode"},
     "sottovoce.v1.TrainingService": {
         "CreateJob",
         "StartJob",
@@ -216,29 +215,3 @@ class ReconnectingStream(Generic[_Q, _A]):
                 feed = iter(self._sending.get, None)
             self._answers = self._start(feed)
         return self._answers
-
-
-T = TypeVar("T")
-
-
-class SingleFlight(Generic[T]):
-    """Makes one request on behalf of all waiting threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._asking: Future[T] | None = None
-
-    def ask(self, how: Callable[[], T]) -> T:
-        """Return or raise the result of ``how``, or of the request in progress."""
-        with self._lock:
-            running = self._asking
-            asked: Future[T] = running or Future()
-            self._asking = asked
-        if running is None:
-            try:
-                asked.set_result(how())
-            except BaseException as error:
-                asked.set_exception(error)
-            with self._lock:
-                self._asking = None
-        return asked.result()

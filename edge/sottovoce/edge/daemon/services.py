@@ -19,7 +19,6 @@ from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Customizer, Defaults
 from sottovoce.edge.tasks.local_inference import Follower
-from sottovoce.edge.tasks.renewal import Renewal
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import (
@@ -69,7 +68,6 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         )
         self._uploader = Uploader(device.cloud, device.outbox, device.record)
         self._follower = Follower(device.cloud, device.home)
-        self._renewal = Renewal(device.cloud)
 
     def begin(self, doorway: str = "") -> None:
         """Resume unfinished work; call once, when no other daemon uses the state.
@@ -81,7 +79,6 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         self._customizer.clear_staging()
         self._uploader.resume()
         self._follower.start()
-        self._renewal.start()
 
     def end_watches(self) -> None:
         """End the calls that would otherwise last as long as a training."""
@@ -89,12 +86,12 @@ class Service(edge_agent_pb2_grpc.EdgeAgentServiceServicer):
         self._agent.outbox.wake()
 
     def finish(self, seconds: float) -> None:
-        """Stop uploading, fetching and renewing within ``seconds``.
+        """Stop uploading and fetching within ``seconds``.
 
         Unsent texts stay queued.
         """
         until = time.monotonic() + seconds
-        for each in (self._uploader, self._follower, self._renewal):
+        for each in (self._uploader, self._follower):
             each.stop(max(0.0, until - time.monotonic()))
 
     def Privatize(  # noqa: N802 - gRPC's name

@@ -69,7 +69,7 @@ class Agent:
         self.callers = Callers(self.ledger.apps)
         self.outbox = Outbox(self.store)
         self.record = Record(on=config.ui.record)
-        self.cloud = Cloud(config.cloud, config.agent.state)
+        self.cloud = Cloud(config.cloud)
         fetched = config.agent.state / ADAPTERS
         self.adapters = Adapters(self.cloud, self.outbox, fetched)
         self.corrector = Corrector(self.store, self.outbox, config.predict.corrections)

@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.bundle.signature import show_key
-from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError, Unauthenticated
+from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.core.platform.files import open_to_others
 from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.limits import PrivacyLimits
@@ -87,7 +87,7 @@ def examine(
     if not config.cloud.address:
         yield Finding("cloud", "SKIP", "none configured; privatising works without")
         return
-    with closing(Cloud(config.cloud, config.agent.state, looks=True)) as cloud:
+    with closing(Cloud(config.cloud)) as cloud:
         yield run("cloud", lambda: _cloud(config, cloud))
         yield run("tenant", lambda: _tenant(config, cloud))
 
@@ -206,15 +206,7 @@ def _cloud(config: Config, cloud: Cloud) -> str:
 
 
 def _tenant(config: Config, cloud: Cloud) -> str:
-    held = cloud.certify()
-    without = cloud.shows_certificate and held is None
-    told = f", with a certificate until {held.until:%Y-%m-%d}" if held else ""
-    if without:
-        told = "; no certificate yet: the agent asks for one with its next call"
-    try:
-        cloud.check_tenant()
-    except Unauthenticated as error:
-        if not without or error.subject != "devices_port":
-            raise
-        return f"{config.cloud.tenant!r} cannot be checked{told}"
+    shown = cloud.certificate()
+    told = f", with a certificate until {shown.ends:%Y-%m-%d}" if shown else ""
+    cloud.check_tenant()
     return f"{config.cloud.tenant!r} is accepted{told}"

@@ -50,8 +50,6 @@ class Enrolled:
     name: str
     scope: str
     ends: datetime | None
-    devices_port: int
-    """Port where calls show a certificate; 0 if there is none."""
 
 
 @contextmanager
@@ -85,7 +83,6 @@ def enroll(cloud: Cloud, code: str, token_file: Path) -> Iterator[Enrolled]:
         answer.name,
         _SCOPES.get(answer.scope, "unknown"),
         answer.end_time.ToDatetime(UTC) if answer.HasField("end_time") else None,
-        answer.devices_port,
     )
     with as_owner_of(token_file), disk(token_file):
         waiting.replace(token_file)

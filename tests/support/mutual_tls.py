@@ -1,10 +1,10 @@
-"""A cloud with a port for certificates, and how devices and others come in."""
+"""A cloud that asks for certificates of clients, and how devices and others come in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,82 +12,78 @@ import grpc
 import pytest
 
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.tenants.authority import Authority
 from sottovoce.cloud.tenants.credentials import Credentials
-from sottovoce.core.errors import (
-    SottovoceError,
-)
+from sottovoce.core.errors import SottovoceError
 from sottovoce.core.rpc.status import from_rpc_error
-from sottovoce.v1 import enrollment_pb2
 from sottovoce.v1 import training_pb2 as training
-from tests.support import device_keys as keys
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller, credentials
 from tests.support.certificates import Certificate
 from tests.support.cloud import Cloud, cloud
 from tests.support.tiny_bundle import tiny_bundle
 
-__all__ = ["Place", "devices_place", "lists", "refusal", "refuses_every_call", "settings_of"]
+__all__ = ["Place", "lists", "place_with", "refusal", "refuses_every_call", "shown"]
+
+_OWN = (("grpc.use_local_subchannel_pool", 1),)
 
 
 @dataclass
 class Place:
-    """A cloud with both ports, and how to come in by either."""
+    """A cloud, the authority of its clients, and that of its own certificate."""
 
     cloud: Cloud
-    authority: Authority
-    roots: bytes
+    authority: Certificate
+    tls: Certificate
 
     @property
-    def plain(self) -> str:
+    def address(self) -> str:
         return self.cloud.server.address
-
-    @property
-    def devices(self) -> str:
-        return self.cloud.server.devices_address
 
     def token(self, name: str) -> tuple[tuple[str, str], ...]:
         """Metadata of a new device of acme's."""
         return credentials("acme", Credentials(self.cloud.server.database).new("acme", name))
 
-    def issue(self, metadata: Any, secret: Any) -> bytes:
-        """A certificate, by the port that takes tokens alone."""
-        with keys.shown(self.plain, self.roots, None) as channel:
-            asked = enrollment_pb2.IssueCertificateRequest(csr=keys.request(secret))
-            stub = Caller(channel, metadata).enrollment
-            answer = stub.IssueCertificate(asked, metadata=metadata, timeout=60)
-        return bytes(answer.certificate)
-
     @contextmanager
-    def caller(self, metadata: Any, secret: Any, *chain: bytes) -> Iterator[Caller]:
-        """Who shows a certificate."""
-        with keys.shown(self.devices, self.roots, secret, *chain) as channel:
+    def caller(self, metadata: Any, pair: Certificate | None) -> Iterator[Caller]:
+        """Who shows a certificate, or none."""
+        with shown(self.address, self.tls.certificate, pair) as channel:
             yield Caller(channel, metadata)
 
+    @contextmanager
+    def beside(self) -> Iterator[str]:
+        """The address of a server on the same store that asks for no certificate."""
+        with cloud(replace(self.cloud.settings, client_ca=None)) as running:
+            yield running.server.address
 
-def settings_of(folder: Path, tls: Certificate, **more: Any) -> Settings:
+
+@contextmanager
+def shown(address: str, roots: bytes, pair: Certificate | None) -> Iterator[grpc.Channel]:
+    """A connection of its own that shows a certificate, or none."""
+    given = (pair.key, pair.certificate) if pair else ()
+    with grpc.secure_channel(address, grpc.ssl_channel_credentials(roots, *given), _OWN) as channel:
+        yield channel
+
+
+@contextmanager
+def place_with(folder: Path, **more: Any) -> Iterator[Place]:
+    tls, authority = Certificate.make(), Certificate.make()
     certificate, key = tls.write(folder)
+    (folder / "clients.pem").write_bytes(authority.certificate)
     bert = tiny_bert(folder / "bert")
-    return Settings(
+    settings = Settings(
         folder / "state",
         (tiny_bundle(folder / "bundle", bert),),
         "127.0.0.1:0",
         str(bert),
         tls_cert=certificate,
         tls_key=key,
+        client_ca=folder / "clients.pem",
         threads=1,
         **more,
     )
-
-
-@contextmanager
-def devices_place(folder: Path, **more: Any) -> Iterator[Place]:
-    tls = Certificate.make()
-    authority = Authority.make(folder / "state")
-    given = settings_of(folder, tls, devices_listen="127.0.0.1:0", **more)
-    with cloud(given) as running:
+    with cloud(settings) as running:
         running.server.tenants.enroll("acme")
-        yield Place(running, authority, tls.certificate)
+        yield Place(running, authority, tls)
 
 
 def lists(caller: Caller) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from pathlib import Path
 
 import pytest
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, is_key, read_key, show_key
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
@@ -81,3 +83,49 @@ def test_keys_are_read_as_they_are_shown() -> None:
         assert not is_key(wrong)
         with pytest.raises(InvalidInput, match="public key"):
             read_key(wrong)
+
+
+def _small_order() -> set[int]:
+    """The y coordinates whose points have an order that divides 8, by the curve's own formulas."""
+    p = 2**255 - 19
+    d = -121665 * pow(121666, -1, p) % p
+    # Doubling gives y' = (y^2 + x^2) / (2 + x^2 - y^2), with x^2 = (y^2 - 1) / (d y^2 + 1). A point
+    # of order 8 doubles to y = 0, so y^2 = -x^2: d y^4 + 2 y^2 - 1 = 0.
+    found = {0, 1, p - 1}
+    for root in (_root(1 + d), p - _root(1 + d)):
+        square = (root - 1) * pow(d, -1, p) % p
+        if pow(square, (p - 1) // 2, p) == 1:
+            found |= {_root(square), p - _root(square)}
+    return found | {y + p for y in found if y + p < 2**255}
+
+
+def _root(square: int) -> int:
+    p = 2**255 - 19
+    root = pow(square, (p + 3) // 8, p)
+    return root if root * root % p == square % p else root * pow(2, (p - 1) // 4, p) % p
+
+
+def test_a_key_of_small_order_is_refused_wherever_one_is_named(tmp_path: Path) -> None:
+    ys = _small_order()
+    assert len(ys) == 7
+    value = bytes([1]) + bytes(63)
+    assert _fits(bytes(32), value)  # nobody holds a secret of this key
+    for key in ((y | sign << 255).to_bytes(32, "little") for y in ys for sign in (0, 1)):
+        with pytest.raises(InvalidInput, match="small order"):
+            read_key(show_key(key))
+        with pytest.raises(DataLoss, match="small order"):
+            Signature.of(key, value)
+        with pytest.raises(DataLoss, match="small order"):
+            Signature(key, value).check(b"manifest")
+        (tmp_path / SIGNATURE).write_bytes(key + value)
+        with pytest.raises(DataLoss, match="small order"):
+            Signature.read(tmp_path)
+
+
+def _fits(key: bytes, value: bytes) -> bool:
+    """Whether a signature made without a secret fits one of a few messages."""
+    for number in range(64):
+        with contextlib.suppress(InvalidSignature):
+            Ed25519PublicKey.from_public_bytes(key).verify(value, f"{number}".encode())
+            return True
+    return False

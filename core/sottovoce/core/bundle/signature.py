@@ -26,6 +26,16 @@ SIGNATURE: Final = "manifest.sig"
 
 _KEY, _VALUE = 32, 64
 _KIND: Final = "ed25519:"
+_PRIME: Final = 2**255 - 19
+_ORDER_8: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_SMALL_ORDER: Final = frozenset(
+    {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _ORDER_8, _PRIME - _ORDER_8},
+)
+"""The y coordinates of the eight points whose order divides 8, canonical or not (RFC 8032, 5.1.7).
+
+A key of small order fits many messages to signatures that nobody made: all zeros, about one
+in four.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,8 @@ class Signature:
         """Return a signature that was received from anyone, without checking it.
 
         Raises:
-            NotReady: there is none. DataLoss: key or signature has the wrong length.
+            NotReady: there is none. DataLoss: key or signature has the wrong length, or the key is
+                of small order.
         """
         if not key and not value:
             raise NotReady(
@@ -72,6 +83,7 @@ class Signature:
                 fix=Remedy.SIGN_BUNDLE,
                 subject=SIGNATURE,
             )
+        _check_order(key)
         return cls(key, value)
 
     def to_bytes(self) -> bytes:
@@ -82,11 +94,12 @@ class Signature:
         """Check that ``key`` signed these bytes.
 
         Raises:
-            DataLoss: it did not.
+            DataLoss: it did not, or the key is of small order.
         """
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+        _check_order(self.key)
         try:
             Ed25519PublicKey.from_public_bytes(self.key).verify(self.value, manifest)
         except InvalidSignature as error:
@@ -95,6 +108,19 @@ class Signature:
                 fix=Remedy.SIGN_BUNDLE,
                 subject=SIGNATURE,
             ) from error
+
+
+def _weak(key: bytes) -> bool:
+    return int.from_bytes(key, "little") % 2**255 in _SMALL_ORDER  # without the sign of x
+
+
+def _check_order(key: bytes) -> None:
+    if _weak(key):
+        raise DataLoss(
+            "the bundle's signature names a key of small order, with which anyone can sign",
+            fix=Remedy.SIGN_BUNDLE,
+            subject=SIGNATURE,
+        )
 
 
 def show_key(key: bytes) -> str:
@@ -118,7 +144,7 @@ def read_key(text: str) -> bytes:
     """Read a key that `show_key` wrote.
 
     Raises:
-        InvalidInput: not a key.
+        InvalidInput: not a key, or a key of small order.
     """
     try:
         kind, _, data = text.strip().partition(":")
@@ -129,6 +155,12 @@ def read_key(text: str) -> bytes:
         raise InvalidInput(
             "not a public key",
             fix=f"give it as the provider shows it, {_KIND} and 43 letters and digits",
+            subject="key",
+        )
+    if _weak(key):
+        raise InvalidInput(
+            "this public key is of small order: anyone can sign with it",
+            fix="ask the provider for the key that `sotto-cloud serve` shows",
             subject="key",
         )
     return key

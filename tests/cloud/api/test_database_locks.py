@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 
 from sottovoce.cloud.page.endpoints import endpoints
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.core.errors import DataLoss
 from sottovoce.core.page.files import files
 from sottovoce.v1 import bundles_pb2
 from sottovoce.v1 import training_pb2 as wire
@@ -111,3 +113,25 @@ def test_no_endpoint_and_no_rpc_takes_their_locks(tmp_path: Path) -> None:
             held(f"sotto-cloud {command} list")
         assert database.with_name("sottovoce.db-wal").exists()
         assert server.stop() == 0
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_a_server_whose_files_were_replaced_says_so_and_ends(tmp_path: Path, suffix: str) -> None:
+    bert = tiny_bert(tmp_path / "bert")
+    bundle = tiny_bundle(tmp_path / "bundle", bert)
+    state = tmp_path / "state"
+    with closing(SqliteDatabase(state)) as opened:
+        acme = credentials("acme", Tenants(opened).enroll("acme"))
+    with (
+        cloud(tmp_path, str(bert), bundle) as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        device = Caller(channel, acme)
+        device.training.ListJobs(wire.ListJobsRequest(), metadata=acme, timeout=60)
+        (state / f"sottovoce.db{suffix}").unlink()
+        with pytest.raises(grpc.RpcError) as caught:
+            device.training.ListJobs(wire.ListJobsRequest(), metadata=acme, timeout=60)
+        assert caught.value.code() is grpc.StatusCode.DATA_LOSS
+        assert server.process is not None
+        assert server.process.wait(60) == DataLoss.exit_code
+        assert "was removed or replaced" in server.log.read_text()

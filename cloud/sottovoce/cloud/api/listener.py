@@ -21,6 +21,7 @@ from sottovoce.cloud.api.certified import Certified, whose
 from sottovoce.cloud.api.idle_streams import IdleStreamReaper
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
+from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform import memory
@@ -277,6 +278,8 @@ class _Stoppable(Protocol):
 
 
 class _Server(_Stoppable, Protocol):
+    database: Database
+
     def start(self) -> None: ...
 
 
@@ -297,6 +300,7 @@ def until_told(
 
     Raises:
         NotReady: files or threads are exhausted.
+        DataLoss: the files of the database were replaced while it ran.
         KeyboardInterrupt: SIGINT ended it, after an orderly shutdown.
     """
     memory.bound_heap(_LARGE, _ARENAS)
@@ -304,6 +308,7 @@ def until_told(
     room_for_threads()
     ending = Ending()
     server = opened()
+    server.database.lost = ending.set  # to close the database then raises DataLoss
     other = beside() if beside is not None else None
     try:
         server.start()

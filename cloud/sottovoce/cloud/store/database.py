@@ -10,7 +10,7 @@ first. Code that counts a tenant's rows locks the tenant first, and the tenant b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,11 +82,14 @@ class Database(Protocol):
         state: a folder for files of this machine.
         objects: stores adapters, checkpoints and published bundles.
         keys: encrypts examples.
+        lost: called when the files in the folder are no longer those in use; should end the
+            process.
     """
 
     state: Path
     objects: Objects
     keys: Keys
+    lost: Callable[[], None]
 
     def read(self) -> AbstractContextManager[Transaction]:
         """Begin a read of committed data.

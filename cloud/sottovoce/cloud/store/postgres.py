@@ -214,6 +214,7 @@ class PostgresDatabase:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.state = state
+        self.lost: Callable[[], None] = lambda: None
         self.objects = objects or FileObjects(state)
         self.keys = Keys(key_file or state / MASTER_KEY, self.objects)
         self._conninfo = conninfo(url)

@@ -56,6 +56,7 @@ class SqliteDatabase:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.state = state
+        self.lost: Callable[[], None] = lambda: None
         self.objects = objects or FileObjects(state)
         self.keys = Keys(key_file or state / MASTER_KEY)
         self._clock = clock
@@ -197,6 +198,7 @@ class SqliteDatabase:
             self._files.check()
         except DataLoss as error:
             _log.error("the state file cannot be used any more: %s", error)
+            self.lost()
             raise DataLoss(  # tenants read this message, so it names no path
                 "the state file was removed or replaced while the cloud was using it",
                 fix="have the provider start the cloud again",

@@ -60,7 +60,7 @@ PLAN: Plan = {
         ["corpus", "onnx_export"],
         ["space", "tagger", "vocabulary"],
         ["calibration", "encoder", "names"],
-        ["bundle"],
+        ["bundle", "context_finder"],
         ["denoiser"],
         ["cli"],
     ],

@@ -47,3 +47,12 @@ def test_a_bundle_without_cards_says_so(
     device = new_device(folder)
     assert "brings no cards" in device.sotto("licences").stdout
     assert device.json("licences")[0]["cards"] == {}
+
+
+def test_the_device_s_own_network_has_a_card(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle)
+    told = device.json("licences")[0]["own_cards"]["context_finder"]
+    assert "CC BY-SA 4.0" in told
+    assert told in device.sotto("licences").stdout

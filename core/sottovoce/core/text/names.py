@@ -27,7 +27,18 @@ from sottovoce.core.text.onnx_models import check, weights
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, Rows, shape
 from sottovoce.core.text.word_shapes import FIRST_WORD, LOOKS
 
-__all__ = ["FORMAT", "KINDS", "LISTED", "WINDOW", "Found", "NameFinder", "NameNetwork"]
+__all__ = [
+    "FORMAT",
+    "KINDS",
+    "LISTED",
+    "WINDOW",
+    "Found",
+    "Layer",
+    "NameFinder",
+    "NameNetwork",
+    "linear",
+    "scaled",
+]
 
 _Floats = NDArray[np.float32]
 
@@ -39,7 +50,7 @@ _FARTHEST: Final = 64
 
 
 @dataclass(frozen=True)
-class _Layer:
+class Layer:
     """A linear layer with normalisation and ReLU.
 
     Its weights are stored with the mean of the outputs already subtracted, so the sum needs no
@@ -52,8 +63,8 @@ class _Layer:
     shift: _Floats
 
     @classmethod
-    def of(cls, stored: Mapping[str, NDArray[Any]], name: str, norm: str) -> _Layer:
-        weight, bias = _linear(stored, name)
+    def of(cls, stored: Mapping[str, NDArray[Any]], name: str, norm: str) -> Layer:
+        weight, bias = linear(stored, name)
         weight -= weight.mean(axis=1, keepdims=True)
         return cls(weight, bias - bias.mean(), stored[f"{norm}.gain"], stored[f"{norm}.shift"])
 
@@ -80,21 +91,21 @@ class NameNetwork:
 
     def __init__(self, stored: Mapping[str, NDArray[Any]]) -> None:
         self._table, self._scale = stored["table.whole"], stored["table.scale"]
-        self._mix = _Layer.of(stored, "mix", "mix_norm")
-        self._look = _scaled(stored["look.whole"], stored["look.scale"])
+        self._mix = Layer.of(stored, "mix", "mix_norm")
+        self._look = scaled(stored["look.whole"], stored["look.scale"])
         names = [name for name in stored if name.startswith("pad")]
         self._distances = [int(stored[name][0]) for name in names]
         if not all(0 < distance <= _FARTHEST for distance in self._distances):
             raise ValueError("pad")
         self._layers = [
-            _Layer.of(stored, f"layer{i}", f"norm{i}") for i in range(len(self._distances))
+            Layer.of(stored, f"layer{i}", f"norm{i}") for i in range(len(self._distances))
         ]
         self._threes = [np.split(layer.weight, 3) for layer in self._layers]
         # Beyond the ends of a text is a look of zeros, after all others.
         looks = np.vstack([self._look, np.zeros_like(self._look[:1])])
         self._first = [looks @ part for part in self._threes[0]]
-        self._join = _Layer.of(stored, "join", "join_norm")
-        self._out, self._out_bias = _linear(stored, "out")
+        self._join = Layer.of(stored, "join", "join_norm")
+        self._out, self._out_bias = linear(stored, "out")
 
     def run(self, _: None, inputs: Mapping[str, NDArray[np.int32]]) -> list[_Floats]:
         """Return the same result as onnxruntime, except for the last bits.
@@ -141,7 +152,7 @@ class NameNetwork:
     def _features(self, rows: NDArray[np.int32]) -> _Floats:
         """Return Floats2d (n, features * width) of words, the hashes of each feature added up."""
         first, *others = (
-            _scaled(self._table.take(each, axis=0), self._scale.take(each, axis=0))
+            scaled(self._table.take(each, axis=0), self._scale.take(each, axis=0))
             for each in np.moveaxis(rows.reshape(len(rows), -1, HASHES), 2, 0)
         )
         for other in others:
@@ -171,11 +182,12 @@ class NameNetwork:
         return state
 
 
-def _linear(stored: Mapping[str, NDArray[Any]], name: str) -> tuple[_Floats, _Floats]:
-    return _scaled(stored[f"{name}.whole"], stored[f"{name}.scale"]), stored[f"{name}.bias"]
+def linear(stored: Mapping[str, NDArray[Any]], name: str) -> tuple[_Floats, _Floats]:
+    """Return a linear layer's weight and bias from the constants of a network."""
+    return scaled(stored[f"{name}.whole"], stored[f"{name}.scale"]), stored[f"{name}.bias"]
 
 
-def _scaled(whole: NDArray[np.int8], scale: _Floats) -> _Floats:
+def scaled(whole: NDArray[np.int8], scale: _Floats) -> _Floats:
     """Return weights from whole numbers of one byte."""
     return np.multiply(whole, scale, dtype=np.float32)
 

@@ -18,6 +18,7 @@ from sottovoce.core.platform.console import (
     print_json,
     print_table,
 )
+from sottovoce.core.text import context_finder
 from sottovoce.edge.cli import common, views
 from sottovoce.edge.cli.client import backend, is_running, remote
 from sottovoce.edge.cli.common import interruptible, load_config
@@ -187,11 +188,12 @@ def licences_command(ctx: click.Context, as_json: bool) -> None:
     """Say under which licences the program and the models of the bundle are, and whose texts they
     learnt."""
     bundle = open_current(load_config(ctx).bundle)
-    cards = _cards(bundle)
+    cards, finder = _cards(bundle), context_finder.card()
     if as_json:
-        print_json({"program": _OURS, "bundle_id": bundle.id, "cards": cards})
+        own = {"context_finder": finder}
+        print_json({"program": _OURS, "own_cards": own, "bundle_id": bundle.id, "cards": cards})
         return
-    click.echo(f"program: {_OURS}\nbundle {bundle.id}:\n")
+    click.echo(f"program: {_OURS}\n\n{finder}\nbundle {bundle.id}:\n")
     for card in cards.values():
         click.echo(plain(card))
     if not cards:

@@ -18,6 +18,7 @@ COMMANDS = {
     "export": "Export a backbone as devices run it.",
     "train-tagger": "Train the part-of-speech tagger from treebanks.",
     "train-names": "Train the finder of names of persons, places and organisations.",
+    "train-context-finder": "Train or measure the finder of names that reads the sentence.",
     "train-denoiser": "Train the denoiser that devices run on noisy answers.",
     "count-words": "Count word frequencies in public text.",
     "device-counts": "Make the word lists that ship with the device.",

@@ -30,15 +30,23 @@ from sottovoce.models.corpus.language import load_language
 from sottovoce.models.corpus.texts import TAG_ID, Sentence, read_conllu, read_masc
 
 __all__ = [
-    *("ANY", "NONE", "Lists", "Marked", "Mention", "Mentions", "changed", "fakers_lists"),
-    *("made_up", "read_treebank", "read_uner", "read_wnut"),
+    *("ANY", "NONE", "SLOT", "SLOT_KINDS", "Lists", "Marked", "Mention", "Mentions", "changed"),
+    *(
+        "fakers_lists",
+        "fakers_words",
+        "made_up",
+        "read_entities",
+        "read_treebank",
+        "read_uner",
+        "read_wnut",
+    ),
 ]
 
 Mention = tuple[str, str]
 """A text and its kind: one of `names.KINDS`, "" for no name, or "?" for any answer."""
 
-_SLOT: Final = re.compile(r"\{(\w+)\}")
-_KINDS: Final = {
+SLOT: Final = re.compile(r"\{(\w+)\}")
+SLOT_KINDS: Final = {
     slot: kind
     for kind, slots in {
         "PERSON": "first last full person initial",
@@ -88,6 +96,16 @@ def fakers_lists() -> Lists:
         streets=_joined(address, r"streets|street_names|common_street_names"),
         firms=_joined(company, r"large_companies"),
     )
+
+
+def fakers_words() -> tuple[tuple[str, ...], ...]:
+    """Return the ordinary words of other languages in Faker's source, a tuple for each list.
+
+    Raises:
+        NotReady: Faker is not installed.
+    """
+    found = (vars(provider).get("word_list") for provider in _providers("lorem"))
+    return tuple(sorted({tuple(words) for words in found if isinstance(words, tuple)}))
 
 
 def _providers(name: str) -> list[type]:
@@ -174,8 +192,11 @@ class Mentions:
         template = self._one(self._own["templates"])
         pieces: list[Mention] = []
         done = 0
-        for slot in _SLOT.finditer(template):
-            pieces += [(template[done : slot.start()], ""), (self.draw(slot[1]), _KINDS[slot[1]])]
+        for slot in SLOT.finditer(template):
+            pieces += [
+                (template[done : slot.start()], ""),
+                (self.draw(slot[1]), SLOT_KINDS[slot[1]]),
+            ]
             done = slot.end()
         return [*pieces, (template[done:], "")]
 
@@ -186,7 +207,7 @@ class Mentions:
 
     def _any(self, *patterns: str, **drawn: str) -> str:
         """Return a pattern with its slots filled from left to right, with drawn or given texts."""
-        return _SLOT.sub(
+        return SLOT.sub(
             lambda slot: drawn[slot[1]] if slot[1] in drawn else self.draw(slot[1]),
             self._one(patterns),
         )
@@ -271,6 +292,9 @@ _WNUT: Final = {
     "product": "OTHER",
     "creative-work": "OTHER",
 }
+_ENTITIES: Final = _UNER | {"OTHER": "OTHER"}
+_ROLES: Final = frozenset(("borrower", "lender"))
+"""Parties of a loan, which `sec_filings` marks as persons."""
 _TIMES: Final = frozenset(
     (
         *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
@@ -341,6 +365,29 @@ def read_wnut(path: Path) -> list[Marked]:
         _spans(entry, _WNUT, [NONE] * len(entry["tokens"]), f"{path.name}:{number}")
         for number, entry in enumerate(_lines(path))
     ]
+
+
+def read_entities(path: Path, *, others: bool) -> list[Marked]:
+    """Return sentences marked with PER, LOC, ORG and OTHER.
+
+    Args:
+        path: gzip JSON lines of `tokens` and `ner_tags`.
+        others: whether the set marks names of other kinds. If not, an unmarked word may be one.
+
+    Raises:
+        InvalidInput: there is no such file.
+    """
+    unmarked = NONE if others else NONE | _BIT["OTHER"]
+    found = []
+    for number, entry in enumerate(_lines(path)):
+        tags = [
+            "O" if token.lower() in _ROLES else tag
+            for token, tag in zip(entry["tokens"], entry["ner_tags"], strict=True)
+        ]
+        known = {"tokens": entry["tokens"], "ner_tags": tags}
+        name = f"{path.parent.name}:{number}"
+        found.append(_spans(known, _ENTITIES, [unmarked] * len(tags), name))
+    return found
 
 
 def made_up(mentions: Mentions, document: str) -> Marked:

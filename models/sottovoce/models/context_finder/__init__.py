@@ -1,0 +1,1 @@
+"""Trains the finder of names that reads the sentence."""

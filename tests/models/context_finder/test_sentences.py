@@ -1,0 +1,71 @@
+"""Sentences of our own are marked where a name was put, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sottovoce.core.text.context_finder import BREAK
+from sottovoce.core.text.names import KINDS
+from sottovoce.core.text.words import split
+from sottovoce.models.context_finder.sentences import Sentences, cut, own_texts, weakened
+from sottovoce.models.names.data import ANY, NONE, SLOT, Lists, Marked, Mentions
+
+LISTS = Lists(("Anna",), ("Marsh",), ("Rome",), ("Freedonia",), ("Rue Longue",), ("Acme",))
+NAMES = sum(1 << KINDS.index(kind) for kind in ("PERSON", "PLACE", "ORGANISATION"))
+
+
+def sentences(seed: int = 0) -> Sentences:
+    random = np.random.default_rng(seed)
+    words = ["river", "lamp", "stone"]
+    return Sentences(Mentions(LISTS, {"lamp"}.__contains__, words, random), words, random)
+
+
+def named(sentence: Marked) -> bool:
+    return any(not bits & ~NAMES for bits in sentence.allowed)
+
+
+def test_a_request_names_nobody() -> None:
+    drawn = sentences()
+    assert not any(named(drawn.request()) for _ in range(300))
+
+
+def test_a_mention_names_somebody() -> None:
+    drawn = sentences()
+    assert all(named(drawn.mention()) for _ in range(300))
+
+
+def test_records_come_with_and_without_names() -> None:
+    drawn = sentences()
+    found = [named(drawn.record()) for _ in range(200)]
+    assert 0.4 < np.mean(found) < 0.9
+
+
+def test_every_slot_is_filled() -> None:
+    drawn = sentences()
+    for make in (drawn.request, drawn.mention, drawn.record):
+        for _ in range(200):
+            text = " ".join(word.text for word in make().words)
+            assert not SLOT.search(text.replace("{ ", "{")), text
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    assert [sentences(4).record() for _ in range(5)] == [sentences(4).record() for _ in range(5)]
+
+
+def test_words_are_cut_with_line_breaks_and_marks() -> None:
+    found = cut([("Name: ", ""), ("Rose Long", "PERSON"), ("\nuse ", ""), ("Helm", "passes")])
+    texts = [word.text for word in found.words]
+    assert texts == ["Name", ":", "Rose", "Long", BREAK, "use", "Helm"]
+    other = 1 << KINDS.index("OTHER")
+    assert found.allowed == (NONE, NONE, 2, 2, NONE, NONE, NONE | other)
+
+
+@pytest.mark.parametrize(("text", "open_"), [("so", True), ("So", False), ("will", False)])
+def test_small_function_words_are_left_open(text: str, open_: bool) -> None:
+    found = weakened(Marked(tuple(split(text)), (2,), ""))
+    assert found.allowed == ((ANY,) if open_ else (2,))
+
+
+def test_own_texts_are_there_once_each() -> None:
+    assert sum(1 for _ in own_texts()) > 1_000

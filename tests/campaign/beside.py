@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from sottovoce.edge.cli import main
 from sottovoce.edge.cli.client import Remote
-from sottovoce.edge.daemon.doorway.gate import read_key
+from sottovoce.edge.http.gate import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.campaign.daemons import PROGRAM, Daemon, device
 from tests.campaign.everything import DOORWAY, PAGE, requests

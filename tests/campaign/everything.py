@@ -18,9 +18,9 @@ from google.protobuf.message import Message
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 import sottovoce.v1
-from sottovoce.core.page.gate import PageGate
-from sottovoce.edge.daemon.doorway.endpoints import ENDPOINTS
-from sottovoce.edge.daemon.page.endpoints import endpoints, is_file
+from sottovoce.core.http.page import SESSION, files
+from sottovoce.edge.http import page
+from sottovoce.edge.http.openai.endpoints import ENDPOINTS
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -85,7 +85,11 @@ SOUND: Final[Mapping[str, Sequence[Message]]] = MappingProxyType(
     }
 )
 """Of the device, by method; called in this order."""
-PAGE: Final = {path: method for path, (method, _) in endpoints(PageGate(is_file, "")).items()}
+PAGE: Final = {
+    **dict.fromkeys(files("sottovoce.edge.http"), "GET"),
+    SESSION: "POST",
+    **{path: method for path, (method, _) in page.ENDPOINTS.items()},
+}
 """Of the owner's page, by path."""
 DOORWAY: Final = {path: method for path, (method, _) in ENDPOINTS.items()}
 """Of the doorway."""

@@ -35,8 +35,8 @@ PLAN: Plan = {
     "sottovoce.core": [
         ["errors"],
         ["platform"],
-        ["page", "rpc", "text"],
-        ["bundle"],
+        ["rpc", "text"],
+        ["bundle", "http"],
         ["local", "privacy"],
     ],
     "sottovoce.edge": [
@@ -44,6 +44,7 @@ PLAN: Plan = {
         ["config", "state"],
         ["client", "measure"],
         ["tasks"],
+        ["http"],
         ["daemon"],
         ["cli"],
     ],

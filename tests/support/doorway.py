@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sottovoce.core.page.gate import SESSION
+from sottovoce.core.http.page import SESSION
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.daemon.doorway.gate import read_key
-from sottovoce.edge.daemon.doorway.server import Doorway
+from sottovoce.edge.http.gate import read_key
+from sottovoce.edge.http.openai.endpoints import openai_server
 from tests.support.agent import configured, opened
 
 __all__ = ["Answer", "Door", "entered", "opened_doorway"]
@@ -97,5 +97,5 @@ def opened_doorway(
     """A doorway in this process, without the rest of a daemon; the bundle's own tagger unless
     another is given."""
     config = configured(folder, bundle=bundle, **environ)
-    with opened(config, tagger) as device, Doorway(device, "127.0.0.1:0") as doorway:
+    with opened(config, tagger) as device, openai_server(device, "127.0.0.1:0") as doorway:
         yield Door(doorway.address, read_key(config.agent.state))

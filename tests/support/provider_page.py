@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from sottovoce.cloud.page.endpoints import endpoints
-from sottovoce.cloud.page.server import Endpoint, PageServer
+from sottovoce.cloud.page.endpoints import Endpoint, endpoints, page_server
 from sottovoce.cloud.store.database import Database
-from sottovoce.core.page.files import files
+from sottovoce.core.http.page import PageServer
 from tests.support.doorway import Door, entered
 
 __all__ = ["page_of", "served"]
@@ -17,13 +16,8 @@ __all__ = ["page_of", "served"]
 @contextmanager
 def served(told: Mapping[str, Endpoint]) -> Iterator[PageServer]:
     """A server of the page that answers these."""
-    page = files("sottovoce.cloud.page")
-    server = PageServer("127.0.0.1:0", page, told, "sotto-cloud ui")
-    server.start()
-    try:
+    with page_server("127.0.0.1:0", told) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sottovoce.core.page.gate import LARGEST_HEAD
+from sottovoce.core.http.messages import LARGEST_HEAD
 from tests.support.doorway import SECONDS, Door
 
 __all__ = ["AMBIGUOUS", "Answered", "ask", "cut", "head", "padded"]

@@ -24,7 +24,7 @@ from sottovoce.cloud.page.endpoints import endpoints
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import DataLoss
-from sottovoce.core.page.files import files
+from sottovoce.core.http.page import files
 from sottovoce.v1 import bundles_pb2
 from sottovoce.v1 import training_pb2 as wire
 from tests.campaign.daemons import PROGRAM, cloud

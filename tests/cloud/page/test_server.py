@@ -13,14 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sottovoce.cloud.page.server import (
-    AT_ONCE,
-    MOST_CONNECTIONS,
-    PageLimits,
-    PageServer,
-)
+from sottovoce.cloud.page.endpoints import CALLS_AT_ONCE, page_server
 from sottovoce.core.errors import ConfigError, InvalidInput, NotFound, Unavailable
-from sottovoce.core.page.gate import LARGEST_HEAD, SESSION
+from sottovoce.core.http.connection import HttpLimits
+from sottovoce.core.http.messages import LARGEST_HEAD
+from sottovoce.core.http.page import SESSION, PageServer
+from sottovoce.core.http.server import MOST_CONNECTIONS
 from tests.support.doorway import SECONDS, Door, entered
 from tests.support.provider_page import served
 from tests.support.waiting import until
@@ -173,7 +171,7 @@ def test_what_is_no_request_is_refused(door: Door, garbage: bytes) -> None:
 def test_who_does_not_end_its_head_is_not_waited_for(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PageLimits, "head", 0.05)
+    monkeypatch.setattr(HttpLimits, "head", 0.05)
     with connected(door) as line:
         line.sendall(b"GET / HTTP/1.1\r\n")
         assert everything(line) == b""
@@ -182,7 +180,8 @@ def test_who_does_not_end_its_head_is_not_waited_for(
 def test_who_does_not_take_its_answer_is_not_waited_for(
     server: PageServer, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PageLimits, "taking", 0.05)
+    monkeypatch.setattr(HttpLimits, "taking", 0.05)
+    monkeypatch.setattr(HttpLimits, "idle", 10 * SECONDS)
     with connected(door) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         head = f"GET /api/large HTTP/1.1\r\nHost: {door.address}\r\n"
@@ -190,7 +189,7 @@ def test_who_does_not_take_its_answer_is_not_waited_for(
         assert line.recv(9) == b"HTTP/1.1 "
         until(lambda: not server.connections)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(PageLimits, "taking", SECONDS)
+            patched.setattr(HttpLimits, "taking", SECONDS)
             assert len(door.ask("/api/large").body) > LARGE
 
 
@@ -213,16 +212,16 @@ def test_who_holds_many_connections_keeps_nobody_out(
 def test_so_many_are_worked_on_and_another_is_asked_to_come_again(
     door: Door, blocking: Blocking
 ) -> None:
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        waiting = [threads.submit(door.ask, "/api/blocking") for _ in range(AT_ONCE)]
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
+        waiting = [threads.submit(door.ask, "/api/blocking") for _ in range(CALLS_AT_ONCE)]
         for _ in waiting:
             assert blocking.within.acquire(timeout=SECONDS)
         refused = door.ask("/api/echo")
-        assert refused.status == 503
+        assert refused.status == 429
         assert int(refused.headers["retry-after"]) > 0
         assert door.ask("/").status == 200, "files wait for nobody"
         blocking.go.set()
-        assert [each.result().status for each in waiting] == AT_ONCE * [200]
+        assert [each.result().status for each in waiting] == CALLS_AT_ONCE * [200]
     assert door.ask("/api/echo").status == 200
 
 
@@ -243,12 +242,12 @@ def test_errors_are_told_and_a_fault_without_its_text(
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "cloud.example.org:80", "127.0.0.1:x"])
 def test_it_stands_on_loopback_alone(address: str) -> None:
     with pytest.raises(ConfigError):
-        PageServer(address, {}, {}, "sotto-cloud ui")
+        page_server(address, {})
 
 
 def test_a_place_that_is_taken_is_told(door: Door) -> None:
     with pytest.raises(ConfigError, match="--listen"):
-        PageServer(door.address, {}, {}, "sotto-cloud ui")
+        page_server(door.address, {})
 
 
 def test_it_ends_with_what_it_was_answering(blocking: Blocking) -> None:

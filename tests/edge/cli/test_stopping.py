@@ -17,8 +17,8 @@ from typing import Any
 import grpc
 import pytest
 
-from sottovoce.edge.daemon.doorway.gate import read_key
 from sottovoce.edge.daemon.server import GRACE_SECONDS
+from sottovoce.edge.http.gate import read_key
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_chat_pb2_grpc
 from sottovoce.v1 import generation_pb2 as generation

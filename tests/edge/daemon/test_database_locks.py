@@ -18,7 +18,7 @@ import pytest
 
 from sottovoce.core.errors import DataLoss
 from sottovoce.edge.cli.client import Remote
-from sottovoce.edge.daemon.doorway.gate import read_key
+from sottovoce.edge.http.gate import read_key
 from sottovoce.edge.state.database import DATABASE
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.campaign.daemons import PROGRAM, Daemon, device

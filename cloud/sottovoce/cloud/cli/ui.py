@@ -17,9 +17,7 @@ from sottovoce.cloud.cli.options import (
     store_option,
     tls_ca_option,
 )
-from sottovoce.cloud.page.endpoints import endpoints
-from sottovoce.cloud.page.server import PageServer
-from sottovoce.core.page.files import files
+from sottovoce.cloud.page.endpoints import endpoints, page_server
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.platform.threads import Ending
 
@@ -67,9 +65,7 @@ def command(
     if_interrupted("the page is closed", "`sotto-cloud ui` opens another")
     with opened(state, store) as database:
         told = endpoints(database, health, metrics, tls_ca)
-        server = PageServer(listen, files("sottovoce.cloud.page"), told, "sotto-cloud ui")
-        server.start()
-        try:
+        with page_server(listen, told) as server:
             url = server.link()
             if as_json:
                 print_json({"url": url, "pid": os.getpid()})
@@ -79,7 +75,5 @@ def command(
                 if show or (show is None and desktop):
                     webbrowser.open(url)
             ended_by = ending.wait()
-        finally:
-            server.stop()
     if ended_by is signal.SIGINT:
         raise KeyboardInterrupt

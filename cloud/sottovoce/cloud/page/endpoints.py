@@ -6,33 +6,78 @@ Everything here reads; nothing changes anything.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from sottovoce.cloud import views
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.page.server import Endpoint
 from sottovoce.cloud.store.audit_log import recorded
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Credentials
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.http.messages import Request, Response
+from sottovoce.core.http.page import PageServer
 
-__all__ = ["A_PAGE", "MOST_TOKENS", "endpoints"]
+__all__ = ["A_PAGE", "CALLS_AT_ONCE", "MOST_TOKENS", "Endpoint", "endpoints", "page_server"]
 
 A_PAGE: Final = 50
 """Jobs, tenants and log entries in one response."""
 MOST_TOKENS: Final = 200
 """The newest tokens of one tenant."""
+_MOST_FIELDS: Final = 8
+"""Fields of one query."""
+CALLS_AT_ONCE: Final = 8
+"""Requests in progress, each on a thread with a connection to the database."""
 _FRESH_SECONDS: Final = 2.0
 """How long process metrics are cached, so that frequent page loads do not reach the processes."""
+
+Endpoint = Callable[[Mapping[str, str]], Any]
+"""Returns an endpoint's data as JSON values, from the request's query."""
+
+
+def page_server(address: str, endpoints: Mapping[str, Endpoint]) -> PageServer:
+    """Return the server of the provider's page; it reads no request bodies.
+
+    Args:
+        address: "HOST:PORT", on loopback; port 0 takes a free port.
+        endpoints: by path, for clients with a session.
+
+    Raises:
+        ConfigError: the address is not on loopback, or not free.
+    """
+
+    def answer(endpoint: Endpoint, request: Request) -> Response:
+        return Response(json.dumps(endpoint(_fields(request.query))).encode())
+
+    return PageServer(
+        address,
+        "--listen",
+        "sottovoce.cloud.page",
+        {path: ("GET", partial(answer, each)) for path, each in endpoints.items()},
+        "sotto-cloud ui",
+        largest_body=0,
+        calls=CALLS_AT_ONCE,
+    )
+
+
+def _fields(query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        raise InvalidInput(
+            "the query cannot be read", fix=f"ask for {_MOST_FIELDS} things at most"
+        ) from None
 
 
 def endpoints(

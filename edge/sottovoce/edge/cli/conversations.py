@@ -24,7 +24,7 @@ from sottovoce.edge.cli.client import Backend, backend, in_process, remote
 from sottovoce.edge.cli.common import interruptible, load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, answered, read_lines, read_texts, text_argument
 from sottovoce.edge.config import Config
-from sottovoce.edge.daemon.doorway.gate import read_key
+from sottovoce.edge.http.gate import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation

@@ -60,7 +60,7 @@ from sottovoce.v1 import (
 )
 
 if TYPE_CHECKING:
-    from sottovoce.edge.daemon.doorway.server import Doorway
+    from sottovoce.core.http.server import HttpServer
 
 __all__ = ["serve"]
 
@@ -225,15 +225,15 @@ def _agent(config: Config, engine: Engine | None, lost: Callable[[], None]) -> I
 
 
 @contextmanager
-def _doorway(device: Agent, config: DoorwayConfig) -> Iterator[Doorway | None]:
-    """Run the doorway if an address is configured, else give None."""
+def _doorway(device: Agent, config: DoorwayConfig) -> Iterator[HttpServer | None]:
+    """Serve OpenAI's API if an address is configured, else give None."""
     if not config.address:
         yield None
         return
-    from sottovoce.edge.daemon.doorway.server import Doorway  # imports h11: only on demand
+    from sottovoce.edge.http.openai.endpoints import openai_server  # imports h11: only on demand
 
-    with Doorway(device, config.address) as doorway:
-        yield doorway
+    with openai_server(device, config.address) as server:
+        yield server
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_owner_pb2 as owner
 
 if TYPE_CHECKING:
-    from sottovoce.edge.daemon.page.page import Page
+    from sottovoce.core.http.page import PageServer
 
 __all__ = ["AdaptersService", "ChatService", "OwnerService", "Service"]
 
@@ -280,7 +280,7 @@ class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
     def __init__(self, device: Agent) -> None:
         self._agent = device
         self._lock = threading.Lock()
-        self._page: Page | None = None
+        self._page: PageServer | None = None
         self._stopped = False
 
     def __enter__(self) -> Self:
@@ -292,7 +292,7 @@ class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
             self._page.close()
 
     def stop(self, grace: float, closing: float) -> None:
-        """Stop the page (see `Doorway.stop`), and let no page be opened from now on."""
+        """Stop the page (see `HttpServer.stop`), and let no page be opened from now on."""
         with self._lock:
             self._stopped = True
             if self._page is not None:
@@ -305,10 +305,11 @@ class OwnerService(edge_owner_pb2_grpc.EdgeOwnerServiceServicer):
             if self._stopped:
                 raise Unavailable("the agent is stopping", fix="ask again when it runs")
             if self._page is None:
-                from sottovoce.edge.daemon.page.page import Page  # imports h11: only on demand
+                from sottovoce.edge.http.page import page_server  # imports h11: only on demand
 
-                self._page = Page(self._agent)
-            return owner.OpenPageResponse(url=self._page.open())
+                self._page = page_server(self._agent)
+                self._page.start()
+            return owner.OpenPageResponse(url=self._page.link())
 
     def GetSpending(  # noqa: N802
         self, request: owner.GetSpendingRequest, context: grpc.ServicerContext

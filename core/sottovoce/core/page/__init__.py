@@ -1,1 +1,0 @@
-"""The pages' shared parts: admission, security headers, styles and scripts."""

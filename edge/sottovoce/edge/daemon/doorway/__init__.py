@@ -1,1 +1,0 @@
-"""OpenAI-compatible HTTP on loopback, beside the daemon's gRPC socket."""

@@ -1,0 +1,1 @@
+"""OpenAI's endpoints: requests of its five kinds, answered by the agent."""

@@ -1,0 +1,124 @@
+"""Answers in OpenAI's formats: the parts that all formats share."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Generator
+from typing import Any, Final, TypeVar
+
+from sottovoce.core.rpc.streams import Pieces
+from sottovoce.edge.http.openai.requests import PREFIX
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
+
+__all__ = [
+    "FINISHES",
+    "begun",
+    "event",
+    "identity",
+    "now",
+    "released",
+    "restored",
+    "usage",
+    "whole",
+]
+
+FINISHES: Final = {
+    generation.FINISH_REASON_STOP: "stop",
+    generation.FINISH_REASON_LENGTH: "length",
+    generation.FINISH_REASON_CONTENT_FILTER: "content_filter",
+    generation.FINISH_REASON_TOOL_CALLS: "tool_calls",
+}
+
+_Event = TypeVar("_Event", chats.ChatResponse, chats.CompleteResponse)
+
+
+def begun(
+    events: Generator[_Event, None, None],
+) -> tuple[chats.Departed, Generator[_Event, None, None]]:
+    """Wait for the first piece of an answer; return the release, and all pieces.
+
+    An error before the first piece can thus still set the HTTP status.
+    """
+    first = next(events)
+    second = next(events)
+
+    def rest() -> Generator[_Event, None, None]:
+        try:
+            yield second
+            yield from events
+        finally:
+            events.close()
+
+    return first.departed, rest()
+
+
+def whole(
+    events: Generator[chats.ChatResponse, None, None]
+    | Generator[chats.CompleteResponse, None, None],
+) -> tuple[str, list[chats.ToolCall], chats.Answered]:
+    """Collect an answer: its text, its tool calls, and how it ended."""
+    text = Pieces()
+    calls: list[chats.ToolCall] = []
+    answered = chats.Answered()
+    for each in events:
+        match each.WhichOneof("event"):
+            case "delta_text":
+                text.add(each.delta_text)
+            case "tool_call" if isinstance(each, chats.ChatResponse):
+                calls.append(each.tool_call)
+            case "answered":
+                answered = each.answered
+    return text.text(), calls, answered
+
+
+def released(departed: chats.Departed) -> list[tuple[str, str]]:
+    """Return headers about the release: numbers and names of settings, no text."""
+    told = {
+        "level": departed.level,
+        "mechanism": departed.mechanism,
+        "policy": departed.policy,
+        "eta": f"{departed.eta:g}",
+        "charged": f"{departed.charged:g}",
+        "turns": str(len(departed.turns)),
+        "turns-charged": str(departed.turns_charged),
+    }
+    return [(PREFIX + name, value) for name, value in told.items()]
+
+
+def restored(answered: chats.Answered) -> list[tuple[str, str]]:
+    """Return headers with the counts of restored words."""
+    counts = {
+        "restored": sum(word.times for word in answered.restored),
+        "doubtful": sum(word.times for word in answered.doubtful),
+        "addresses-kept": answered.addresses_kept,
+    }
+    return [(PREFIX + name, str(count)) for name, count in counts.items()]
+
+
+def usage(answered: chats.Answered) -> dict[str, Any]:
+    """Return the usage field of an answer: tokens as the model counts them."""
+    counts = {
+        "prompt_tokens": answered.prompt_tokens,
+        "completion_tokens": answered.completion_tokens,
+        "total_tokens": answered.prompt_tokens + answered.completion_tokens,
+    }
+    return {"usage": counts}
+
+
+def identity(prefix: str) -> str:
+    """Return a new id for an answer."""
+    return f"{prefix}-{secrets.token_hex(12)}"
+
+
+def now() -> int:
+    """Return the seconds since 1970."""
+    return int(time.time())
+
+
+def event(data: Any, name: str = "") -> bytes:
+    """Encode a server-sent event."""
+    line = b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
+    return f"event: {name}\n".encode() + line if name else line

@@ -1,0 +1,177 @@
+"""The owner's page: the device's state as JSON, beside the page's files."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+from sottovoce.core.errors import InvalidInput
+from sottovoce.core.http.connection import Endpoint
+from sottovoce.core.http.messages import Request, Response
+from sottovoce.core.http.page import PageServer
+from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.rpc.address import answers, socket_path
+from sottovoce.edge.config import Config
+from sottovoce.edge.http.fields import parsed
+from sottovoce.edge.state.outbox import is_usable
+from sottovoce.edge.tasks import spending
+from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.doctor import examine
+from sottovoce.edge.tasks.privatize import MOST_DRAWS, Trial, settings, tried
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["ENDPOINTS", "LONGEST_TEXT", "MOST_TRIED", "page_server"]
+
+LONGEST_TEXT: Final = 10_000
+"""The most characters of one tried text."""
+MOST_TRIED: Final = 100_000
+"""The most characters over all draws of a try: at worst, as single letters, 32 MB of pieces."""
+
+_TRYING: Final = threading.Lock()
+"""Held while a text is tried: one at a time, as each takes a while and all memory of its draws."""
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value).encode())
+
+
+def _overview(device: Agent, request: Request) -> Response:
+    status = device.status()
+    return _json(
+        {
+            "version": status.version,
+            "bundle": status.bundle_id,
+            "backbone": status.backbone,
+            "level": status.default_level,
+            "mechanism": status.default_mechanism,
+            "policy": device.default.policy,
+            "cloud": status.cloud_address,
+            "policies": {name: each.about for name, each in POLICIES.items()},
+            "levels": _levels(device.engine.current().bundle.manifest.calibration)
+            if status.bundle_id
+            else {},
+            "adapters": [_adapter(record, status) for record in status.customizations],
+        }
+    )
+
+
+def _levels(calibration: Any) -> dict[str, list[dict[str, Any]]]:
+    """Return the levels by mechanism, the strongest first."""
+    return {
+        mechanism: [
+            {
+                "name": name,
+                "eta": level.eta,
+                "replaced": level.replaced,
+                "guessed": spending.guessed(level),
+            }
+            for name, level in sorted(levels.items(), key=lambda each: each[1].eta)
+        ]
+        for mechanism, levels in calibration.items()
+    }
+
+
+def _adapter(record: agent.Customization, status: agent.GetStatusResponse) -> dict[str, Any]:
+    kept = [each for each in status.corrections if each.adapter == record.adapter]
+    return {
+        "name": record.adapter,
+        "state": agent.CustomizationState.Name(record.state)
+        .removeprefix("CUSTOMIZATION_STATE_")
+        .lower(),
+        "usable": is_usable(record),
+        "examples": record.examples,
+        "uploaded": record.uploaded,
+        "accuracy": record.progress.held_out_accuracy,
+        "message": record.message,
+        "created": record.create_time.ToJsonString(),
+        "corrections": sum(each.waiting + each.taken for each in kept),
+    }
+
+
+def _try(device: Agent, request: Request) -> Response:
+    fields = parsed(request.body)
+    text = fields.text("text")
+    level, policy = fields.text("level", ""), fields.text("policy", "")
+    draws = fields.whole("draws", 1, 1, MOST_DRAWS) or 1
+    fields.end()
+    if len(text) > LONGEST_TEXT:
+        raise InvalidInput(
+            "the text is too long", fix=f"try at most {LONGEST_TEXT} characters", subject="text"
+        )
+    opened = device.engine.current()
+    wanted = settings(opened, level, device.default.mechanism, policy)
+    if len(text) * draws * len(wanted) > MOST_TRIED:
+        raise InvalidInput(
+            f"{draws} draws of {len(text)} characters under {len(wanted)} settings are too many",
+            fix="choose a level or a policy, or try at most"
+            f" {MOST_TRIED // (draws * len(wanted))} characters",
+            subject="text",
+        )
+    with _TRYING:
+        return _json([_trial(tried(opened, text, each, draws)) for each in wanted])
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    told: dict[str, Any] = {"level": trial.setting.level, "policy": trial.setting.policy}
+    if trial.refused:
+        return told | {"refused": trial.refused}
+    return told | {
+        "eta": trial.eta,
+        "guessed": trial.guessed,
+        "charge": trial.charge,
+        "draws": [
+            [{"text": p.text, "became": p.became, "kept": p.kept} for p in draw]
+            for draw in trial.pieces()
+        ],
+    }
+
+
+def _ledger(device: Agent, request: Request) -> Response:
+    warn_after = device.config.privacy.warn_after
+    return _json(spending.told(device.status(), device.spending(), warn_after))
+
+
+def _record(device: Agent, request: Request) -> Response:
+    record = device.record
+    return _json({"on": record.on, "left": [asdict(each) for each in record.recent()]})
+
+
+def _doctor(device: Agent, request: Request) -> Response:
+    found = examine(device.config, _answers, device.store)
+    return _json([asdict(finding) for finding in found])
+
+
+def _answers(config: Config) -> bool:
+    """Return whether apps can reach this agent.
+
+    A TCP address counts as reachable, because only a unix socket has a file to check.
+    """
+    path = socket_path(config.agent.listen)
+    return path is None or answers(path)
+
+
+ENDPOINTS: Final[dict[str, tuple[str, Callable[[Agent, Request], Response]]]] = {
+    "/api/overview": ("GET", _overview),
+    "/api/try": ("POST", _try),
+    "/api/ledger": ("GET", _ledger),
+    "/api/record": ("GET", _record),
+    "/api/doctor": ("GET", _doctor),
+}
+"""Method and endpoint by path."""
+
+
+def page_server(device: Agent) -> PageServer:
+    """Return the server of the owner's page.
+
+    Raises:
+        ConfigError: the page's address is not on loopback, or not free.
+    """
+    found: dict[str, tuple[str, Endpoint]] = {
+        path: (method, partial(answer, device)) for path, (method, answer) in ENDPOINTS.items()
+    }
+    package = "sottovoce.edge.http"
+    return PageServer(device.config.ui.address, "ui.address", package, found, "sotto ui")

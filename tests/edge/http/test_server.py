@@ -1,0 +1,75 @@
+"""Where the doorway is, and that it is only where its owner wants it."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from pathlib import Path
+
+import grpc
+import pytest
+
+from sottovoce.core.errors import ConfigError
+from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.http.gate import KEY_FILE, read_key
+from sottovoce.edge.http.openai.endpoints import openai_server
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_agent_pb2_grpc
+from tests.support.agent import configured, opened, running
+from tests.support.doorway import Door
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.org:0"])
+def test_it_is_on_loopback_alone(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, address: str
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with opened(config, lexicon_tagger) as device:
+        with (
+            pytest.raises(ConfigError, match="reachable by others"),
+            openai_server(device, address),
+        ):
+            pass
+        assert not (config.agent.state / KEY_FILE).exists()
+
+
+def test_a_place_that_is_taken_is_refused(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with (
+        opened(config, lexicon_tagger) as device,
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ConfigError, match="cannot listen"),
+        openai_server(device, f"127.0.0.1:{taken.getsockname()[1]}"),
+    ):
+        pass
+
+
+def test_a_daemon_opens_it_where_asked_and_tells_apps(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_DOORWAY_ADDRESS="localhost:0")
+    with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
+        place = stub.GetStatus(agent.GetStatusRequest()).doorway
+        assert place.startswith("127.0.0.1:")  # [::1] under the same port may be another's
+        door = Door(place, read_key(config.agent.state))
+        models = door.ask("/v1/models")
+        assert [each["id"] for each in models.json["data"]] == ["default", "local"]
+        host, port = door.place
+        idle = http.client.HTTPConnection(host, port, timeout=60)
+        idle.connect()  # which keeps nobody from ending
+    idle.close()
+    with pytest.raises(ConnectionRefusedError):
+        door.ask("/v1/models")
+
+
+def test_a_daemon_opens_none_of_itself(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
+        assert stub.GetStatus(agent.GetStatusRequest()).doorway == ""
+        assert not (config.agent.state / KEY_FILE).exists()

@@ -44,7 +44,7 @@ from tests.support.waiting import until
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "_FIRST", 0.0)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A thread pool for calls that copes when the machine has no threads left.
+"""Threads: a pool that copes when the machine has none left, work done once for all, and signals.
 
 Python's pool raises an error when it cannot start another thread, although the work is queued and
 the existing threads would do it. The gRPC server does not handle that error. Its accepting thread
@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-__all__ = ["Ending", "Threads", "join"]
+__all__ = ["Ending", "SingleFlight", "Threads", "join"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _EACH: Final = 1_000
@@ -80,3 +83,26 @@ class Ending:
         """Return the first signal, or None after `set`; at once if it came before."""
         number = os.read(self._arrives, 1)[0]
         return signal.Signals(number) if number else None
+
+
+class SingleFlight(Generic[T]):
+    """Makes one request on behalf of all waiting threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asking: Future[T] | None = None
+
+    def ask(self, how: Callable[[], T]) -> T:
+        """Return or raise the result of ``how``, or of the request in progress."""
+        with self._lock:
+            running = self._asking
+            asked: Future[T] = running or Future()
+            self._asking = asked
+        if running is None:
+            try:
+                asked.set_result(how())
+            except BaseException as error:
+                asked.set_exception(error)
+            with self._lock:
+                self._asking = None
+        return asked.result()

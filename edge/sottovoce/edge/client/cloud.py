@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
+from sottovoce.core.platform.threads import SingleFlight
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.address import split_address
 from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
@@ -24,7 +25,7 @@ from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.edge.client.client_certificate import ClientCertificate, Shown
 from sottovoce.edge.client.connection import Connection, Method, connect, needs_tls, roots
 from sottovoce.edge.client.handshake import diagnosis, in_plaintext
-from sottovoce.edge.client.retry import repeated, streamed
+from sottovoce.edge.client.retry import call_with_retry, stream_with_retry
 from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
@@ -279,7 +280,7 @@ class Cloud:
         with self._explained(method.over), tracing.span("call of the cloud"):
             told = metadata + tracing.metadata()
             call = partial(method.call, request, metadata=told)
-            return answered(repeated(method.path, call, seconds), peer=self._peer)
+            return answered(call_with_retry(method.path, call, seconds), peer=self._peer)
 
     def _streamed(
         self,
@@ -302,7 +303,7 @@ class Cloud:
                 return call
 
             try:
-                with closing(streamed(method.path, begin)) as responses:
+                with closing(stream_with_retry(method.path, begin)) as responses:
                     for response in responses:
                         yield answered(response, peer=self._peer)
             except grpc.RpcError as error:

@@ -1,7 +1,15 @@
-"""Which calls are retried when the cloud does not answer, and when.
+"""Retries of calls and streams to the cloud, with backoff.
 
 A restart of the cloud, or of its load balancer, is over in a second. The owner need not notice it.
-The retries of gRPC itself would lose the ends of streams: see `sottovoce.core.rpc.channels`.
+There are three kinds:
+
+- `call_with_retry`: a unary call, for at most a given time.
+- `stream_with_retry`: a stream of responses, until the first response has come.
+- `ReconnectingStream`: queries and answers in both directions. A query without an answer is sent
+  again in the next stream.
+
+All wait as `backoff` says. The retries of gRPC itself would lose the ends of streams: see
+`sottovoce.core.rpc.channels`.
 """
 
 from __future__ import annotations
@@ -18,9 +26,19 @@ import grpc
 
 from sottovoce.core.errors import Unavailable
 
-__all__ = ["WINDOW", "ReconnectingStream", "pause", "repeated", "streamed"]
+__all__ = [
+    "WINDOW",
+    "ReconnectingStream",
+    "backoff",
+    "call_with_retry",
+    "is_retryable",
+    "stream_with_retry",
+]
 
-_REPEATED: Final = {
+WINDOW: Final = 32
+"""Largest number of queries without an answer in one `ReconnectingStream`."""
+
+_RETRYABLE: Final = {
     "sottovoce.v1.BundlesService": {"GetManifest"},
     "sottovoce.v1.EnrollmentService": {"RedeemCode"},
     "sottovoce.v1.TrainingService": {
@@ -41,32 +59,38 @@ _BUSY: Final = {"sottovoce.v1.InferenceService", "sottovoce.v1.GenerationService
 _ATTEMPTS: Final = 4
 _FIRST: Final = 0.2
 """Seconds before the second attempt; each further wait is twice as long."""
+_AGAIN: Final = "try again; what was released is not charged a second time"
 
 
-def pause(path: str, failed: grpc.StatusCode, attempts: int) -> float | None:
-    """Return the seconds until a call is retried; None if it is not.
+def backoff(attempts: int) -> float | None:
+    """Return the seconds until the next attempt; None if there have been enough.
 
     The time is random, so that devices do not retry at the same moment.
+    """
+    if attempts >= _ATTEMPTS:
+        return None
+    return _FIRST * 2.0 ** (attempts - 1) * random.uniform(0.8, 1.2)
+
+
+def is_retryable(path: str, failed: grpc.StatusCode) -> bool:
+    """Return whether a call may be made again.
 
     Args:
         path: the method's, as gRPC writes it: ``/package.Service/Method``.
         failed: how the last attempt ended.
-        attempts: the number of attempts so far.
     """
     service, _, method = path.removeprefix("/").partition("/")
     passes = failed is grpc.StatusCode.UNAVAILABLE or (
         failed is grpc.StatusCode.RESOURCE_EXHAUSTED and service in _BUSY
     )
-    if not passes or attempts >= _ATTEMPTS or method not in _REPEATED.get(service, ()):
-        return None
-    return _FIRST * 2.0 ** (attempts - 1) * random.uniform(0.8, 1.2)
+    return passes and method in _RETRYABLE.get(service, ())
 
 
-def repeated(path: str, call: Callable[..., Any], seconds: float) -> Any:
-    """Call a unary method, with the retries of `pause`.
+def call_with_retry(path: str, call: Callable[..., Any], seconds: float) -> Any:
+    """Call a unary method; retry where `is_retryable` allows it.
 
     Args:
-        path: as in `pause`.
+        path: as in `is_retryable`.
         call: makes the call; gets its ``timeout`` in seconds.
         seconds: for all attempts together.
 
@@ -80,19 +104,17 @@ def repeated(path: str, call: Callable[..., Any], seconds: float) -> Any:
         try:
             return call(timeout=end - time.monotonic())
         except grpc.RpcError as error:
-            wait = pause(path, error.code(), attempts)
+            wait = backoff(attempts) if is_retryable(path, error.code()) else None
             if wait is None or time.monotonic() + wait >= end:
                 raise
             time.sleep(wait)
 
 
-def streamed(path: str, begin: Callable[[], Any]) -> Generator[Any, None, None]:
-    """Yield the responses of a stream, with the retries of `pause`.
-
-    A stream is retried only before its first response.
+def stream_with_retry(path: str, begin: Callable[[], Any]) -> Generator[Any, None, None]:
+    """Yield the responses of a stream; retry only before the first response.
 
     Args:
-        path: as in `pause`.
+        path: as in `is_retryable`.
         begin: begins the stream. When the reader stops, the call is cancelled, so that the cloud
             does not continue.
 
@@ -109,22 +131,13 @@ def streamed(path: str, begin: Callable[[], Any]) -> Generator[Any, None, None]:
                 yield response
             return
         except grpc.RpcError as error:
-            wait = None if answered else pause(path, error.code(), attempts)
+            again = not answered and is_retryable(path, error.code())
+            wait = backoff(attempts) if again else None
             if wait is None:
                 raise
         finally:
             call.cancel()
         time.sleep(wait)
-
-
-WINDOW: Final = 32
-"""Largest number of queries without an answer in one stream."""
-
-_CONNECTIONS = 4
-_SECONDS = 0.2
-"""Seconds before the second attempt; each further wait is twice as long."""
-
-_AGAIN = "try again; what was released is not charged a second time"
 
 
 class _Numbered(Protocol):
@@ -175,19 +188,21 @@ class ReconnectingStream(Generic[_Q, _A]):
             Unavailable: the cloud cannot be reached or answers another query, in every attempt.
             SottovoceError: the cloud refused the query.
         """
-        for attempt in range(_CONNECTIONS):
+        attempts = 0
+        while True:
+            attempts += 1
             try:
                 return self._next()
             except (Unavailable, StopIteration) as error:
                 if self._answers is not None:
                     self._answers.close()
                     self._answers = None
-                if attempt == _CONNECTIONS - 1 or not self._wanted():
+                wait = backoff(attempts) if self._wanted() else None
+                if wait is None:
                     if isinstance(error, Unavailable):
                         raise
                     raise Unavailable("the cloud ended the stream", fix=_AGAIN) from error
-                time.sleep(_SECONDS * 2**attempt)
-        raise AssertionError("the last attempt returns or raises")
+                time.sleep(wait)
 
     def _next(self) -> _A:
         """Return the next answer if it is for the oldest query; duplicates are refused."""

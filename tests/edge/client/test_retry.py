@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.core.errors import Unavailable
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.retry import pause
+from sottovoce.edge.client.retry import backoff, is_retryable
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import generation_pb2, training_pb2
 from sottovoce.v1 import generation_pb2_grpc as generation_grpc
@@ -41,15 +41,15 @@ PREDICT = "/sottovoce.v1.InferenceService/Predict"
     ],
 )
 def test_only_what_may_be_is_asked_again(path: str, failed: grpc.StatusCode, again: bool) -> None:
-    assert (pause(path, failed, 1) is not None) == again
+    assert is_retryable(path, failed) == again
 
 
 def test_waits_double_and_end_with_the_fourth_attempt() -> None:
     for attempts, about in ((1, 0.2), (2, 0.4), (3, 0.8)):
-        drawn = [pause(GET_JOB, LOST, attempts) for _ in range(200)]
+        drawn = [backoff(attempts) for _ in range(200)]
         assert all(wait is not None and 0.8 * about <= wait <= 1.2 * about for wait in drawn)
         assert len(set(drawn)) > 100  # devices that lost one cloud do not come back all at once
-    assert pause(GET_JOB, LOST, 4) is None
+    assert backoff(4) is None
 
 
 def test_who_reads_a_stream_hears_that_the_cloud_took_leave(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class Cloud:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "_FIRST", 0.0)
 
 
 def _queries(count: int) -> list[inference.EncodeRequest]:

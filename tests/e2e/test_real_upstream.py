@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli import main
 from sottovoce.edge.client.log_probabilities import NextTokens
-from sottovoce.edge.client.openai import OpenAIWriter
-from sottovoce.edge.client.openai_client import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIClient
+from sottovoce.edge.client.openai_writer import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.tasks.agent import Agent
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -81,7 +81,7 @@ def test_an_answer_that_nobody_waits_for_is_ended(device: Agent) -> None:
 def test_it_says_how_likely_tokens_are() -> None:
     prompt = "Text: fine\nLabel: good\n\nText: awful\nLabel: bad\n\nText: lovely\nLabel:"
     model = OpenAIWriter(ChatConfig(upstream=UPSTREAM)).models()[0]
-    tokens = NextTokens(OpenAIServer(ChatConfig(upstream=UPSTREAM)), model).after(prompt)
+    tokens = NextTokens(OpenAIClient(ChatConfig(upstream=UPSTREAM)), model).after(prompt)
     assert len(tokens) >= 5
     assert max(tokens.values()) <= 0
     assert {"good", "bad"} & {token.strip() for token in tokens}

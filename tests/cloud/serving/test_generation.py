@@ -12,7 +12,7 @@ from scipy import stats
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sottovoce.cloud.serving.generation import Characters, Draw, Sampling, StopSequences, choose
+from sottovoce.cloud.serving.generation import Characters, Draw, Sampling, choose
 from tests.support.decoders import tokenizer
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0, -9.0], [0.0, 0.0, 5.0, 0.0, 0.0]])
@@ -144,40 +144,3 @@ def test_a_token_costs_the_same_however_long_the_text() -> None:
     for token in [*BYTES("The dog ran. " * 40)["input_ids"], *[broken] * 300]:
         characters.add(token)
     assert max(decoded) < 100
-
-
-def told(stops: list[str], chunks: list[str]) -> tuple[str, bool]:
-    """All that is shown, and whether it was stopped."""
-    ending, text = StopSequences(stops), ""
-    for chunk in chunks:
-        more, stopped = ending.add(chunk)
-        text += more
-        if stopped:
-            return text, True
-    return text + ending.rest(), False
-
-
-def test_a_text_ends_before_its_stop_wherever_that_is_cut() -> None:
-    assert told(["END"], ["one E", "N", "D two"]) == ("one ", True)
-    assert told(["END"], ["one E", "N"]) == ("one EN", False)
-    assert told([], ["one"]) == ("one", False)
-    assert told(["aab"], ["aa", "a", "b"]) == ("a", True)
-
-
-def test_no_more_is_held_back_than_may_become_a_stop() -> None:
-    ending = StopSequences(["\n\nUser:"])
-    assert ending.add("Yes.\n") == ("Yes.", False)
-    assert ending.add("\n") == ("", False)
-    assert ending.add("No.") == ("\n\nNo.", False)
-
-
-@settings(max_examples=100)
-@given(data=st.data())
-def test_it_does_not_matter_how_a_text_arrives(data: st.DataObject) -> None:
-    text = data.draw(st.text("abc", max_size=30))
-    stops = data.draw(st.lists(st.text("abc", min_size=1, max_size=5), max_size=3))
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    chunks = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    ends = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
-    expected = (text[: min(ends)[1]], True) if ends else (text, False)
-    assert told(stops, chunks) == expected

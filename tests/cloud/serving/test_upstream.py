@@ -16,7 +16,7 @@ from sottovoce.cloud.models.chat import Turn
 from sottovoce.cloud.serving.generation import Asked, Done, Finish, Sampling
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.core import errors
-from sottovoce.core.rpc import server_sent
+from sottovoce.core.rpc import openai
 from tests.support import upstream_server
 from tests.support.certificates import Certificate
 from tests.support.openai_server import OpenAIServer, chat, event, openai_server, text
@@ -179,7 +179,7 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(server: OpenAISer
 
 
 def test_one_that_drips_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_sent, "MOST_SECONDS", 0.2)
+    monkeypatch.setattr(openai, "MOST_SECONDS", 0.2)
     with upstream_server.openai_server() as server:
         for status, piece in ((200, b" "), (100, b"HTTP/1.1 100 Continue\r\n\r\n")):
             server.gone.clear()

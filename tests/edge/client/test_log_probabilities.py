@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, Overloaded, SottovoceError, Unavailable
 from sottovoce.edge.client.log_probabilities import NextTokens, likeliest
-from sottovoce.edge.client.openai_client import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.config import ChatConfig
 from tests.support.few_shot_server import few_shot_server, legacy, listed
 from tests.support.upstream_server import Server
@@ -19,7 +19,7 @@ PROMPT = "Text: the river\nLabel: wet\n\nText: a stone\nLabel: dry\n\nText: the 
 
 
 def asked(server: Server) -> dict[str, float]:
-    return NextTokens(OpenAIServer(ChatConfig(upstream=server.url)), "m").after(PROMPT)
+    return NextTokens(OpenAIClient(ChatConfig(upstream=server.url)), "m").after(PROMPT)
 
 
 @pytest.mark.parametrize("form", [legacy, listed])

@@ -23,7 +23,7 @@ from sottovoce.core.errors import (
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client.log_probabilities import NextTokens
-from sottovoce.edge.client.openai_client import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.state.ballots import Ballots
 from sottovoce.edge.tasks import distill
@@ -68,7 +68,7 @@ def distiller(device: Agent, server: Server) -> Distiller:
         device.ledger,
         device.releases,
         Ballots(device.config.agent.state, device.store.seal),
-        OpenAIServer(ChatConfig(upstream=server.url)),
+        OpenAIClient(ChatConfig(upstream=server.url)),
     )
 
 
@@ -338,7 +338,7 @@ def test_calls_that_nobody_waits_for_are_cut(server: Server) -> None:
         return usual(body)
 
     server.status, server.answer = status, stall
-    model = NextTokens(OpenAIServer(ChatConfig(upstream=server.url)), "m")
+    model = NextTokens(OpenAIClient(ChatConfig(upstream=server.url)), "m")
     asking = distill.Teachers(model, ["a", "b"], 16, 4)
     try:
         with pytest.raises(NotFound):

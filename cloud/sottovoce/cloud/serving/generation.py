@@ -22,7 +22,6 @@ __all__ = [
     "Piece",
     "Pieces",
     "Sampling",
-    "StopSequences",
     "choose",
 ]
 
@@ -196,38 +195,3 @@ class Characters:
             ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return text
-
-
-class StopSequences:
-    """Ends a text before the first stop string.
-
-    Args:
-        strings: not empty.
-    """
-
-    def __init__(self, strings: Sequence[str]) -> None:
-        self._strings = tuple(strings)
-        self._held = ""
-
-    def add(self, text: str) -> tuple[str, bool]:
-        """Add text, and return the part that may be shown, and whether the text ends there."""
-        text = self._held + text
-        # The first complete string counts, so the division into pieces does not matter.
-        found = [(at + len(stop), at) for stop in self._strings if (at := text.find(stop)) >= 0]
-        if found:
-            self._held = ""
-            return text[: min(found)[1]], True
-        kept = max((_overlap(text, stop) for stop in self._strings), default=0)
-        self._held = text[len(text) - kept :]
-        return text[: len(text) - kept], False
-
-    def rest(self) -> str:
-        """Return the held-back text, after the last piece."""
-        held, self._held = self._held, ""
-        return held
-
-
-def _overlap(text: str, stop: str) -> int:
-    """Return the longest proper prefix of ``stop`` that ends ``text``."""
-    longest = min(len(text), len(stop) - 1)
-    return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)

@@ -33,12 +33,12 @@ from sottovoce.cloud.serving.generation import (
     Draw,
     Finish,
     Piece,
-    StopSequences,
     choose,
 )
 from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.errors import InvalidInput, Overloaded, QuotaExceeded, SottovoceError
+from sottovoce.core.rpc.streams import Stops
 
 __all__ = ["MEMORY", "Generator", "Reservations"]
 
@@ -147,7 +147,7 @@ class _Text:
     cache: Cache
     draw: Draw
     characters: Characters
-    stops: StopSequences
+    stops: Stops
     prompt: int
     left: int
     written: int = 0
@@ -171,12 +171,12 @@ class _Text:
         self.written += 1
         self.left -= 1
         if token in ends:
-            return self._done(self.stops.rest(), Finish.STOP)
-        text, stopped = self.stops.add(self.characters.add(token))
-        if stopped:
+            return self._done(self.stops.finish(), Finish.STOP)
+        text = self.stops.feed(self.characters.add(token))
+        if self.stops.found:
             return self._done(text, Finish.STOP)
         if not self.left:
-            return self._done(text + self.stops.rest(), Finish.LENGTH)
+            return self._done(text + self.stops.finish(), Finish.LENGTH)
         self.ids.append(token)
         return Piece(text)
 
@@ -265,7 +265,7 @@ class Generator:
                 cache=Cache.begun(self._decoder.stack, served.row, room, self._dtype),
                 draw=Draw(asked.sampling),
                 characters=Characters(self._decoder.tokenizer),
-                stops=StopSequences(asked.stops),
+                stops=Stops(asked.stops),
                 prompt=prompt,
                 left=left,
             )

@@ -1,10 +1,8 @@
 """Texts from a server with OpenAI's protocol: vLLM, llama-server, ollama and others.
 
-Large models run on specialised engines, and the cloud stands before one. The cloud knows the
-tenants, and each adapter is the name of a model on the engine. It passes on only the released text
-and keeps nothing. The engine's error messages are never passed on, because they may quote a prompt.
-
-`http.client` suffices for one request and the lines of an answer (`server_sent`).
+Large models run on engines made for them. The cloud stands in front of such an engine. It knows the
+tenants, and their adapters are names of models there. It passes on released text only, and keeps
+nothing. The other server's error messages are not passed on, because they may quote a prompt.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sottovoce.cloud.serving.generation import Asked, Done, Finish, Piece, StopSequences
+from sottovoce.cloud.serving.generation import Asked, Done, Finish, Piece
 from sottovoce.core.errors import (
     InvalidInput,
     NotFound,
@@ -29,7 +27,8 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.rpc.server_sent import cut, heard, timed
+from sottovoce.core.rpc.openai import cut, heard, message, request, timed
+from sottovoce.core.rpc.streams import Stops
 
 __all__ = ["Upstream"]
 
@@ -40,9 +39,6 @@ CONNECT: Final = 10.0
 
 _LARGEST_TOKEN: Final = 64
 """Bytes of text for each token; above this, the other server counts tokens differently."""
-
-_STOPS: Final = 4
-"""Number of stop strings that all servers take; all strings are also checked here."""
 
 _FINISHES: Final = {
     "length": Finish.LENGTH,
@@ -111,32 +107,29 @@ class Upstream:
             )
         else:
             line = HTTPConnection(str(self._host), self._port, timeout=CONNECT)
-        call = _Call(f"{self._path}/{where}", json.dumps(body).encode(), self._headers)
+        call = _Call(self._path + where, json.dumps(body).encode(), self._headers)
         return _Answer(line, call, self._patience, asked)
 
 
 def _request(model: str, asked: Asked) -> tuple[str, dict[str, Any]]:
-    sampling, prompt = asked.sampling, asked.prompt
-    body: dict[str, Any] = {
-        "model": model,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "max_tokens": sampling.max_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-    }
-    if sampling.seed is not None:
-        body["seed"] = sampling.seed
-    if asked.stops:
-        body["stop"] = list(asked.stops[:_STOPS])
-    if isinstance(prompt, str):
-        return "completions", {**body, "prompt": prompt}
-    turns = [
-        {"role": turn.role, "content": turn.text}
-        | ({"tool_call_id": "0"} if turn.role == "tool" else {})
-        for turn in prompt
-    ]
-    return "chat/completions", {**body, "messages": turns}
+    sampling = asked.sampling
+    prompt: str | list[dict[str, Any]]
+    if isinstance(asked.prompt, str):
+        prompt = asked.prompt
+    else:
+        prompt = [
+            message(turn.role, turn.text, call_id="0" if turn.role == "tool" else "")
+            for turn in asked.prompt
+        ]
+    return request(
+        model,
+        prompt,
+        max_tokens=sampling.max_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        seed=sampling.seed,
+        stops=asked.stops,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +144,7 @@ class _Answer:
 
     def __init__(self, line: HTTPConnection, call: _Call, patience: float, asked: Asked) -> None:
         self._line, self._call, self._patience = line, call, patience
-        self._stops = StopSequences(asked.stops)
+        self._stops = Stops(asked.stops)
         self._most = _LARGEST_TOKEN * asked.sampling.max_tokens
         self._cancelled = threading.Event()
         self._socket: socket.socket | None = None
@@ -189,10 +182,10 @@ class _Answer:
         finish, usage = None, (0, 0)
         for event in heard(response):
             usage = event.usage or usage
-            text, stopped = self._stops.add(event.text)
+            text = self._stops.feed(event.text)
             self._most -= len(text)
-            if stopped or self._most < 0:
-                yield Piece(text, Done(Finish.STOP if stopped else Finish.LENGTH))
+            if self._stops.found or self._most < 0:
+                yield Piece(text, Done(Finish.STOP if self._stops.found else Finish.LENGTH))
                 return
             if text:
                 yield Piece(text)
@@ -202,7 +195,7 @@ class _Answer:
             raise CancelledError
         if finish is None:
             raise _broken()
-        yield Piece(self._stops.rest(), Done(finish, *usage))
+        yield Piece(self._stops.finish(), Done(finish, *usage))
 
 
 def _broken() -> Unavailable:

@@ -1,4 +1,6 @@
-"""A bound on open streams: at the limit, a new stream replaces an idle one.
+"""Streams: a bound on open ones, their order and padding, and texts that arrive in pieces.
+
+At the limit, a new stream replaces an idle one.
 
 An open stream holds a thread for as long as its caller likes, and some services do not authenticate
 callers. If the server refused new streams at the limit, a few silent callers could keep everyone
@@ -11,7 +13,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -24,7 +26,16 @@ from sottovoce.core.rpc.channels import host
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, wrapped
 from sottovoce.core.rpc.limits import LARGEST_PADDING
 
-__all__ = ["STEP", "OpenStreams", "Pieces", "check_padding", "ordered", "pad", "padded_size"]
+__all__ = [
+    "STEP",
+    "OpenStreams",
+    "Pieces",
+    "Stops",
+    "check_padding",
+    "ordered",
+    "pad",
+    "padded_size",
+]
 
 
 @dataclass(eq=False)
@@ -196,6 +207,44 @@ class Pieces:
 
 STEP: Final = 512
 """Bytes between two sizes, up to 4 KiB; beyond, an eighth of the power of two below."""
+
+
+class Stops:
+    """Cuts a stream before the first complete stop string.
+
+    Holds back text that may be the start of one.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = stops
+        self._held = ""
+        self.found = False
+        """Whether a stop string has come; from then on no text is returned."""
+
+    def feed(self, delta: str) -> str:
+        """Return the text that can be shown now that ``delta`` has come."""
+        if self.found:
+            return ""
+        text = self._held + delta
+        if found := [(at + len(stop), at) for stop in self._stops if (at := text.find(stop)) >= 0]:
+            self.found, self._held = True, ""
+            _, place = min(found)  # the first to be complete, as if characters came one by one
+            return text[:place]
+        held = max(map(self._beginning, [text] * len(self._stops), self._stops), default=0)
+        cut = len(text) - held
+        self._held = text[cut:]
+        return text[:cut]
+
+    def finish(self) -> str:
+        """Return the rest."""
+        rest, self._held = self._held, ""
+        return rest
+
+    @staticmethod
+    def _beginning(text: str, stop: str) -> int:
+        """Return how many of the last characters of ``text`` are the first of ``stop``."""
+        most = min(len(stop) - 1, len(text))
+        return next((n for n in range(most, 0, -1) if text.endswith(stop[:n])), 0)
 
 
 def padded_size(size: int) -> int:

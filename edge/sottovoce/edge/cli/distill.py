@@ -23,7 +23,7 @@ from sottovoce.edge.cli.client import in_process
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.cli.conversations import asking
 from sottovoce.edge.cli.lines import read_lines, read_table
-from sottovoce.edge.client.openai_client import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.ballots import Ballots
 from sottovoce.edge.tasks.agent import Agent
@@ -191,7 +191,7 @@ def _distiller(device: Agent, config: Config) -> Distiller:
         device.ledger,
         device.releases,
         Ballots(config.agent.state, device.store.seal),
-        OpenAIServer(config.chat),
+        OpenAIClient(config.chat),
     )
 
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.errors import InvalidInput, Unavailable
+from sottovoce.core.rpc.openai import request
 from sottovoce.edge.client.generation import Stoppable
-from sottovoce.edge.client.openai_client import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIClient
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -40,7 +41,7 @@ class NextTokens:
         model: the model's name there.
     """
 
-    def __init__(self, server: OpenAIServer, model: str) -> None:
+    def __init__(self, server: OpenAIClient, model: str) -> None:
         self._server = server
         self._model = model
         self._most: tuple[int, ...] = _MOST
@@ -54,13 +55,13 @@ class NextTokens:
 
         Raises:
             Unavailable: the answer has no log-probabilities. InvalidInput and others: the server
-                refuses, see `OpenAIServer`.
+                refuses, see `OpenAIClient`.
         """
-        body = {"model": self._model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        path, body = request(self._model, prompt, stream=False, max_tokens=1, temperature=0)
         for most in self._most:
             try:
                 with self._server.asked(
-                    "/completions",
+                    path,
                     {**body, "logprobs": most},
                     seconds=_SECONDS,
                     stoppable=stoppable,

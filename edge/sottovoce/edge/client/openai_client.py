@@ -23,7 +23,7 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.rpc.address import is_loopback, split_url
-from sottovoce.core.rpc.server_sent import cut, timed
+from sottovoce.core.rpc.openai import cut, timed
 from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.client.handshake import Protocol, Server, certificate_problem, spoken
 from sottovoce.edge.client.secret_file import SecretFile
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
     from ssl import SSLContext
 
-__all__ = ["OpenAIServer"]
+__all__ = ["OpenAIClient"]
 
 _SECONDS: Final = 120.0
 """Seconds without a byte before a server counts as gone.
@@ -52,7 +52,7 @@ _ERRORS: Final[dict[int, tuple[type[SottovoceError], str]]] = {
 }
 
 
-class OpenAIServer:
+class OpenAIClient:
     """The server at ``config.upstream``.
 
     Raises:

@@ -165,7 +165,7 @@ class Agent:
     def _writer(self) -> Writer:
         """Return the writer that answers conversations, as configured."""
         if self.config.chat.upstream:
-            from sottovoce.edge.client.openai import OpenAIWriter  # only if configured
+            from sottovoce.edge.client.openai_writer import OpenAIWriter  # only if configured
 
             def is_adapter(name: str) -> bool:
                 return any(record.adapter == name for record in self.outbox.all())

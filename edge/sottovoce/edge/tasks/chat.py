@@ -20,7 +20,7 @@ from sottovoce.core.privacy.restoration import COMMON, Restoration
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
 from sottovoce.core.rpc.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
-from sottovoce.core.rpc.streams import Pieces
+from sottovoce.core.rpc.streams import Pieces, Stops
 from sottovoce.core.text.frequencies import commonest
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.edge.client.generation import Stoppable, Writer, check_size
@@ -31,7 +31,6 @@ from sottovoce.edge.state.record import Record, released_texts
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.functions import MOST_TOOLS, Functions, Returning, canonical
 from sottovoce.edge.tasks.privatize import DrawnText, Releases, resolve
-from sottovoce.edge.tasks.stops import Stops, wordless
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
@@ -277,7 +276,7 @@ class Chat:
         request = generation.GenerateRequest(
             bundle_id=opened.bundle.id,
             sampling=generation.GenerateSampling(**sampling),
-            released_stops=filter(wordless, asked.stops),
+            released_stops=filter(_is_wordless, asked.stops),
             tools=tools,
             tool_use=asked.functions.tool_use,
             released_tool=functions.name(chosen) if chosen else "",
@@ -494,3 +493,12 @@ def _restoration(bundle: Bundle, texts: Iterable[str], places: Sequence[Place]) 
         return listed is not None and bundle.readings[listed] != _NAME
 
     return Restoration(there, commonest(bundle.manifest.language, COMMON), ordinary)
+
+
+def _is_wordless(stop: str) -> bool:
+    """Return whether the cloud may see a stop string: a lone name reads as a word.
+
+    The device itself looks for all stop strings, in the answer as it is shown. The cloud knows
+    another name in the place of a name.
+    """
+    return stop.isascii() and not any(map(str.isalnum, stop))

@@ -32,7 +32,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.votes import NOBODY, VotePlan, ask, deal, tally
 from sottovoce.core.rpc.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
 from sottovoce.edge.client.log_probabilities import NextTokens, likeliest
-from sottovoce.edge.client.openai_client import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.state.ballots import Ballot, Ballots
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger, Purpose
@@ -199,7 +199,7 @@ class Distiller:
         ledger: Ledger,
         releases: Releases,
         ballots: Ballots,
-        server: OpenAIServer,
+        server: OpenAIClient,
     ) -> None:
         self._engine = engine
         self._store = store

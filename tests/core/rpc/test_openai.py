@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sottovoce.core.rpc import server_sent
-from sottovoce.core.rpc.server_sent import Heard, cut, heard
+from sottovoce.core.rpc import openai
+from sottovoce.core.rpc.openai import Heard, cut, heard
 from tests.support.certificates import Certificate
 from tests.support.upstream_server import openai_server
 
@@ -61,7 +61,7 @@ def test_what_was_not_agreed_is_an_error(event: Any) -> None:
 )
 def test_what_has_no_end_is_ended(monkeypatch: pytest.MonkeyPatch, name: str, most: float) -> None:
     assert len(_said(*[_piece("word")] * 9)) == 9
-    monkeypatch.setattr(server_sent, name, most)
+    monkeypatch.setattr(openai, name, most)
     with pytest.raises(ValueError, match="no end"):
         _said(*[_piece("word")] * 9)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.edge.tasks.stops import Stops
+from sottovoce.core.rpc.streams import Stops
 
 
 def shown(stops: Sequence[str], pieces: Sequence[str]) -> str:

@@ -21,9 +21,9 @@ from sottovoce.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from sottovoce.core.rpc import server_sent
-from sottovoce.edge.client import openai, openai_client
-from sottovoce.edge.client.openai import OpenAIWriter
+from sottovoce.core.rpc import openai
+from sottovoce.edge.client import openai_client, openai_writer
+from sottovoce.edge.client.openai_writer import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support import upstream_server
@@ -216,7 +216,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Iterable[bytes]]] = {
 def test_a_server_that_keeps_no_agreement_is_an_error(
     server: Server, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_sent, "MOST_BYTES", 4 << 20)
+    monkeypatch.setattr(openai, "MOST_BYTES", 4 << 20)
     server.answer = HOSTILE[how]
     with pytest.raises(Unavailable, match="as agreed") as caught:
         written(server)
@@ -238,7 +238,7 @@ def test_one_that_does_not_stream_or_says_nothing_for_long_is_told(
     with pytest.raises(Unavailable, match="Timeout"):
         written(server)
     may_end.set()
-    monkeypatch.setattr(server_sent, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(openai, "MOST_SECONDS", 0.0)
     with pytest.raises(Unavailable, match="as agreed"):
         written(server)
 
@@ -250,7 +250,7 @@ DRIPS = {"a line": (200, b" "), "headers": (100, b"HTTP/1.1 100 Continue\r\n\r\n
 def test_one_that_drips_has_its_time(
     server: Server, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_sent, "MOST_SECONDS", 0.2)
+    monkeypatch.setattr(openai, "MOST_SECONDS", 0.2)
     server.status, piece = DRIPS[where]
     server.answer = drip(piece)
     with pytest.raises(Unavailable, match="as agreed"):
@@ -334,7 +334,7 @@ def test_a_server_that_lists_none_has_the_configured_model_alone(
 
 
 def test_a_list_that_drips_has_its_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai, "_LISTING_SECONDS", 0.2)
+    monkeypatch.setattr(openai_writer, "_LISTING_SECONDS", 0.2)
     server.listing = drip(b" ")({})
     assert OpenAIWriter(ChatConfig(upstream=server.url)).models() == []
     assert server.gone.wait(60)

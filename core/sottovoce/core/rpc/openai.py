@@ -1,7 +1,8 @@
-"""Reads streamed responses (server-sent events) of servers that speak OpenAI's protocol.
+"""Client side of OpenAI's protocol: bodies of requests, and events of streamed responses.
 
-Device and cloud both call these servers, and trust none. Every line, the whole response and its
-time are bounded. A response that breaks the protocol is an error that quotes none of the content.
+Device and cloud both call servers that speak it, and trust none. Every line, the whole response and
+its time are bounded. A response that breaks the protocol is an error that quotes none of the
+content.
 """
 
 from __future__ import annotations
@@ -11,18 +12,90 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, Protocol
 
-__all__ = ["LONGEST_LINE", "MOST_BYTES", "MOST_SECONDS", "Called", "Heard", "cut", "heard", "timed"]
+__all__ = [
+    "LONGEST_LINE",
+    "MOST_BYTES",
+    "MOST_SECONDS",
+    "Called",
+    "Heard",
+    "cut",
+    "heard",
+    "message",
+    "request",
+    "timed",
+]
 
 LONGEST_LINE: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
 MOST_SECONDS: Final = 3600.0
 
+_MOST_STOPS: Final = 4
+"""The most stop strings that all servers take; callers look for every one themselves."""
+
 _RESET: Final = struct.pack("ii", 1, 0)
 """A value of SO_LINGER: on, for no time."""
+
+
+def message(
+    role: str,
+    text: str,
+    *,
+    calls: Sequence[tuple[str, str, str]] = (),
+    call_id: str = "",
+) -> dict[str, Any]:
+    """Return one message of a conversation.
+
+    Args:
+        role: the role, in OpenAI's word.
+        text: the content.
+        calls: id, name and arguments of each function that this message calls.
+        call_id: the id of the call that this message answers.
+    """
+    found: dict[str, Any] = {"role": role, "content": text}
+    if calls:
+        found["tool_calls"] = [
+            {"id": each, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for each, name, arguments in calls
+        ]
+    if call_id:
+        found |= {"role": "tool", "tool_call_id": call_id}
+    return found
+
+
+def request(
+    model: str,
+    prompt: str | Sequence[dict[str, Any]],
+    *,
+    stream: bool = True,
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    stops: Sequence[str] = (),
+) -> tuple[str, dict[str, Any]]:
+    """Return the path below the server's address, and the body of a request for text.
+
+    Args:
+        model: the server's name of the model.
+        prompt: a text to continue, or messages of which the last is answered.
+        stream: whether the response comes as events, with the number of tokens at the end.
+        max_tokens, temperature, top_p, seed: None leaves the choice to the server.
+        stops: strings that end the text.
+    """
+    body: dict[str, Any] = {"model": model}
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    chosen = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
+    body |= {name: value for name, value in chosen.items() if value is not None}
+    if stops:
+        body["stop"] = [*stops[:_MOST_STOPS]]
+    if isinstance(prompt, str):
+        return "/completions", body | {"prompt": prompt}
+    return "/chat/completions", body | {"messages": [*prompt]}
 
 
 class Lines(Protocol):

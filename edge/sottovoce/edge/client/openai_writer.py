@@ -2,7 +2,7 @@
 
 Large models run on vLLM, llama-server, ollama or a provider's API. These servers get exactly the
 text that the cloud would get (see `openai_server`). Their responses are not trusted (see
-`server_sent`).
+`sottovoce.core.rpc.openai`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
-from sottovoce.core.rpc.server_sent import Called, heard
+from sottovoce.core.rpc import openai
+from sottovoce.core.rpc.openai import Called, heard
 from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.client.generation import Stoppable, check_size
-from sottovoce.edge.client.openai_client import OpenAIServer
+from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
 
@@ -32,8 +33,6 @@ _LISTING_SECONDS: Final = 10.0
 The list needs no loaded model.
 """
 _LONGEST_LIST: Final = 1 << 20
-_MOST_STOPS: Final = 4
-"""OpenAI's limit; the device looks for all stops in any case."""
 _MODEL = re.compile(r"[\w.:/@+-]{1,128}", re.ASCII)
 _ROLES: Final = {
     generation.ROLE_SYSTEM: "system",
@@ -66,7 +65,7 @@ class OpenAIWriter:
     ) -> None:
         self._config = config
         self._is_adapter = is_adapter
-        self._server = OpenAIServer(config)
+        self._server = OpenAIClient(config)
         self._models: tuple[str, ...] = (config.model,) if config.model else ()
 
     @property
@@ -115,51 +114,37 @@ class OpenAIWriter:
         self, model: str, request: generation.GenerateRequest, stoppable: Stoppable
     ) -> Generator[generation.GenerateResponse, None, None]:
         """See `Writer.write`."""
-        body = _body(request, model or self._config.model or "default")
-        asked = "chat/completions" if "messages" in body else "completions"
+        path, body = _request(request, model or self._config.model or "default")
         kind = "text/event-stream"
-        with self._server.asked(f"/{asked}", body, accept=kind, stoppable=stoppable) as response:
+        with self._server.asked(path, body, accept=kind, stoppable=stoppable) as response:
             self._server.refused(response, kind, "in pieces")
             yield from _pieces(response)
 
 
-def _body(request: generation.GenerateRequest, model: str) -> dict[str, Any]:
-    """Return the request in OpenAI's form; missing fields take the server's defaults."""
+def _request(request: generation.GenerateRequest, model: str) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body; missing fields take the server's defaults."""
     sampling = request.sampling
-    body: dict[str, Any] = {"model": model, "stream": True}
-    body["stream_options"] = {"include_usage": True}
+    prompt: str | list[dict[str, Any]] = request.released_text
+    tools: dict[str, Any] = {}
     if request.WhichOneof("prompt") == "conversation":
-        body["messages"] = [_message(turn) for turn in request.conversation.turns]
-        if request.tools:
-            body |= _functions(request)
-    else:
-        body["prompt"] = request.released_text
-    if sampling.max_tokens:
-        body["max_tokens"] = sampling.max_tokens
-    if sampling.top_p:
-        body["top_p"] = sampling.top_p
-    for name in ("temperature", "seed"):
-        if sampling.HasField(name):
-            body[name] = getattr(sampling, name)
-    if request.released_stops:
-        body["stop"] = [*request.released_stops][:_MOST_STOPS]
-    return body
+        prompt = [_message(turn) for turn in request.conversation.turns]
+        tools = _functions(request) if request.tools else {}
+    path, body = openai.request(
+        model,
+        prompt,
+        max_tokens=sampling.max_tokens or None,
+        temperature=sampling.temperature if sampling.HasField("temperature") else None,
+        top_p=sampling.top_p or None,
+        seed=sampling.seed if sampling.HasField("seed") else None,
+        stops=request.released_stops,
+    )
+    return path, body | tools
 
 
 def _message(turn: generation.ReleasedTurn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": _ROLES[turn.role], "content": turn.released_text}
-    if turn.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.released_name, "arguments": call.released_arguments},
-            }
-            for call in turn.tool_calls
-        ]
-    if turn.tool_call_id:
-        message |= {"role": "tool", "tool_call_id": turn.tool_call_id}
-    return message
+    calls = [(each.id, each.released_name, each.released_arguments) for each in turn.tool_calls]
+    role, text = _ROLES[turn.role], turn.released_text
+    return openai.message(role, text, calls=calls, call_id=turn.tool_call_id)
 
 
 def _functions(request: generation.GenerateRequest) -> dict[str, Any]:

@@ -10,7 +10,14 @@ from tempfile import NamedTemporaryFile
 import pytest
 
 from sottovoce.core.errors import ConfigError, QuotaExceeded
-from sottovoce.core.platform.files import atomic, disk, in_place_of, open_to_others, private_folder
+from sottovoce.core.platform.files import (
+    atomic,
+    disk,
+    in_place_of,
+    open_to_others,
+    private_folder,
+    read_secret,
+)
 
 
 def test_atomic_replaces_in_one_step(tmp_path: Path) -> None:
@@ -172,3 +179,32 @@ def test_of_two_who_write_a_file_once_the_first_stays(tmp_path: Path) -> None:
     assert target.read_text() == "one"
     assert not open_to_others(target)
     assert os.listdir(tmp_path) == ["key"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400])
+def test_a_secret_of_its_owner_is_read(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(b"secret")
+    file.chmod(mode)
+    assert read_secret(file) == read_secret(file, own=True) == b"secret"
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o602])
+def test_a_secret_open_to_others_is_refused(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(b"secret")
+    file.chmod(mode)
+    for own in (False, True):
+        with pytest.raises(ConfigError, match="other users can read the key") as refused:
+            read_secret(file, own=own)
+        assert "chmod 600" in str(refused.value)
+
+
+def test_a_secret_of_ones_own_is_no_link(tmp_path: Path) -> None:
+    file, link = tmp_path / "key", tmp_path / "link"
+    file.write_bytes(b"secret")
+    file.chmod(0o600)
+    link.symlink_to(file)
+    assert read_secret(link) == b"secret"  # as Kubernetes mounts them
+    with pytest.raises(OSError, match="symbolic link"):
+        read_secret(link, own=True)

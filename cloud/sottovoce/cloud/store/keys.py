@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce.cloud.store.objects import Objects, one_by_one
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, Unavailable
-from sottovoce.core.platform.files import atomic, disk, open_to_others, sweep
+from sottovoce.core.platform.files import atomic, disk, read_secret, sweep
 from sottovoce.core.rpc.streams import padded_size
 
 if TYPE_CHECKING:
@@ -244,13 +244,7 @@ class Keys:
 
     def _read(self) -> bytes:
         try:
-            if open_to_others(self._file):
-                raise ConfigError(
-                    f"other users can read the key {self._file}",
-                    fix=f"chmod 600 {self._file}",
-                    subject="key_file",
-                )
-            secret = self._file.read_bytes()
+            secret = read_secret(self._file, subject="key_file")
         except OSError as error:
             raise self._unusable("cannot be read") from error
         if len(secret) != _BYTES:

@@ -19,7 +19,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.platform.files import atomic, open_to_others, sweep
+from sottovoce.core.platform.files import atomic, read_secret, sweep
 
 __all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
 
@@ -59,11 +59,7 @@ def _made_or_read(file: Path) -> Ed25519PrivateKey:
     if not file.exists():
         _make(file)
     try:
-        if open_to_others(file):
-            raise ConfigError(
-                f"other users can read the key {file}", fix=f"chmod 600 {file}", subject=str(file)
-            )
-        key = serialization.load_pem_private_key(file.read_bytes(), None)
+        key = serialization.load_pem_private_key(read_secret(file), None)
     except (OSError, ValueError, TypeError) as error:
         raise _unusable(file) from error
     if not isinstance(key, Ed25519PrivateKey):

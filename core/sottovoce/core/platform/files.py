@@ -33,6 +33,7 @@ __all__ = [
     "name_aside",
     "open_to_others",
     "private_folder",
+    "read_secret",
     "sweep",
     "sync_folder",
     "sync_tree",
@@ -42,6 +43,7 @@ _ASIDE: Final = re.compile(r"\.(.+)\.sotto-[0-9a-f]{16}", re.DOTALL)
 _LONGEST: Final = 255 - len("..sotto-") - 16
 """Bytes that file systems leave for the name beside our additions; a longer name is cut to them."""
 _OLD_SECONDS: Final = 3600.0
+_LONGEST_SECRET: Final = 64 << 10
 
 
 @contextmanager
@@ -175,9 +177,42 @@ def open_to_others(path: Path) -> bool:
     The group may read a file that belongs to root and not to this user. Kubernetes, for one, passes
     secrets to a service in this way.
     """
-    status = path.stat()
+    return _is_open(path.stat())
+
+
+def _is_open(status: os.stat_result) -> bool:
     handed = status.st_uid == 0 != os.geteuid()
     return bool(status.st_mode & (0o037 if handed else 0o077))
+
+
+def read_secret(
+    path: Path, what: str = "the key", *, fix: str = "", subject: str = "", own: bool = False
+) -> bytes:
+    """Return the content of a file that no other user can read, at most its first 64 KiB.
+
+    The same open file is checked and read, so nobody can exchange it in between.
+
+    Args:
+        path: the file.
+        what: a description, for errors.
+        fix: what to do if others can read it; by default "chmod 600".
+        subject: of errors; by default the path.
+        own: accept neither a link nor a file of root that the group may read.
+
+    Raises:
+        ConfigError: other users can read it.
+        OSError: it cannot be read.
+    """
+    more = os.O_NOFOLLOW if own else 0
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | more)) as file:
+        status = os.fstat(file.fileno())
+        if _is_open(status) or (own and status.st_mode & 0o077):
+            raise ConfigError(
+                f"other users can read {what} {path}",
+                fix=fix or f"chmod 600 {path}",
+                subject=subject or str(path),
+            )
+        return file.read(_LONGEST_SECRET)
 
 
 def sync_folder(path: Path) -> None:

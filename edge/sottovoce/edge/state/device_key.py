@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from sottovoce.core.errors import ConfigError, DataLoss, NotReady
-from sottovoce.core.platform.files import atomic, disk, open_to_others, sync_folder
+from sottovoce.core.platform.files import atomic, disk, read_secret, sync_folder
 from sottovoce.edge.state.sealing import BYTES, Seal
 
 __all__ = [
@@ -245,17 +245,16 @@ class InCredential(_Elsewhere):
                 subject="agent.key_place",
             )
         with disk(file):
-            secret = file.read_bytes()
+            secret = read_secret(
+                file,
+                "the credential",
+                fix="have systemd hand it over (LoadCredentialEncrypted=), or chmod 600 it",
+                subject="agent.key_place",
+            )
         if len(secret) != BYTES:
             raise DataLoss(
                 f"the credential {CREDENTIAL_NAME} is no key of {BYTES} bytes",
                 fix="give the service the one that the state was made with",
-                subject="agent.key_place",
-            )
-        if open_to_others(file):
-            raise ConfigError(
-                f"other users can read the credential {file}",
-                fix="have systemd hand it over (LoadCredentialEncrypted=), or chmod 600 it",
                 subject="agent.key_place",
             )
         return secret

@@ -7,19 +7,15 @@ The socket's secret is new at each start, so a stolen one is useless after that 
 
 from __future__ import annotations
 
-import os
 import secrets
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.platform.files import atomic, disk
+from sottovoce.core.platform.files import atomic, disk, read_secret
 
 __all__ = ["OWNER", "OwnSecret"]
-
-_LONGEST: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +62,20 @@ class OwnSecret:
             self.renew(state)
         with disk(path):
             try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+                found = read_secret(
+                    path,
+                    self.what,
+                    fix="delete it, and restart `sotto serve`, which makes another",
+                    subject=self.subject,
+                    own=True,
+                )
             except OSError as error:
                 raise ConfigError(
                     f"cannot read {self.what} {path}",
                     fix=f"start {self.made_by}, which makes one",
                     subject=self.subject,
                 ) from error
-            with os.fdopen(descriptor, "rb") as file:
-                if os.fstat(descriptor).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                    raise ConfigError(
-                        f"other users can read {self.what} {path}",
-                        fix="delete it, and restart `sotto serve`, which makes another",
-                        subject=self.subject,
-                    )
-                secret = file.read(_LONGEST).decode("ascii", "replace").strip()
+        secret = found.decode("ascii", "replace").strip()
         if len(secret) < 16 or not secret.isascii() or not secret.isprintable():
             raise ConfigError(
                 f"{path} holds no key",

@@ -16,8 +16,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from sottovoce.core.errors import ConfigError, DataLoss
-from sottovoce.core.platform.files import disk, open_to_others, sync_folder
+from sottovoce.core.errors import DataLoss
+from sottovoce.core.platform.files import disk, read_secret, sync_folder
 
 __all__ = ["AFRESH", "BYTES", "Seal"]
 
@@ -60,7 +60,7 @@ class Seal:
         """
         try:
             with disk(path):
-                secret = path.read_bytes()
+                secret = read_secret(path)
         except FileNotFoundError as error:
             raise DataLoss(
                 f"the key {path} is gone, and what it sealed cannot be read",
@@ -72,10 +72,6 @@ class Seal:
                 f"the key {path} is damaged",
                 fix=f"bring the file back, or move {path.parent} away to start afresh; {AFRESH}",
                 subject=str(path),
-            )
-        if open_to_others(path):
-            raise ConfigError(
-                f"other users can read the key {path}", fix=f"chmod 600 {path}", subject=str(path)
             )
         return cls(secret)
 

@@ -46,6 +46,23 @@ def test_a_place_that_is_taken_is_refused(
         pass
 
 
+def test_without_a_key_that_can_be_used_the_address_is_free_again(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with opened(config, lexicon_tagger) as device:
+        read_key(config.agent.state, make=True)
+        (config.agent.state / KEY_FILE).chmod(0o644)
+        with (
+            pytest.raises(ConfigError, match="other users can read"),
+            openai_server(device, f"127.0.0.1:{port}"),
+        ):
+            pass
+    socket.create_server(("127.0.0.1", port)).close()
+
+
 def test_a_daemon_opens_it_where_asked_and_tells_apps(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:

@@ -20,7 +20,6 @@ from typing import Final, Generic, TypeVar
 
 __all__ = ["Ending", "SingleFlight", "Threads", "join"]
 
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _EACH: Final = 1_000

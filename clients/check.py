@@ -30,7 +30,7 @@ from clients.builds import (
     swift,
 )
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.client import connect
 from sottovoce.edge.config import Config
 from sottovoce.edge.http.gate import read_key
 from sottovoce.edge.state.apps import Apps
@@ -143,18 +143,19 @@ def started(
             **settings,
         )
         token = app_of(config) if config.agent.apps else ""
-        with running(config, tagger) as address, Remote(address, owner_of(config)) as device:
+        with running(config, tagger) as address, connect(address, owner_of(config)) as device:
             settings = agent.CustomizationSettings(adapter=ADAPTER)
             examples = agent.LabelledTexts(examples=labelled())
-            record = device.customize(
-                [
-                    agent.CustomizeRequest(settings=settings),
-                    agent.CustomizeRequest(examples=examples),
-                ]
+            requests = (
+                agent.CustomizeRequest(settings=settings),
+                agent.CustomizeRequest(examples=examples),
             )
-            *_, ended = device.watch(record.id)
+            queued = device.agent.Customize(iter(requests)).customization
+            watched = agent.WatchCustomizationRequest(id=queued.id)
+            *_, last = device.agent.WatchCustomization(watched)
+            ended = last.customization
             assert ended.state == agent.CUSTOMIZATION_STATE_SUCCEEDED, ended.message
-            doorway = f"http://{device.status().doorway}/v1"
+            doorway = f"http://{device.agent.GetStatus(agent.GetStatusRequest()).doorway}/v1"
             yield Device(address, doorway, read_key(config.agent.state), token)
 
 

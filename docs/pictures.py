@@ -12,8 +12,9 @@ from pathlib import Path
 from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.page.endpoints import endpoints
-from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.client import connect
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import configured, running
 from tests.support.browser import Browser, opened_browser
 from tests.support.jobs import claim, create, opened, queued
@@ -72,13 +73,13 @@ def of_the_device() -> None:
         config = configured(folder, bundle=BUNDLE, SOTTO_UI_RECORD="true")
         with (
             running(config) as address,
-            Remote(address) as device,
+            connect(address) as device,
             opened_browser(folder) as browser,
         ):
             for text in (TEXT, "The invoice of the plumber is wrong again."):
-                device.privatize(agent.PrivatizeRequest(text=text))
+                device.agent.Privatize(agent.PrivatizeRequest(text=text))
             browser.window(860, 760)
-            browser.go(device.open_page())
+            browser.go(device.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url)
             browser.until("document.body.dataset.ready")
             browser.run(f"document.getElementById('text').value = {TEXT!r}")
             browser.run("document.getElementById('form').requestSubmit()")

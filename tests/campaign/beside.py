@@ -21,9 +21,10 @@ from typing import Any, Final
 from click.testing import CliRunner
 
 from sottovoce.edge.cli import main
-from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.client import connect
 from sottovoce.edge.http.gate import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_owner_pb2
 from tests.campaign.daemons import PROGRAM, Daemon, device
 from tests.campaign.everything import DOORWAY, PAGE, requests
 from tests.campaign.tally import Tally
@@ -171,8 +172,8 @@ class _Trial:
 
     def page(self, path: str) -> None:
         """Opens the owner's page and asks for a path."""
-        with Remote(self.daemon.address) as owner:
-            door = entered(owner.open_page())
+        with connect(self.daemon.address) as owner:
+            door = entered(owner.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url)
         for _, status in requests(door, {path: PAGE[path]}):
             if status not in (200, 401):  # of the link, which was used to enter
                 raise Fault("unexplained", f"the page's {path} answers {status}")
@@ -224,17 +225,17 @@ class _Trial:
             raise Fault("leaked", "the key that was destroyed is in use")
 
     def _privatized(self, text: str) -> str:
-        with Remote(self.daemon.address) as owner:
-            return owner.privatize(agent.PrivatizeRequest(text=text)).text
+        with connect(self.daemon.address) as owner:
+            return owner.agent.Privatize(agent.PrivatizeRequest(text=text)).text
 
     def _spent(self) -> tuple[float, ...]:
-        with Remote(self.daemon.address) as owner:
-            ledger = owner.status().ledger
+        with connect(self.daemon.address) as owner:
+            ledger = owner.agent.GetStatus(agent.GetStatusRequest()).ledger
         return ledger.spent, ledger.releases, ledger.labels_as_they_are
 
     def _address(self) -> str:
-        with Remote(self.daemon.address) as owner:
-            return str(owner.status().doorway)
+        with connect(self.daemon.address) as owner:
+            return str(owner.agent.GetStatus(agent.GetStatusRequest()).doorway)
 
     def _asked(self) -> int:
         return Door(self._address(), self.token).chat(self.text).status

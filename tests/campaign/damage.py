@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.errors import SottovoceError
 from sottovoce.edge.config import Config
-from sottovoce.v1 import edge_agent_pb2 as wire
+from sottovoce.edge.tasks.parts import status
+from sottovoce.edge.tasks.privatize import to_response
 from tests.campaign.tally import Tally
 from tests.support.agent import configured, opened
 from tests.support.signing import lay_pulled
@@ -140,7 +141,7 @@ def _make(world: Path, bundle: Path) -> None:
     lay_pulled(config, bundle, Ed25519PrivateKey.generate())
     with opened(config, LexiconTagger()) as device:
         for text in (_SEEN, f"{_SEEN} once more"):
-            device.privatize(wire.PrivatizeRequest(text=text))
+            device.releases.release(text, device.default)
 
 
 def _lay(kept: Path, world: Path) -> None:
@@ -169,9 +170,11 @@ def _damage(file: Path, rule: str, other: bytes, chance: random.Random) -> None:
 def _asked(world: Path) -> tuple[bytes, ...]:
     """What the ledger says, and what becomes of a text seen before and of one that was not."""
     with opened(_configured(world), LexiconTagger()) as device:
-        spent = device.status().ledger.SerializeToString(deterministic=True)
+        spent = status(device).ledger.SerializeToString(deterministic=True)
         answers = [
-            device.privatize(wire.PrivatizeRequest(text=text)).SerializeToString(deterministic=True)
+            to_response(
+                device.releases.release(text, device.default), words=False
+            ).SerializeToString(deterministic=True)
             for text in (_SEEN, _UNSEEN)
         ]
     return spent, *answers

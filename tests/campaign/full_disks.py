@@ -152,7 +152,7 @@ def _waiting(world: World) -> Iterator[str]:
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)) as database:
         for what, query in (
             ("customisations have not ended", "customizations WHERE NOT finished"),
-            ("examples are staged", "staged"),
+            ("examples are staged", "outbox WHERE sequence IS NULL"),
             ("examples wait", "outbox"),
         ):
             ((number,),) = database.execute(f"SELECT count(*) FROM {query}")

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.edge.config import Config
-from sottovoce.v1 import edge_agent_pb2 as wire
 from tests.campaign.daemons import PROGRAM
 from tests.campaign.tally import Tally
 from tests.support.agent import configured, opened
@@ -82,7 +81,7 @@ def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterabl
         limited = KINDS[kind](chance, config.agent.state)
         first = _command(config, limited, text, _STANDS_STILL if kind == _UNSAID else _SECONDS)
         with opened(config, None) as device:
-            again = device.privatize(wire.PrivatizeRequest(text=text)).text
+            again = device.releases.release(text, device.default).text
             spent = device.ledger.spending().releases
         seen = f"{kind}: exit {first.returncode}, {first.stderr[-300:]}"
         if first.returncode == 0 and json.loads(first.stdout)["text"] != again:

@@ -19,7 +19,7 @@ from clients import builds, check, wire
 from clients.builds import CLIENTS
 from clients.check import READINGS, SAID, Device
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.client import connect
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.documented import read
 from tests.support.upstream_server import openai_server
@@ -54,9 +54,9 @@ def test_a_sensor_streams_and_is_told_labels(device: Device) -> None:
     lines = [line.split("\t") for line in told.splitlines()]
     assert len(lines) == len(READINGS.splitlines())
     assert {label for _, label in lines} <= {"clinic", "outside"}
-    with Remote(device.address) as remote:  # the same bytes as any other app gets
+    with connect(device.address) as remote:  # the same bytes as any other app gets
         asked = agent.PredictRequest(adapter=check.ADAPTER, text=READINGS.splitlines()[0])
-        answer = remote.predict(asked)
+        answer = remote.agent.Predict(asked)
     assert lines[0] == [answer.released_text, answer.label]
     assert "Anna" not in told
 

@@ -22,7 +22,7 @@ from sottovoce.edge.client.log_probabilities import NextTokens
 from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.client.openai_writer import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support.agent import configured, opened
@@ -35,22 +35,22 @@ ASKED = "Anna Miller of Springfield called. Answer her in one sentence."
 
 
 @pytest.fixture
-def device(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) -> Iterator[Agent]:
+def device(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) -> Iterator[Parts]:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CHAT_UPSTREAM=UPSTREAM)
     with opened(config, lexicon_tagger) as running:
         yield running
 
 
-def asked(device: Agent, **sampling: Any) -> tuple[chats.Departed, str, chats.Answered]:
+def asked(device: Parts, **sampling: Any) -> tuple[chats.Departed, str, chats.Answered]:
     request = chats.ChatRequest(
         turns=[chats.ChatTurn(role=generation.ROLE_USER, text=ASKED)],
         sampling=chats.Sampling(max_tokens=24, temperature=0, seed=1, **sampling),
     )
-    first, *deltas, last = device.chat(request)
+    first, *deltas, last = device.conversations.chat(request)
     return first.departed, "".join(delta.delta_text for delta in deltas), last.answered
 
 
-def test_a_conversation_is_answered_in_pieces(device: Agent) -> None:
+def test_a_conversation_is_answered_in_pieces(device: Parts) -> None:
     departed, text, answered = asked(device)
     (turn,) = departed.turns
     assert "Miller" not in turn.released_text
@@ -67,12 +67,12 @@ def test_its_models_are_listed() -> None:
     assert OpenAIWriter(ChatConfig(upstream=UPSTREAM)).models()
 
 
-def test_an_answer_that_nobody_waits_for_is_ended(device: Agent) -> None:
+def test_an_answer_that_nobody_waits_for_is_ended(device: Parts) -> None:
     request = chats.ChatRequest(
         turns=[chats.ChatTurn(role=generation.ROLE_USER, text=ASKED)],
         sampling=chats.Sampling(max_tokens=4_000, temperature=1),
     )
-    answer = device.chat(request)
+    answer = device.conversations.chat(request)
     assert len([*itertools.islice(answer, 2)]) == 2
     answer.close()
     assert asked(device)[1].strip(), "the next one had to wait for it"

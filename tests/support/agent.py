@@ -12,9 +12,9 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config, load
 from sottovoce.edge.daemon import server
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2, training_pb2
 from tests.support.waiting import until
@@ -50,9 +50,9 @@ def engine(config: Config, tagger: Tagger) -> Engine:
 
 
 @contextmanager
-def opened(config: Config, tagger: Tagger | None) -> Iterator[Agent]:
-    """All parts of an agent, closed at the end; the bundle's own tagger where none is given."""
-    device = Agent(config, engine(config, tagger) if tagger is not None else None)
+def opened(config: Config, tagger: Tagger | None) -> Iterator[Parts]:
+    """The parts of an agent, closed at the end; the bundle's own tagger where none is given."""
+    device = Parts(config, engine(config, tagger) if tagger is not None else None)
     try:
         yield device
     finally:
@@ -96,7 +96,7 @@ def running(config: Config, tagger: Tagger | None = None) -> Iterator[str]:
 @contextmanager
 def customizing(
     folder: Path, bundle: Path, tagger: Tagger, **environ: str
-) -> Iterator[tuple[Customizer, Agent]]:
+) -> Iterator[tuple[Customizer, Parts]]:
     """What takes labelled texts in, and the agent it does so for."""
     with opened(configured(folder, bundle=bundle, **environ), tagger) as device:
         defaults = Defaults(device.default, 3)
@@ -119,7 +119,7 @@ def labelled(number: int = 20) -> list[edge_agent_pb2.LabelledText]:
     ]
 
 
-def customizer(device: Agent) -> Customizer:
+def customizer(device: Parts) -> Customizer:
     """What takes the device's customisations, with one plain token a text."""
     return Customizer(
         device.engine,
@@ -140,7 +140,7 @@ def wanted(adapter: str = "desk", **settings: Any) -> edge_agent_pb2.Customizati
 
 
 def teach(
-    device: Agent, name: str, pairs: tuple[tuple[str, str], ...], **settings: Any
+    device: Parts, name: str, pairs: tuple[tuple[str, str], ...], **settings: Any
 ) -> edge_agent_pb2.Customization:
     """Has the cloud train an adapter on five examples of each (text, label); gives its record,
     which has ended."""
@@ -154,6 +154,6 @@ def teach(
     return device.outbox.get(record.id)
 
 
-def queued(device: Agent, identity: str) -> list[training_pb2.PrivatizedExample]:
+def queued(device: Parts, identity: str) -> list[training_pb2.PrivatizedExample]:
     """What waits to be sent for a customisation."""
     return [e for batch in device.outbox.batches(identity, 0) for e in batch.examples]

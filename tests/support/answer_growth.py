@@ -20,7 +20,7 @@ from typing import Any
 from sottovoce.core.platform import memory
 from sottovoce.edge.client.openai_writer import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support.agent import configured, opened
@@ -101,11 +101,11 @@ def _through_the_writer(writer: OpenAIWriter, size: int) -> int:
     return sum(len(each.tool_call.released_arguments or each.delta_text) for each in pieces)
 
 
-def _through_a_conversation(device: Agent, size: int) -> int:
+def _through_a_conversation(device: Parts, size: int) -> int:
     turn = chats.ChatTurn(role=generation.ROLE_USER, text="a lamp")
     tool = chats.ChatTool(name=_TOOL, parameters="{}")
     request = chats.ChatRequest(turns=[turn], tools=[tool], model=f"m{size}")
-    pieces = device.chat(request, lambda stop: None)
+    pieces = device.conversations.chat(request, lambda stop: None)
     return sum(len(each.tool_call.arguments or each.delta_text) for each in pieces)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce.core.errors import ConfigError, InvalidInput, NotReady, Unavailable
 from sottovoce.core.platform.files import private_folder
-from sottovoce.edge.cli.client import Remote, backend, is_running, remote
+from sottovoce.edge.cli.client import connect, is_running, reach, remote
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import running
@@ -26,12 +26,10 @@ REQUEST = agent.PrivatizeRequest(text="the pond")
 
 
 def test_a_running_agent_is_used_and_a_missing_one_replaced(device: Device) -> None:
-    with backend(device.config) as alone:
-        assert not isinstance(alone, Remote)
-        answer = alone.privatize(REQUEST)
-    with running(device.config), backend(device.config) as served:
-        assert isinstance(served, Remote)
-        assert served.privatize(REQUEST) == answer
+    with reach(device.config) as alone:
+        answer = alone.agent.Privatize(REQUEST)
+    with running(device.config), reach(device.config) as served:
+        assert served.agent.Privatize(REQUEST) == answer
 
 
 def test_errors_cross_the_socket_unchanged(device: Device) -> None:
@@ -40,7 +38,7 @@ def test_errors_cross_the_socket_unchanged(device: Device) -> None:
         remote(device.config) as served,
         pytest.raises(InvalidInput) as caught,
     ):
-        served.privatize(agent.PrivatizeRequest())
+        served.agent.Privatize(agent.PrivatizeRequest())
     assert (caught.value.problem, caught.value.subject) == ("the text is empty", "text")
 
 
@@ -50,14 +48,14 @@ def test_loopback_is_found_too(new_device: Callable[..., Device]) -> None:
         device.environment["SOTTO_AGENT_LISTEN"] = address
         assert is_running(device.config)
         with remote(device.config) as served:
-            assert served.status().version
+            assert served.agent.GetStatus(agent.GetStatusRequest()).version
     assert not is_running(device.config)
 
 
 def test_who_watches_hears_that_the_agent_took_leave() -> None:
     def watch(address: str) -> None:
-        with Remote(address) as agent, pytest.raises(Unavailable):
-            list(agent.watch("id"))
+        with connect(address) as client, pytest.raises(Unavailable):
+            list(client.agent.WatchCustomization(agent.WatchCustomizationRequest(id="id")))
 
     assert whose_reading_ends(watch) == TRIES
 
@@ -72,9 +70,9 @@ def test_where_none_can_be_reached_it_is_said(new_device: Callable[..., Device])
 def test_an_agent_that_goes_away_is_unavailable(device: Device) -> None:
     with running(device.config):
         served = remote(device.config)
-        served.status()
+        served.agent.GetStatus(agent.GetStatusRequest())
     with served, pytest.raises(Unavailable, match="the agent on"):
-        served.status()
+        served.agent.GetStatus(agent.GetStatusRequest())
 
 
 @contextmanager
@@ -115,12 +113,12 @@ def test_a_socket_of_another_users_is_told_nothing(
     device = new_device(SOTTO_AGENT_LISTEN=f"unix:{socket}", SOTTO_AGENT_APPS=apps)
     with _impostor(f"unix:{socket}") as (_, heard):
         _is_another_users(socket, monkeypatch)
-        for found in (backend, remote):
+        for found in (reach, remote):
             with (
                 pytest.raises(ConfigError, match="and not the agent's") as caught,
                 found(device.config) as served,
             ):
-                served.privatize(REQUEST)
+                served.agent.Privatize(REQUEST)
             assert caught.value.subject == "agent.listen"
         assert heard == []
 
@@ -132,9 +130,8 @@ def test_a_port_that_is_not_the_agents_is_told_nothing(
     OWNER.renew(private_folder(device.config.agent.state))
     with _impostor("127.0.0.1:0") as (address, heard):
         device.environment["SOTTO_AGENT_LISTEN"] = address
-        with backend(device.config) as alone:
-            assert not isinstance(alone, Remote)
-            assert alone.privatize(REQUEST).text
+        with reach(device.config) as alone:
+            assert alone.agent.Privatize(REQUEST).text
         with pytest.raises(NotReady):
             remote(device.config)
         assert heard == []
@@ -142,4 +139,4 @@ def test_a_port_that_is_not_the_agents_is_told_nothing(
     with running(device.config) as address:
         device.environment["SOTTO_AGENT_LISTEN"] = address
         with remote(device.config) as served:
-            assert served.status().version
+            assert served.agent.GetStatus(agent.GetStatusRequest()).version

@@ -101,7 +101,7 @@ def state(device: Device) -> str:
 def test_a_customisation_that_is_not_queued_says_that_the_same_command_is_safe(
     linked: Device, cloud: FakeCloud, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.edge.cli.client.Remote.customize", pressed)
+    monkeypatch.setattr("sottovoce.edge.cli.customize._requests", pressed)
     with running(linked.config):
         told = linked.sotto("customize", "desk", "--input", table, code=130).stderr
         assert "desk" in told

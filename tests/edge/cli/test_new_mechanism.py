@@ -116,9 +116,9 @@ def test_a_running_agent_takes_it_by_name(
     config = configured(tmp_path, bundle=calibrated)
     with running(config, lexicon_tagger), remote(config) as app:
         asked = agent.PrivacyOptions(mechanism=Nouns.name)
-        answer = app.privatize(agent.PrivatizeRequest(text=TEXT, privacy=asked))
+        answer = app.agent.Privatize(agent.PrivatizeRequest(text=TEXT, privacy=asked))
         assert (answer.mechanism, answer.eta) == (Nouns.name, ETA)
-        assert app.status().ledger.spent == 3 * ETA * 2
+        assert app.agent.GetStatus(agent.GetStatusRequest()).ledger.spent == 3 * ETA * 2
 
 
 def test_without_the_line_it_is_unknown(

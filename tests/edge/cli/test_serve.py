@@ -87,8 +87,8 @@ def test_listen_overrides_the_configuration(device: Device, tmp_path: Path) -> N
 
 def test_it_ends_while_a_text_is_still_being_privatised(device: Device) -> None:
     endless = (
-        "import threading\nfrom sottovoce.edge.tasks.agent import Agent\n"
-        "Agent.privatize = lambda *_: print(1, flush=True) or threading.Event().wait()\n"
+        "import threading\nfrom sottovoce.edge.tasks.privatize import Releases\n"
+        "Releases.release = lambda *_: print(1, flush=True) or threading.Event().wait()\n"
     )
     with _served(device, first=endless) as process:
         assert process.stdout is not None

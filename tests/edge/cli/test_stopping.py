@@ -46,13 +46,13 @@ main(["serve", "--json", "--doorway", "127.0.0.1:PORT"])
 """
 STUCK = """
 import threading
-from sottovoce.edge.tasks.agent import Agent
-def chat(self, request, stoppable=lambda stop: None, before=Agent.chat):
+from sottovoce.edge.tasks.chat import Chat
+def chat(self, request, stoppable=lambda stop: None, before=Chat.chat):
     events = before(self, request, stoppable)
     yield next(events)
     yield next(events)
     threading.Event().wait()
-Agent.chat = chat
+Chat.chat = chat
 """
 WARMING = """
 import threading

@@ -87,7 +87,7 @@ def test_calls_and_text_share_one_bound(
         opened(config, lexicon_tagger) as device,
         pytest.raises(SottovoceError, match="more than 1000 characters"),
     ):
-        [*device.chat(_asking(), lambda stop: None)]
+        [*device.conversations.chat(_asking(), lambda stop: None)]
 
 
 @pytest.mark.parametrize("calls", [2, 60])
@@ -108,7 +108,7 @@ def test_a_conversation_is_written_as_often_for_many_calls_as_for_few(
     server.answer = calling(*[("", lambda body, n=n: {"number": "x" * n}) for n in range(calls)])
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CHAT_UPSTREAM=server.url)
     with opened(config, lexicon_tagger) as device:
-        events = [*device.chat(_asking(), lambda stop: None)]
+        events = [*device.conversations.chat(_asking(), lambda stop: None)]
     assert sum(each.WhichOneof("event") == "tool_call" for each in events) == calls
     assert len(written) == 3  # before it leaves, before its calls are given out, at its end
 

@@ -15,7 +15,7 @@ from grpc_status import rpc_status
 
 from sottovoce.core.errors import ConfigError, NotFound, PermissionDenied, Unauthenticated
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.cli.client import backend
+from sottovoce.edge.cli.client import reach
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_adapters_pb2, edge_agent_pb2, edge_chat_pb2, edge_owner_pb2
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -89,11 +89,11 @@ def test_the_owner_is_asked_for_nothing_else(device: Asked) -> None:
     assert device.agent.GetStatus(agent.GetStatusRequest(), **device.owner).HasField("ledger")
     path = device.config.agent.state / OWNER.file
     assert path.stat().st_mode & 0o777 == 0o600
-    with backend(device.config) as remote:  # as the `sotto` command asks
-        assert remote.privatize(ASKED).text
-        assert remote.spending().accounts
+    with reach(device.config) as remote:  # as the `sotto` command asks
+        assert remote.agent.Privatize(ASKED).text
+        assert remote.owner.GetSpending(edge_owner_pb2.GetSpendingRequest()).accounts
         with pytest.raises(NotFound):
-            remote.delete(edge_adapters_pb2.DeleteAdapterRequest(adapter="none"))
+            remote.adapters.DeleteAdapter(edge_adapters_pb2.DeleteAdapterRequest(adapter="none"))
 
 
 @pytest.mark.parametrize(("service", "method", "streams"), METHODS)
@@ -174,10 +174,10 @@ def test_by_default_the_socket_asks_for_nothing(
 def test_an_owners_token_that_others_can_read_is_refused(device: Asked) -> None:
     (device.config.agent.state / OWNER.file).chmod(0o644)
     with pytest.raises(ConfigError, match="other users can read the owner's token"):
-        backend(device.config)
+        reach(device.config)
     (device.config.agent.state / OWNER.file).unlink()
-    with backend(device.config) as remote, pytest.raises(Unauthenticated):
-        remote.privatize(ASKED)
+    with reach(device.config) as remote, pytest.raises(Unauthenticated):
+        remote.agent.Privatize(ASKED)
 
 
 def test_the_owners_token_is_another_at_each_start(

@@ -17,10 +17,11 @@ import grpc
 import pytest
 
 from sottovoce.core.errors import DataLoss
-from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.client import connect
 from sottovoce.edge.http.gate import read_key
 from sottovoce.edge.state.database import DATABASE
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_owner_pb2
 from tests.campaign.daemons import PROGRAM, Daemon, device
 from tests.campaign.everything import (
     DOORWAY,
@@ -84,8 +85,11 @@ def test_no_endpoint_and_no_rpc_takes_its_locks(daemon: Daemon) -> None:
         assert locked(daemon.pid, database) == HELD, f"{name} took them"
         well[name] = ok or well.get(name, False)
 
-    with Remote(daemon.address) as owner:
-        page, doorway = entered(owner.open_page()), owner.status().doorway
+    with connect(daemon.address) as owner:
+        page, doorway = (
+            entered(owner.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url),
+            owner.agent.GetStatus(agent.GetStatusRequest()).doorway,
+        )
     for path, status in requests(page, PAGE):
         held(f"page {path}", ok=status == 200)
     for path, status in requests(Door(doorway, read_key(database.parent)), DOORWAY):
@@ -108,31 +112,34 @@ def test_no_endpoint_and_no_rpc_takes_its_locks(daemon: Daemon) -> None:
 def test_commands_after_the_page_leave_the_log(daemon: Daemon) -> None:
     log = daemon.folder / "state" / f"{DATABASE}-wal"
     token = json.loads(_sotto(daemon, "apps", "new", "mail", "--json"))["token"]
-    with Remote(daemon.address) as owner:
-        doorway, page = owner.status().doorway, entered(owner.open_page())
-        before = owner.privatize(agent.PrivatizeRequest(text=TEXT)).text
+    with connect(daemon.address) as owner:
+        doorway, page = (
+            owner.agent.GetStatus(agent.GetStatusRequest()).doorway,
+            entered(owner.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url),
+        )
+        before = owner.agent.Privatize(agent.PrivatizeRequest(text=TEXT)).text
         assert dict(requests(page, PAGE))["/api/doctor"] == 200
         _sotto(daemon, "apps", "rm", "mail")
         assert log.exists()
         assert Door(doorway, token).chat(TEXT).status == 401
         assert json.loads(_sotto(daemon, "rotate-key", "--json"))["epoch"] == 2
-        assert owner.privatize(agent.PrivatizeRequest(text=TEXT)).text != before
-        ledger = owner.status().ledger
+        assert owner.agent.Privatize(agent.PrivatizeRequest(text=TEXT)).text != before
+        ledger = owner.agent.GetStatus(agent.GetStatusRequest()).ledger
     daemon.kill()
     daemon.start()
-    with Remote(daemon.address) as owner:
-        assert owner.status().ledger == ledger
+    with connect(daemon.address) as owner:
+        assert owner.agent.GetStatus(agent.GetStatusRequest()).ledger == ledger
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
 def test_a_daemon_whose_files_were_replaced_says_so_and_ends(daemon: Daemon, suffix: str) -> None:
     file = daemon.folder / "state" / f"{DATABASE}{suffix}"
-    with Remote(daemon.address) as owner:
-        owner.privatize(agent.PrivatizeRequest(text=TEXT))
+    with connect(daemon.address) as owner:
+        owner.agent.Privatize(agent.PrivatizeRequest(text=TEXT))
         file.unlink()
         others = {each: each.read_bytes() for each in file.parent.glob(f"{DATABASE}*")}
         with pytest.raises(DataLoss, match=f"{file.name} was removed or replaced"):
-            owner.privatize(agent.PrivatizeRequest(text=TEXT))
+            owner.agent.Privatize(agent.PrivatizeRequest(text=TEXT))
     assert daemon.process is not None
     assert daemon.process.wait(60) == DataLoss.exit_code
     told = daemon.log.read_text()

@@ -169,7 +169,7 @@ def test_nothing_leaves_that_cannot_be_charged_and_the_same_process_goes_on(
     assert device.predict(text)
     device.correct("desk")
     _until_succeeded(device, device.customize("more").id)
-    assert _rows(disk.folder, "staged") == 0
+    assert _rows(disk.folder, "outbox") == 0
 
 
 def test_what_ended_while_there_was_no_room_is_noted_by_itself(

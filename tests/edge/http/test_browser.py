@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.client import connect
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.ledger import Purpose
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_owner_pb2
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, opened, running
 from tests.support.browser import HINT, Browser, browser_program, opened_browser
@@ -54,12 +55,12 @@ def shown(
         Corrections(device.store).keep(MARKUP, [(f"{n}", "wet") for n in range(37)], 37)
     with (
         running(config, lexicon_tagger) as address,
-        Remote(address) as device,
+        connect(address) as device,
         opened_browser(folder) as browser,
     ):
-        device.privatize(agent.PrivatizeRequest(text=f"{MARKUP} Anna sees the pond"))
+        device.agent.Privatize(agent.PrivatizeRequest(text=f"{MARKUP} Anna sees the pond"))
         browser.window(900, 900)
-        link = device.open_page()
+        link = device.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url
         browser.go(link)
         browser.until("document.body.dataset.ready")
         yield browser, urlsplit(link).netloc

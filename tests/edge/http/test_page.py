@@ -18,11 +18,12 @@ from sottovoce.core.errors import ConfigError
 from sottovoce.core.http.messages import LARGEST_HEAD
 from sottovoce.core.http.page import SESSION
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.client import Client, connect
 from sottovoce.edge.http import page as page_module
 from sottovoce.edge.http.page import LONGEST_TEXT, MOST_TRIED
 from sottovoce.edge.tasks.privatize import Trial, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import configured, running
 from tests.support.doorway import Answer, Door, entered
 from tests.support.raw_heads import AMBIGUOUS, ask, head, padded
@@ -35,7 +36,7 @@ class Page:
     """An open page, and the daemon it is of."""
 
     door: Door
-    device: Remote
+    device: Client
 
     def ask(self, path: str, body: Any = None, method: str = "", **headers: str) -> Answer:
         return self.door.ask(path, body, method, **headers)
@@ -47,12 +48,12 @@ def page(
 ) -> Iterator[Page]:
     folder = tmp_path_factory.mktemp("page")
     config = configured(folder, bundle=small_bundle_folder, SOTTO_UI_RECORD="true")
-    with running(config, lexicon_tagger) as address, Remote(address) as device:
-        yield Page(entered(device.open_page()), device)
+    with running(config, lexicon_tagger) as address, connect(address) as device:
+        yield Page(entered(device.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url), device)
 
 
 def test_a_link_is_good_once_and_a_session_for_long(page: Page) -> None:
-    parts = urlsplit(page.device.open_page())
+    parts = urlsplit(page.device.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url)
     assert parts.netloc == page.door.address  # one page, however often it is opened
     assert parts.hostname == "127.0.0.1"
     link = Door(parts.netloc, parts.fragment)
@@ -95,14 +96,14 @@ def test_a_name_that_was_made_to_point_here_is_refused(page: Page, path: str, ho
     ],
 )
 def test_other_pages_are_refused_even_with_a_session(page: Page, headers: dict[str, str]) -> None:
-    before = page.device.status().ledger.releases
+    before = page.device.agent.GetStatus(agent.GetStatusRequest()).ledger.releases
     for path, body in (("/api/try", {"text": "the pond"}), ("/api/overview", None), ("/", None)):
         answer = page.ask(path, body, **headers)
         assert (answer.status, answer.error["code"]) == (403, "forbidden_origin")
     asking = page.ask("/api/try", method="OPTIONS", **headers)  # what a browser asks beforehand
     assert asking.status == 403
     assert not [name for name in asking.headers if name.startswith("access-control")]
-    assert page.device.status().ledger.releases == before
+    assert page.device.agent.GetStatus(agent.GetStatusRequest()).ledger.releases == before
 
 
 def test_its_own_requests_come_in(page: Page) -> None:
@@ -140,7 +141,7 @@ def test_nothing_is_read_of_who_has_not_entered(page: Page) -> None:
 
 
 def test_a_text_is_tried_and_nothing_is_charged(page: Page) -> None:
-    before = page.device.status().ledger
+    before = page.device.agent.GetStatus(agent.GetStatusRequest()).ledger
     answer = page.ask("/api/try", {"text": MARKUP, "draws": 5, "policy": "content"})
     for trial in answer.json:
         assert trial["policy"] == "content"
@@ -152,7 +153,7 @@ def test_a_text_is_tried_and_nothing_is_charged(page: Page) -> None:
             assert {piece["became"] for piece in draw} <= {"", "pass", "noise", "draw"}
             assert "Anna" not in text
     assert [trial["level"] for trial in answer.json] == ["strong", "balanced", "light"]
-    assert page.device.status().ledger == before
+    assert page.device.agent.GetStatus(agent.GetStatusRequest()).ledger == before
 
 
 def test_wrong_requests_are_told_what_to_do(page: Page) -> None:
@@ -192,7 +193,7 @@ def test_one_text_is_tried_at_a_time(page: Page, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_left_and_what_it_cost_is_told(page: Page) -> None:
-    released = page.device.privatize(agent.PrivatizeRequest(text="Anna sees the pond")).text
+    released = page.device.agent.Privatize(agent.PrivatizeRequest(text="Anna sees the pond")).text
     told = page.ask("/api/record").json
     assert told["on"] is True
     assert told["left"][0]["text"] == released
@@ -200,7 +201,7 @@ def test_what_left_and_what_it_cost_is_told(page: Page) -> None:
     ledger = page.ask("/api/ledger").json
     ((_, spent, texts),) = ledger["days"]
     assert ledger["purposes"] == [["apps on this device", spent, texts]]
-    status = page.device.status().ledger
+    status = page.device.agent.GetStatus(agent.GetStatusRequest()).ledger
     assert (status.spent, status.releases) == (spent, texts)
 
 
@@ -214,9 +215,9 @@ def test_it_ends_with_its_daemon_and_is_not_there_unasked(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with running(config, lexicon_tagger) as address, Remote(address) as device:
-        door = entered(device.open_page())
-        device.privatize(agent.PrivatizeRequest(text="Anna sees the pond"))
+    with running(config, lexicon_tagger) as address, connect(address) as device:
+        door = entered(device.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url)
+        device.agent.Privatize(agent.PrivatizeRequest(text="Anna sees the pond"))
         assert door.ask("/api/record").json == {"on": False, "left": []}
     with pytest.raises(ConnectionRefusedError):
         door.ask("/")

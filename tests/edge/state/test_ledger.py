@@ -88,7 +88,7 @@ def test_the_limit_may_be_reached_but_not_passed(tmp_path: Path) -> None:
 def test_a_refused_charge_takes_the_rest_of_its_transaction_along(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     with pytest.raises(QuotaExceeded), store.transaction() as transaction:  # noqa: PT012
-        transaction.execute("INSERT INTO outbox VALUES ('c', 0, x'')")
+        transaction.execute("INSERT INTO outbox VALUES ('c', x'', 0, x'', x'', x'', 0, x'')")
         Ledger(store, 1).charge(transaction, 2, 1)
     assert store.rows("SELECT * FROM outbox") == []
     store.close()

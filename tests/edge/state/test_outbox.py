@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.errors import NotFound, QuotaExceeded
+from sottovoce.core.errors import DataLoss, NotFound, QuotaExceeded
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.outbox import LARGEST_BATCH, UNFINISHED_LIMIT, Outbox, outbox_place
+from sottovoce.edge.state.outbox import LARGEST_BATCH, UNFINISHED_LIMIT, Outbox, Staged
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
@@ -28,13 +28,20 @@ def _insert(
         id=identity, adapter="desk", adapter_id="desk", state=state, examples=len(texts)
     )
     job = training.CreateJobRequest(request_id=identity, adapter="desk")
+    outbox.stage(identity, map(_staged, texts))
     with store.transaction() as transaction:
         outbox.insert(transaction, record, f"request {identity}", job, {})
-        for number, text in enumerate(texts):
-            example = training.PrivatizedExample(released_text=text)
-            sealed = store.seal.seal(example.SerializeToString(), outbox_place(identity, number))
-            transaction.execute("INSERT INTO outbox VALUES (?, ?, ?)", (identity, number, sealed))
+        list(outbox.make_ready(transaction, identity, lambda label, labelled: label))
     return record
+
+
+def _staged(text: str, label: str = "outside") -> Staged:
+    example = training.PrivatizedExample(released_text=text, label=label)
+    return Staged(example, b"digest of " + text.encode(), 2.0, b"known by")
+
+
+def _queued(outbox: Outbox, identity: str, first: int = 0) -> list[training.PrivatizedExample]:
+    return [e for batch in outbox.batches(identity, first) for e in batch.examples]
 
 
 def test_records_survive_and_are_found(tmp_path: Path) -> None:
@@ -62,14 +69,67 @@ def test_batches_are_bounded_ordered_and_complete(tmp_path: Path) -> None:
     outbox = Outbox(store)
     texts = [f"{n} " + "x" * (60_000 if 100 <= n < 130 else 10) for n in range(300)]
     _insert(store, outbox, "one", texts)
+    whole = _queued(outbox, "one")
+    assert sorted(e.released_text for e in whole) == sorted(texts)
     for first in (0, 1, 64, 99, 299):
         batches = list(outbox.batches("one", first))
         assert batches[0].first_sequence == first
-        assert [e.released_text for b in batches for e in b.examples] == texts[first:]
+        assert [e for b in batches for e in b.examples] == whole[first:]
         for before, after in itertools.pairwise(batches):
             assert after.first_sequence == before.first_sequence + len(before.examples)
         assert all(len(b.examples) <= LARGEST_BATCH and b.ByteSize() < 1 << 20 for b in batches)
     assert list(outbox.batches("one", 300)) == []
+    store.close()
+
+
+def test_staged_examples_leave_only_once_they_are_ready(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    texts = [f"text {n}" for n in range(2 * LARGEST_BATCH + 1)]
+    outbox.stage("one", map(_staged, texts))
+    outbox.stage("other", [_staged("not of this call")])
+    assert _queued(outbox, "one") == []
+    with pytest.raises(RuntimeError), store.transaction() as transaction:  # noqa: PT012
+        list(outbox.make_ready(transaction, "one", lambda label, labelled: label))
+        raise RuntimeError
+    assert _queued(outbox, "one") == []
+    with store.transaction() as transaction:
+        assert set(outbox.labelled(transaction, "one")) == {b"known by"}
+        charged = list(
+            outbox.make_ready(transaction, "one", lambda *known: "/".join(map(str, known)))
+        )
+        assert list(outbox.labelled(transaction, "one")) == []
+    assert sorted(charged) == sorted((b"digest of " + text.encode(), 2.0) for text in texts)
+    ready = _queued(outbox, "one")
+    assert sorted(e.released_text for e in ready) == sorted(texts)
+    assert {e.label for e in ready} == {"outside/b'known by'"}
+    assert [e.example_id for e in ready] == sorted({e.example_id for e in ready})
+    outbox.unstage("one")
+    outbox.unstage_all()
+    assert _queued(outbox, "one") == ready
+    assert store.rows("SELECT DISTINCT customization FROM outbox") == [("one",)]
+    store.close()
+
+
+def test_a_row_tells_nothing_of_its_label_and_takes_no_other(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    labels = ["in", "outside\0", "", "the garden behind the house " * 3]
+    outbox.stage("one", [_staged("text", label) for label in labels])
+    true = dict(store.rows("SELECT example, label FROM outbox"))
+    assert {len(sealed) for sealed in true.values()} == {len(next(iter(true.values())))}
+    with store.transaction() as transaction:
+        list(outbox.make_ready(transaction, "one", lambda label, labelled: label))
+    assert sorted(e.label for e in _queued(outbox, "one")) == sorted(labels)
+    (example, ready), (other, _) = store.rows("SELECT example, label FROM outbox LIMIT 2")
+    change = "UPDATE outbox SET label = ? WHERE example = ?"
+    for sealed, row in ((true[example], example), (ready, other)):  # an earlier one, another's
+        with store.transaction() as transaction:
+            transaction.execute(change, (sealed, row))
+        with pytest.raises(DataLoss):
+            _queued(outbox, "one")
+        with store.transaction() as transaction:
+            transaction.execute(change, (ready, example))
     store.close()
 
 

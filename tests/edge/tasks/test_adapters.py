@@ -11,7 +11,8 @@ import pytest
 from sottovoce.core.errors import NotFound, NotReady, Unavailable
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks import spending
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -25,7 +26,7 @@ WET, DRY = ("river", "stone"), ("stone", "river")
 
 
 @contextmanager
-def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent, FakeCloud]]:
+def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, FakeCloud]]:
     with fake_cloud() as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, tagger) as device:
@@ -33,7 +34,7 @@ def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent,
 
 
 def _queue(
-    device: Agent, words: Sequence[str] = WET, *, replace: bool = True
+    device: Parts, words: Sequence[str] = WET, *, replace: bool = True
 ) -> agent.Customization:
     """A customisation of "desk" whose first word is wet, at the level that moves no word."""
     settings = agent.CustomizationSettings(
@@ -47,26 +48,26 @@ def _queue(
     return customizer(device).accept(settings, examples)
 
 
-def _train(device: Agent, words: Sequence[str] = WET) -> agent.Customization:
+def _train(device: Parts, words: Sequence[str] = WET) -> agent.Customization:
     record = _queue(device, words)
     Uploader(device.cloud, device.outbox, first_wait=0.02).carry(record.id)
     until(lambda: device.outbox.get(record.id).state in ENDED)
     return device.outbox.get(record.id)
 
 
-def _said_of_a_river(device: Agent) -> str:
-    return device.predict(agent.PredictRequest(text="the river", adapter="desk")).label
+def _said_of_a_river(device: Parts) -> str:
+    return device.predictor.predict(agent.PredictRequest(text="the river", adapter="desk")).label
 
 
-def _roll_back(device: Agent, identity: str = "") -> agent.Customization:
-    return device.roll_back(adapters.RollBackAdapterRequest(adapter="desk", id=identity))
+def _roll_back(device: Parts, identity: str = "") -> agent.Customization:
+    return device.adapters.roll_back(adapters.RollBackAdapterRequest(adapter="desk", id=identity))
 
 
-def _cancel(device: Agent) -> agent.Customization:
-    return device.cancel(adapters.CancelCustomizationRequest(adapter="desk"))
+def _cancel(device: Parts) -> agent.Customization:
+    return device.adapters.cancel(adapters.CancelCustomizationRequest(adapter="desk"))
 
 
-def _reached(device: Agent) -> bool:
+def _reached(device: Parts) -> bool:
     """Cancels; whether the cloud could be told."""
     try:
         _cancel(device)
@@ -212,16 +213,16 @@ def test_a_deleted_adapter_is_gone_on_both_sides_and_its_name_is_free(
         _train(device, DRY)
         _queue(device)
         spent = device.ledger.spending()
-        assert device.delete(adapters.DeleteAdapterRequest(adapter="desk")) == 3
+        assert device.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk")) == 3
         assert device.outbox.all() == []
         assert device.store.rows("SELECT * FROM outbox") == []
         assert all(job.deleted for job in cloud.jobs.values())
         with pytest.raises(NotFound, match="no such adapter"):
             _said_of_a_river(device)
         with pytest.raises(NotFound):
-            device.delete(adapters.DeleteAdapterRequest(adapter="desk"))
+            device.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk"))
         assert device.ledger.spending() == spent
-        told = device.spending().accounts
+        told = spending.found(device.ledger.accounts).accounts
         assert not any(each.name for each in told)
         assert sum(each.spent for each in told) == spent.spent
         _queue(device, replace=False)
@@ -239,11 +240,11 @@ def test_a_deletion_that_was_cut_off_still_forgets_the_name(
         with monkeypatch.context() as patched:
             patched.setattr(type(device.ledger.accounts), "forget", _cut_off)
             with pytest.raises(InterruptedError):
-                device.delete(request)
-        assert any(each.name for each in device.spending().accounts)
+                device.adapters.delete(request)
+        assert any(each.name for each in spending.found(device.ledger.accounts).accounts)
         with pytest.raises(NotFound):
-            device.delete(request)
-        assert not any(each.name for each in device.spending().accounts)
+            device.adapters.delete(request)
+        assert not any(each.name for each in spending.found(device.ledger.accounts).accounts)
 
 
 def _cut_off(*_: object) -> None:
@@ -257,8 +258,8 @@ def test_what_the_cloud_cannot_be_told_is_kept_unless_forced(
         _train(device)
         cloud.stop()
         with pytest.raises(Unavailable):
-            device.delete(adapters.DeleteAdapterRequest(adapter="desk"))
+            device.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk"))
         assert len(device.outbox.all()) == 1
         forced = adapters.DeleteAdapterRequest(adapter="desk", force=True)
-        assert device.delete(forced) == 1
+        assert device.adapters.delete(forced) == 1
         assert device.outbox.all() == []

@@ -12,7 +12,7 @@ import pytest
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import generation as writers
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
@@ -29,7 +29,7 @@ SECRETS = ("Zelphira", "Quarnivel", "Jorvane", "Drelmond", "68042")
 @contextmanager
 def talking(
     folder: Path, bundle: Path, tagger: Tagger, **environ: str
-) -> Iterator[tuple[Agent, EchoingCloud]]:
+) -> Iterator[tuple[Parts, EchoingCloud]]:
     with echoing_cloud() as cloud:
         linked = (folder / "home").exists()
         config = configured(
@@ -45,7 +45,7 @@ def talking(
 @pytest.fixture
 def both(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Agent, EchoingCloud]]:
+) -> Iterator[tuple[Parts, EchoingCloud]]:
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as found:
         yield found
 
@@ -71,18 +71,18 @@ def sent(cloud: EchoingCloud) -> list[str]:
 
 
 def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
-    both: tuple[Agent, EchoingCloud],
+    both: tuple[Parts, EchoingCloud],
 ) -> None:
     device, cloud = both
     asked = request((SYSTEM, "Zelphira is the owner."), (USER, TEXT))
-    departed, text, ended = answered(device.chat(asked))
+    departed, text, ended = answered(device.conversations.chat(asked))
     assert text == TEXT
     assert sent(cloud) == [turn.released_text for turn in departed.turns]
     assert [turn.role for turn in cloud.asked[0].conversation.turns] == [SYSTEM, USER]
     on_the_wire = cloud.asked[0].SerializeToString()
     for name in ("second", "third"):
         answered(
-            device.chat(
+            device.conversations.chat(
                 request((SYSTEM, "Zelphira is the owner."), (USER, TEXT), conversation=name)
             )
         )
@@ -103,16 +103,18 @@ def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
 
 
 def test_a_name_has_one_surrogate_in_a_conversation_and_another_in_the_next(
-    both: tuple[Agent, EchoingCloud],
+    both: tuple[Parts, EchoingCloud],
 ) -> None:
     device, cloud = both
     names = "Zelphira Quarnivel, Jorvane"  # all three alike by chance: never
-    answered(device.chat(request((USER, names), (ASSISTANT, "who?"), (USER, names))))
+    answered(device.conversations.chat(request((USER, names), (ASSISTANT, "who?"), (USER, names))))
     first = sent(cloud)
     assert first[0] == first[2]
-    answered(device.chat(request((USER, names), conversation="other")))
+    answered(device.conversations.chat(request((USER, names), conversation="other")))
     assert sent(cloud)[0] != first[0]
-    departed, _, _ = answered(device.chat(request((USER, names))))  # as it opened before
+    departed, _, _ = answered(
+        device.conversations.chat(request((USER, names)))
+    )  # as it opened before
     assert (sent(cloud)[0], departed.charged) == (first[0], 0)
 
 
@@ -122,13 +124,13 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
     light = agent.PrivacyOptions(level="light")  # moves no word: the echo is what was typed
     first = (USER, f"{TEXT} Jorvane has a cough.")
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
-        departed, answer, _ = answered(device.chat(request(first, privacy=light)))
+        departed, answer, _ = answered(device.conversations.chat(request(first, privacy=light)))
         assert (departed.charged, departed.turns_charged) == (10_000.0, 1)
         before = sent(cloud)
         spent = device.ledger.spending()
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         history = [first, (ASSISTANT, answer), (USER, "Ask Zelphira again")]
-        departed, text, _ = answered(device.chat(request(*history, privacy=light)))
+        departed, text, _ = answered(device.conversations.chat(request(*history, privacy=light)))
         assert text == "Ask Zelphira again"
         assert sent(cloud)[:1] == before
         assert sent(cloud)[1] == before[0]  # the echo, as the cloud wrote it
@@ -136,65 +138,67 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
         assert device.ledger.spending().spent == spent.spent
         longer = [*history, (ASSISTANT, text), (USER, "once more")]
         dropped = longer[1:]  # its first turn, then no more of it is there than asks for an answer
-        _, text, _ = answered(device.chat(request(*dropped, privacy=light)))
+        _, text, _ = answered(device.conversations.chat(request(*dropped, privacy=light)))
         assert (text, sent(cloud)[0]) == ("once more", before[0])
 
 
 def test_an_answer_that_others_got_as_well_takes_nobody_elsewhere(
-    both: tuple[Agent, EchoingCloud],
+    both: tuple[Parts, EchoingCloud],
 ) -> None:
     device, cloud = both
     cloud.answer = lambda request: ["Sure!"]
-    answered(device.chat(request((USER, "Write to Zelphira"))))
+    answered(device.conversations.chat(request((USER, "Write to Zelphira"))))
     before = sent(cloud)
-    answered(device.chat(request((USER, "Write to Jorvane"))))
-    answered(device.chat(request((USER, "Write to Zelphira"), conversation="named")))
+    answered(device.conversations.chat(request((USER, "Write to Jorvane"))))
+    answered(device.conversations.chat(request((USER, "Write to Zelphira"), conversation="named")))
     for turns in ([(USER, "Write to Zelphira")], [(USER, "another"), (USER, "Write to Zelphira")]):
         again = request(*turns, (ASSISTANT, "Sure!"), (USER, "Shorter"))
-        answered(device.chat(again))
+        answered(device.conversations.chat(again))
         assert sent(cloud)[-3] == before[0]
 
 
 def test_an_answer_by_another_is_privatised_like_all_else(
-    both: tuple[Agent, EchoingCloud],
+    both: tuple[Parts, EchoingCloud],
 ) -> None:
     device, cloud = both
-    _, answer, _ = answered(device.chat(request((USER, TEXT))))
+    _, answer, _ = answered(device.conversations.chat(request((USER, TEXT))))
     turns = (USER, TEXT), (ASSISTANT, answer + " Brunquist"), (USER, "go on")
-    answered(device.chat(request(*turns)))
+    answered(device.conversations.chat(request(*turns)))
     assert not [secret for secret in (*SECRETS, "Brunquist") if secret in sent(cloud)[1]]
     plain = "the garden and the pond and the lamp by the clinic " * 5
-    _, answer, _ = answered(device.chat(request((USER, plain))))
+    _, answer, _ = answered(device.conversations.chat(request((USER, plain))))
     assert answer == plain
     strong = agent.PrivacyOptions(policy="all", level="strong")
     turns = (USER, plain), (ASSISTANT, answer), (USER, "go on")
-    answered(device.chat(request(*turns, privacy=strong)))
+    answered(device.conversations.chat(request(*turns, privacy=strong)))
     assert sent(cloud)[1] != plain
 
 
-def test_two_names_of_two_turns_have_two_surrogates(both: tuple[Agent, EchoingCloud]) -> None:
+def test_two_names_of_two_turns_have_two_surrogates(both: tuple[Parts, EchoingCloud]) -> None:
     device, cloud = both
     names = [f"Xq{a}{b}z" for a, b in itertools.product("abcdefgh", "abcdefgh")]
     turns = [(USER, " ".join(names[n : n + 8])) for n in range(0, 64, 8)]
-    answered(device.chat(request(*turns)))
+    answered(device.conversations.chat(request(*turns)))
     surrogates = " ".join(sent(cloud)).lower().split()
     assert len(set(surrogates)) == 64  # of 503 nouns: chance alone has it once in 60 times
 
 
 def test_nothing_is_turned_back_that_another_conversation_released(
-    both: tuple[Agent, EchoingCloud],
+    both: tuple[Parts, EchoingCloud],
 ) -> None:
     device, cloud = both
-    answered(device.chat(request((USER, "Zelphira"), conversation="one")))
+    answered(device.conversations.chat(request((USER, "Zelphira"), conversation="one")))
     surrogate = sent(cloud)[0]
     cloud.answer = lambda request: [f"{surrogate} says hello"]
     for name in ("two", "one"):  # nor in its own, where it does not leave again
-        _, text, _ = answered(device.chat(request((USER, "a lamp"), conversation=name)))
+        _, text, _ = answered(
+            device.conversations.chat(request((USER, "a lamp"), conversation=name))
+        )
         assert text == f"{surrogate} says hello"
 
 
 def test_no_name_reaches_an_address_that_a_tricked_model_writes(
-    both: tuple[Agent, EchoingCloud],
+    both: tuple[Parts, EchoingCloud],
 ) -> None:
     device, cloud = both
     typed = "Zelphira Quarnivel, https://acme.test/zelphira?y=1, zelphira@acme.test"
@@ -206,7 +210,7 @@ def test_no_name_reaches_an_address_that_a_tricked_model_writes(
         return [*f"Dear {name},\n{picture}\n[yours]({page}), <{mail}>"]
 
     cloud.answer = tricked
-    _, text, ended = answered(device.chat(request((USER, typed))))
+    _, text, ended = answered(device.conversations.chat(request((USER, typed))))
     name, _, mail = sent(cloud)[0].split(", ")
     assert text == (
         "Dear Zelphira Quarnivel,\n"
@@ -216,24 +220,24 @@ def test_no_name_reaches_an_address_that_a_tricked_model_writes(
     assert ended.addresses_kept == 1
 
 
-def test_an_address_that_a_text_begins_gets_no_name(both: tuple[Agent, EchoingCloud]) -> None:
+def test_an_address_that_a_text_begins_gets_no_name(both: tuple[Parts, EchoingCloud]) -> None:
     device, cloud = both
     cloud.answer = lambda request: [last_text(request).split()[0]]
     text = "Zelphira: ![x](https://evil.test/?q="
-    _, shown, ended = answered(device.complete(chats.CompleteRequest(text=text)))
+    _, shown, ended = answered(device.conversations.complete(chats.CompleteRequest(text=text)))
     assert shown == cloud.asked[-1].released_text.split()[0]
     assert ended.addresses_kept == 1
     turns = (USER, "Zelphira"), (ASSISTANT, "<img src='/?q=")
     cloud.answer = lambda request: [request.conversation.turns[0].released_text]
-    _, shown, _ = answered(device.chat(request(*turns)))
+    _, shown, _ = answered(device.conversations.chat(request(*turns)))
     assert shown == sent(cloud)[0] != "Zelphira"
 
 
-def test_stop_strings_end_the_answer_as_it_is_shown(both: tuple[Agent, EchoingCloud]) -> None:
+def test_stop_strings_end_the_answer_as_it_is_shown(both: tuple[Parts, EchoingCloud]) -> None:
     device, cloud = both
     cloud.answer = lambda request: [*last_text(request), *("!" * 1000)]
     stops = ["Jorvane", "\n", "cough", "Rose:", "###", "7", "é", "🇫🇷"]
-    _, text, ended = answered(device.chat(request((USER, TEXT), stops=stops)))
+    _, text, ended = answered(device.conversations.chat(request((USER, TEXT), stops=stops)))
     assert text == "Zelphira Quarnivel saw "
     assert ended.finish_reason == generation.FINISH_REASON_STOP
     assert cloud.cancelled.wait(60)
@@ -257,22 +261,22 @@ def test_stop_strings_end_the_answer_as_it_is_shown(both: tuple[Agent, EchoingCl
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_leaves(
-    both: tuple[Agent, EchoingCloud], asked: chats.ChatRequest, problem: str
+    both: tuple[Parts, EchoingCloud], asked: chats.ChatRequest, problem: str
 ) -> None:
     device, cloud = both
     with pytest.raises((InvalidInput, NotFound), match=problem):
-        [*device.chat(asked)]
+        [*device.conversations.chat(asked)]
     assert cloud.asked == []
     assert device.ledger.spending().releases == 0
 
 
 @pytest.mark.parametrize("name", ["M-A-R-I-A", "j. o. n. e. s", "M I R A L", "É.l.i.s.e"])
 def test_a_spelled_name_leaves_as_another_and_comes_back(
-    both: tuple[Agent, EchoingCloud], name: str
+    both: tuple[Parts, EchoingCloud], name: str
 ) -> None:
     device, cloud = both
     said = f"the doctor is {name}, and {name} has a cough"
-    _, text, ended = answered(device.chat(request((USER, said))))
+    _, text, ended = answered(device.conversations.chat(request((USER, said))))
     (left,) = sent(cloud)
     assert name not in left
     assert text == said
@@ -286,35 +290,35 @@ def test_without_cloud_or_budget_nothing_leaves_or_is_charged(
     with talking(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (device, cloud):
         twice = request((USER, "Jorvane has a cough"), (USER, "and Zelphira has a fever"))
         with pytest.raises(QuotaExceeded, match="ledger"):
-            [*device.chat(twice)]
+            [*device.conversations.chat(twice)]
         assert (cloud.asked, device.ledger.spending().spent) == ([], 0)
-        answered(device.chat(request((USER, "Jorvane has a cough"))))
+        answered(device.conversations.chat(request((USER, "Jorvane has a cough"))))
         assert device.ledger.spending().spent == 15
     other = tmp_path / "other"
     other.mkdir()
     with opened(configured(other, bundle=small_bundle_folder), lexicon_tagger) as device:
         with pytest.raises(NotReady, match="no cloud"):
-            [*device.chat(request((USER, "Jorvane has a cough")))]
+            [*device.conversations.chat(request((USER, "Jorvane has a cough")))]
         assert device.ledger.spending().releases == 0
 
 
 def test_a_cloud_that_does_not_end_or_says_too_much_is_told_so(
-    both: tuple[Agent, EchoingCloud], monkeypatch: pytest.MonkeyPatch
+    both: tuple[Parts, EchoingCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, cloud = both
     cloud.ends = False
     with pytest.raises(SottovoceError, match="no end"):
-        [*device.chat(request((USER, "a lamp")))]
+        [*device.conversations.chat(request((USER, "a lamp")))]
     monkeypatch.setattr(writers, "LARGEST_ANSWER", 1000)
     cloud.answer = lambda request: itertools.repeat("x" * 64)
     with pytest.raises(SottovoceError, match="more than 1000 characters"):
-        [*device.chat(request((USER, "a lamp")))]
+        [*device.conversations.chat(request((USER, "a lamp")))]
     assert cloud.cancelled.wait(60)
 
 
 @pytest.mark.parametrize("how", ["broken off", "stopped", "too long", "cancelled", "whole"])
 def test_an_answer_is_the_cloud_s_own_however_it_ended(
-    both: tuple[Agent, EchoingCloud], monkeypatch: pytest.MonkeyPatch, how: str
+    both: tuple[Parts, EchoingCloud], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     device, cloud = both
     words = "Brunquist has a cough. Ida has a fever. "  # would be drawn, and charged, as a user's
@@ -325,7 +329,7 @@ def test_an_answer_is_the_cloud_s_own_however_it_ended(
     with (
         suppress(SottovoceError),
         closing(
-            device.chat(
+            device.conversations.chat(
                 request((USER, "a lamp"), conversation="c", stops=["#"] if how == "stopped" else [])
             )
         ) as events,
@@ -338,29 +342,29 @@ def test_an_answer_is_the_cloud_s_own_however_it_ended(
     cloud.ends = True
     cloud.answer = lambda request: ["y"]
     turns = (USER, "a lamp"), (ASSISTANT, shown), (USER, "go on")
-    departed, _, _ = answered(device.chat(request(*turns, conversation="c")))
+    departed, _, _ = answered(device.conversations.chat(request(*turns, conversation="c")))
     assert sent(cloud)[1].startswith(words)
     assert departed.charged == 0
 
 
-def test_a_long_answer_makes_no_other_forgotten(both: tuple[Agent, EchoingCloud]) -> None:
+def test_a_long_answer_makes_no_other_forgotten(both: tuple[Parts, EchoingCloud]) -> None:
     device, cloud = both
     said = "Brunquist has a cough."
     turns = [(USER, "a lamp")]
     for answer in (said, "x " * 100_000, "y"):
         cloud.answer = lambda request, answer=answer: [answer]
-        _, shown, _ = answered(device.chat(request(*turns[:3], conversation="c")))
+        _, shown, _ = answered(device.conversations.chat(request(*turns[:3], conversation="c")))
         turns += [(ASSISTANT, shown), (USER, "go on")]
     assert sent(cloud)[1] == said
-    answered(device.chat(request(*turns[2:5], conversation="c")))
+    answered(device.conversations.chat(request(*turns[2:5], conversation="c")))
     assert sent(cloud)[1] == "x " * (32 << 10)
 
 
-def test_a_text_is_continued(both: tuple[Agent, EchoingCloud]) -> None:
+def test_a_text_is_continued(both: tuple[Parts, EchoingCloud]) -> None:
     device, cloud = both
     sampling = chats.Sampling(max_tokens=9, temperature=0.5, seed=0)
     asked = chats.CompleteRequest(text=TEXT, sampling=sampling)
-    departed, text, _ = answered(device.complete(asked))
+    departed, text, _ = answered(device.conversations.complete(asked))
     assert text == TEXT
     (got,) = cloud.asked
     assert got.released_text == departed.turns[0].released_text != TEXT
@@ -380,7 +384,7 @@ def test_where_nothing_is_kept_nothing_is_on_disk(
             device,
             _,
         ):
-            answered(device.chat(request((USER, TEXT))))
+            answered(device.conversations.chat(request((USER, TEXT))))
             assert len(device.store.rows("SELECT name FROM conversations")) == kept
             state = b"".join(file.read_bytes() for file in device.store.folder.iterdir())
             assert b"Zelphira" not in state
@@ -391,14 +395,14 @@ def test_another_cloud_gets_no_answer_of_the_first(
 ) -> None:
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         cloud.answer = lambda request: ["secrets of this cloud"]
-        _, answer, _ = answered(device.chat(request((USER, "a lamp"))))
+        _, answer, _ = answered(device.conversations.chat(request((USER, "a lamp"))))
         history = (USER, "a lamp"), (ASSISTANT, answer), (USER, "go on")
-        answered(device.chat(request(*history)))
+        answered(device.conversations.chat(request(*history)))
         assert sent(cloud)[1] == answer
-        departed, _, _ = answered(device.chat(request(*history)))
+        departed, _, _ = answered(device.conversations.chat(request(*history)))
         assert departed.charged == 0
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
-        answered(device.chat(request(*history)))
+        answered(device.conversations.chat(request(*history)))
         assert sent(cloud)[1].split()[0] != "secrets"  # in no list
 
 
@@ -407,7 +411,7 @@ def test_the_record_holds_all_that_left(
 ) -> None:
     with talking(tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_UI_RECORD="true") as both:
         device, cloud = both
-        answered(device.chat(request((USER, TEXT), stops=["##", "Zelphira"])))
+        answered(device.conversations.chat(request((USER, TEXT), stops=["##", "Zelphira"])))
         (left,) = device.record.recent()
         assert left.text.split("\n") == ["##", *sent(cloud)]
         assert [*cloud.asked[-1].released_stops] == ["##"]

@@ -15,9 +15,9 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import local_inference as homes
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.customize import Customizer
 from sottovoce.edge.tasks.learn import Learner
+from sottovoce.edge.tasks.parts import Parts, status
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -36,7 +36,7 @@ WANTED = agent.CustomizationSettings(adapter="desk", add=True, corrections=True)
 @contextmanager
 def _device(
     folder: Path, bundle: Path, tagger: Tagger, **environ: str
-) -> Iterator[tuple[Agent, FakeCloud]]:
+) -> Iterator[tuple[Parts, FakeCloud]]:
     """A device whose adapter "desk" the cloud has trained."""
     with fake_cloud() as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address, **environ)
@@ -48,37 +48,35 @@ def _device(
 @pytest.fixture
 def taught(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Agent, FakeCloud]]:
+) -> Iterator[tuple[Parts, FakeCloud]]:
     with _device(tmp_path, small_bundle_folder, lexicon_tagger) as both:
         yield both
 
 
-def _correct(device: Agent, *pairs: tuple[str, str], adapter: str = "desk") -> int:
+def _correct(device: Parts, *pairs: tuple[str, str], adapter: str = "desk") -> int:
     each = [adapters.Correction(text=text, label=label) for text, label in pairs]
-    return device.keep_corrections(
-        adapters.KeepCorrectionsRequest(adapter=adapter, corrections=each)
-    )
+    return device.corrector.keep(adapters.KeepCorrectionsRequest(adapter=adapter, corrections=each))
 
 
-def _waiting(device: Agent) -> list[tuple[str, str]]:
-    return [(each.text, each.label) for each in device.corrections("desk")]
+def _waiting(device: Parts) -> list[tuple[str, str]]:
+    return [(each.text, each.label) for each in device.corrector.waiting("desk")]
 
 
-def _ended(device: Agent, record: agent.Customization) -> agent.Customization:
+def _ended(device: Parts, record: agent.Customization) -> agent.Customization:
     Uploader(device.cloud, device.outbox, first_wait=0.02).carry(record.id)
     until(lambda: device.outbox.get(record.id).state in ENDED)
     return device.outbox.get(record.id)
 
 
 def test_they_are_released_as_examples_are_and_learnt_once(
-    taught: tuple[Agent, FakeCloud],
+    taught: tuple[Parts, FakeCloud],
 ) -> None:
     device, cloud = taught
     before = device.ledger.spending()
     known = Counter(text for job in cloud.jobs.values() for text in _texts(job.learnt))
     assert _correct(device, *PAIRS) == 10
     assert device.ledger.spending() == before  # nothing was released
-    assert [(s.adapter, s.waiting, s.taken) for s in device.status().corrections] == [
+    assert [(s.adapter, s.waiting, s.taken) for s in status(device).corrections] == [
         ("desk", 10, 0)
     ]
     record = customizer(device).accept(WANTED, [])
@@ -93,9 +91,9 @@ def test_they_are_released_as_examples_are_and_learnt_once(
     spent = device.ledger.spending()
     assert spent.releases == before.releases + 10
     assert spent.labels_as_they_are == before.labels_as_they_are + 10
-    assert (_waiting(device), device.status().corrections[0].taken) == ([], 10)
+    assert (_waiting(device), status(device).corrections[0].taken) == ([], 10)
     assert _ended(device, record).state == agent.CUSTOMIZATION_STATE_SUCCEEDED
-    assert not device.status().corrections
+    assert not status(device).corrections
     last = max(cloud.jobs.values(), key=lambda job: len(job.learnt))
     assert Counter(_texts(last.learnt)) - known == Counter(text for text, _ in released.elements())
     with pytest.raises(NotReady, match="no corrections of 'desk' wait"):
@@ -107,7 +105,7 @@ def _texts(examples: list[training.PrivatizedExample]) -> list[str]:
 
 
 def test_a_text_corrected_again_is_the_same_release_and_costs_its_label_alone(
-    taught: tuple[Agent, FakeCloud],
+    taught: tuple[Parts, FakeCloud],
 ) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
@@ -123,12 +121,12 @@ def test_a_text_corrected_again_is_the_same_release_and_costs_its_label_alone(
 
 
 @pytest.mark.parametrize("how", ["failed", "cancelled"])
-def test_they_come_back_where_nothing_was_learnt(taught: tuple[Agent, FakeCloud], how: str) -> None:
+def test_they_come_back_where_nothing_was_learnt(taught: tuple[Parts, FakeCloud], how: str) -> None:
     device, cloud = taught
     _correct(device, *PAIRS)
     record = customizer(device).accept(WANTED, [])
     if how == "cancelled":
-        device.cancel(adapters.CancelCustomizationRequest(id=record.id))
+        device.adapters.cancel(adapters.CancelCustomizationRequest(id=record.id))
     else:
         cloud.fail_training = "no room"
         assert _ended(device, record).state == agent.CUSTOMIZATION_STATE_FAILED
@@ -141,7 +139,7 @@ def test_they_come_back_where_nothing_was_learnt(taught: tuple[Agent, FakeCloud]
     assert _waiting(device) == []
 
 
-def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Agent, FakeCloud]) -> None:
+def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Parts, FakeCloud]) -> None:
     device, _ = taught
     before, made = device.ledger.spending(), len(device.outbox.all())
     refusals: list[tuple[tuple[tuple[str, str], ...], agent.CustomizationSettings, str, str]] = [
@@ -156,15 +154,15 @@ def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Agent, FakeClou
             customizer(device).accept(wanted, [])
         assert fix in refused.value.fix
         assert _waiting(device) == held
-        device.forget_corrections(adapters.ForgetCorrectionsRequest(adapter="desk"))
+        device.corrector.forget(adapters.ForgetCorrectionsRequest(adapter="desk"))
     assert (device.ledger.spending(), len(device.outbox.all())) == (before, made)
-    assert device.store.rows("SELECT * FROM staged") == []
+    assert device.store.rows("SELECT * FROM outbox WHERE sequence IS NULL") == []
     _correct(device, *PAIRS[:2])
     others = [agent.LabelledText(text=text, label=label) for text, label in PAIRS[2:]]
     assert customizer(device).accept(WANTED, others).examples == 10
 
 
-def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Agent, FakeCloud]) -> None:
+def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Parts, FakeCloud]) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
     others = (("river water", "fluid"), ("stone salt", "dry"))
@@ -185,7 +183,7 @@ def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Agent, FakeC
     assert device.ledger.spending() == before
     assert _waiting(device) == list(PAIRS)
     for text, _ in PAIRS[:3]:  # what it says is done
-        device.forget_corrections(adapters.ForgetCorrectionsRequest(adapter="desk", text=text))
+        device.corrector.forget(adapters.ForgetCorrectionsRequest(adapter="desk", text=text))
     _correct(device, *((text, "fluid") for text, _ in PAIRS[3:5]))
     assert customizer(device).accept(WANTED, table).examples == 9
     with pytest.raises(InvalidInput, match="the adapter has no label 'wet'") as refused:
@@ -198,7 +196,7 @@ def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Agent, FakeC
 
 @pytest.mark.parametrize("text", ["a\0b", "long " * 20_000])
 def test_examples_and_corrections_are_numbered_apart(
-    taught: tuple[Agent, FakeCloud], text: str
+    taught: tuple[Parts, FakeCloud], text: str
 ) -> None:
     device, _ = taught
     # As an agent with other limits may have kept it.
@@ -214,7 +212,7 @@ def test_examples_and_corrections_are_numbered_apart(
 
 
 def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(
-    taught: tuple[Agent, FakeCloud], monkeypatch: pytest.MonkeyPatch
+    taught: tuple[Parts, FakeCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
@@ -248,7 +246,7 @@ def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(
     ],
 )
 def test_what_could_not_be_taught_is_refused_and_none_is_kept(
-    taught: tuple[Agent, FakeCloud], text: str, label: str, said: str, fix: str
+    taught: tuple[Parts, FakeCloud], text: str, label: str, said: str, fix: str
 ) -> None:
     device, _ = taught
     with pytest.raises(InvalidInput, match=said) as refused:
@@ -258,7 +256,7 @@ def test_what_could_not_be_taught_is_refused_and_none_is_kept(
 
 
 def test_only_what_can_be_added_to_is_corrected(
-    taught: tuple[Agent, FakeCloud], monkeypatch: pytest.MonkeyPatch
+    taught: tuple[Parts, FakeCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, cloud = taught
     monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
@@ -279,8 +277,8 @@ def test_only_what_can_be_added_to_is_corrected(
     cloud.may_train.set()
     for ask in (
         lambda: _correct(device, PAIRS[0], adapter="none"),
-        lambda: [*device.corrections("none")],
-        lambda: device.forget_corrections(adapters.ForgetCorrectionsRequest(adapter="none")),
+        lambda: [*device.corrector.waiting("none")],
+        lambda: device.corrector.forget(adapters.ForgetCorrectionsRequest(adapter="none")),
     ):
         with pytest.raises(NotFound):
             ask()
@@ -302,7 +300,7 @@ def test_the_owner_bounds_them_and_may_have_none(
         assert len(_waiting(device)) == 3  # what there is can be shown, released and forgotten
 
 
-def test_one_that_was_altered_stops_the_release_of_all(taught: tuple[Agent, FakeCloud]) -> None:
+def test_one_that_was_altered_stops_the_release_of_all(taught: tuple[Parts, FakeCloud]) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
     before = device.ledger.spending()
@@ -313,11 +311,11 @@ def test_one_that_was_altered_stops_the_release_of_all(taught: tuple[Agent, Fake
     assert device.ledger.spending() == before
 
 
-def test_they_go_with_their_adapter(taught: tuple[Agent, FakeCloud]) -> None:
+def test_they_go_with_their_adapter(taught: tuple[Parts, FakeCloud]) -> None:
     device, cloud = taught
     _correct(device, *PAIRS)
     cloud.may_train.clear()
     customizer(device).accept(WANTED, [])
-    device.delete(adapters.DeleteAdapterRequest(adapter="desk"))
+    device.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk"))
     assert device.store.rows("SELECT * FROM corrections") == []
     cloud.may_train.set()

@@ -12,7 +12,8 @@ import pytest
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.state.outbox import Staged
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import customizing, labelled, queued, wanted
@@ -21,13 +22,13 @@ from tests.support.full_disk import in_memory, no_mounts
 SETTINGS = wanted(adapter="desk")
 
 
-def _own(device: Agent, example: training.PrivatizedExample) -> str:
+def _own(device: Parts, example: training.PrivatizedExample) -> str:
     """The owner's name of a queued example's label."""
     return device.outbox.adapter("desk")[0].label(example.label)
 
 
-def _untouched(device: Agent) -> bool:
-    tables = ("charged", "customizations", "outbox", "staged")
+def _untouched(device: Parts) -> bool:
+    tables = ("charged", "customizations", "outbox")
     empty = all(not device.store.rows(f"SELECT * FROM {t}") for t in tables)
     return empty and device.ledger.spending() == Spending(0, 0)
 
@@ -48,7 +49,6 @@ def test_examples_are_queued_as_released(
         )
         assert not any(waiting.plain_token_ids for waiting in waiting)
         assert device.ledger.spending().releases == 20
-        assert device.store.rows("SELECT * FROM staged") == []
         release = device.outbox.job_request(record.id).release
         assert (release.mechanism, release.level, release.policy) == (
             "pct2t.v2",
@@ -97,7 +97,7 @@ def test_the_same_request_twice_at_once_is_one_customisation(
         outer = customizer.accept(settings, examples())
         assert [outer] == inner
         assert len(device.store.rows("SELECT * FROM outbox")) == 20
-        assert device.store.rows("SELECT * FROM staged") == []
+        assert device.store.rows("SELECT * FROM outbox WHERE sequence IS NULL") == []
 
 
 def test_plain_tokens_are_drawn_for_each_example_and_released_with_it(
@@ -344,10 +344,12 @@ def test_what_a_crash_left_staged_is_cleared(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, device):
-        with device.store.transaction() as transaction:
-            transaction.execute("INSERT INTO staged VALUES ('x', x'', x'', 1, x'', x'')")
-        customizer.clear_staging()
-        assert _untouched(device)
+        record = customizer.accept(SETTINGS, labelled())
+        staged = Staged(training.PrivatizedExample(label="a"), b"digest", 1.0, b"labelled")
+        device.outbox.stage("interrupted", [staged])
+        device.outbox.unstage_all()
+        assert len(queued(device, record.id)) == 20  # those that are ready stay
+        assert len(device.store.rows("SELECT * FROM outbox")) == 20
 
 
 def test_what_a_full_disk_kept_of_a_call_that_failed_goes_with_the_next(
@@ -369,7 +371,7 @@ def test_what_a_full_disk_kept_of_a_call_that_failed_goes_with_the_next(
 
         with pytest.raises(QuotaExceeded, match="disk"):
             customizer.accept(SETTINGS, many())
-        assert device.store.rows("SELECT count(*) FROM staged") != [(0,)]
+        assert device.store.rows("SELECT count(*) FROM outbox") != [(0,)]
         disk.free()
         with pytest.raises(InvalidInput):
             customizer.accept(SETTINGS, [])

@@ -27,8 +27,8 @@ from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.state.ballots import Ballots
 from sottovoce.edge.tasks import distill
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.distill import Distilled, Distiller, Wanted
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
 from tests.support.few_shot_server import few_shot_server, shots
@@ -51,7 +51,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def device(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) -> Iterator[Agent]:
+def device(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) -> Iterator[Parts]:
     with opened(configured(tmp_path, bundle=small_bundle_folder), lexicon_tagger) as running:
         yield running
 
@@ -61,7 +61,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distill, "_PAUSE", 0.0)
 
 
-def distiller(device: Agent, server: Server) -> Distiller:
+def distiller(device: Parts, server: Server) -> Distiller:
     return Distiller(
         device.engine,
         device.store,
@@ -73,7 +73,7 @@ def distiller(device: Agent, server: Server) -> Distiller:
 
 
 def vote(
-    device: Agent,
+    device: Parts,
     server: Server,
     examples: Sequence[agent.LabelledText] = EXAMPLES,
     public: Sequence[str] = PUBLIC,
@@ -89,11 +89,11 @@ def prompts_of(server: Server) -> list[str]:
     return [b["prompt"] for _, _, b in server.asked if b["prompt"] != distill._NOTHING_PRIVATE]
 
 
-def under_way(device: Agent) -> list[Path]:
+def under_way(device: Parts) -> list[Path]:
     return [f for f in (device.config.agent.state / "votes").iterdir() if f.name != "lock"]
 
 
-def test_public_texts_get_the_labels_that_the_examples_teach(device: Agent, server: Server) -> None:
+def test_public_texts_get_the_labels_that_the_examples_teach(device: Parts, server: Server) -> None:
     found, told = vote(device, server)
     assert found.plan.teachers == 24
     assert found.answered == len(told) == found.plan.answer.steps == 20
@@ -103,7 +103,7 @@ def test_public_texts_get_the_labels_that_the_examples_teach(device: Agent, serv
     assert under_way(device) == []
 
 
-def test_teachers_share_the_examples_and_see_releases_alone(device: Agent, server: Server) -> None:
+def test_teachers_share_the_examples_and_see_releases_alone(device: Parts, server: Server) -> None:
     vote(device, server)
     prompts = {prompt.rsplit("Text:", 1)[0] for prompt in prompts_of(server)}
     assert len(prompts_of(server)) == len(prompts) * len(PUBLIC)
@@ -115,7 +115,7 @@ def test_teachers_share_the_examples_and_see_releases_alone(device: Agent, serve
     assert len({len(shots(prompt)) for prompt in prompts}) > 3, "shares are drawn"
 
 
-def test_all_is_charged_before_anything_leaves(device: Agent, server: Server) -> None:
+def test_all_is_charged_before_anything_leaves(device: Parts, server: Server) -> None:
     usual, spent = server.answer, []
 
     def look(body: dict[str, Any]) -> Iterable[bytes]:
@@ -151,7 +151,7 @@ def test_a_spent_ledger_lets_nothing_leave(
 
 
 def test_a_vote_that_was_cut_off_goes_on_and_is_not_charged_again(
-    device: Agent, server: Server
+    device: Parts, server: Server
 ) -> None:
     usual, calls = server.answer, 7 * len(PUBLIC) + 3
 
@@ -174,7 +174,7 @@ def test_a_vote_that_was_cut_off_goes_on_and_is_not_charged_again(
     assert len(again) < before + len(again) <= 25  # those that were done are not asked again
 
 
-def test_answers_are_drawn_once(device: Agent, server: Server) -> None:
+def test_answers_are_drawn_once(device: Parts, server: Server) -> None:
     told: list[list[tuple[str, str]]] = []
 
     def tell(answers: Sequence[tuple[str, str]]) -> None:
@@ -197,7 +197,7 @@ def test_answers_are_drawn_once(device: Agent, server: Server) -> None:
     assert (after.adapters_private, after.adapter_epsilon) == (2, 16.0)
 
 
-def test_who_names_no_label_does_not_vote(device: Agent, server: Server) -> None:
+def test_who_names_no_label_does_not_vote(device: Parts, server: Server) -> None:
     told = {"choices": [{"logprobs": {"top_logprobs": [{" neither": -0.1}]}}]}
     server.answer = lambda body: [json.dumps(told).encode()]
     with pytest.raises(NotReady, match="agreed on none"):
@@ -205,7 +205,7 @@ def test_who_names_no_label_does_not_vote(device: Agent, server: Server) -> None
     assert under_way(device) == []
 
 
-def test_a_server_that_falters_is_asked_again(device: Agent, server: Server) -> None:
+def test_a_server_that_falters_is_asked_again(device: Parts, server: Server) -> None:
     usual, times = server.answer, Counter[str]()
 
     def falter(body: dict[str, Any]) -> Iterable[bytes]:
@@ -238,7 +238,7 @@ def test_a_server_that_falters_is_asked_again(device: Agent, server: Server) -> 
     ],
 )
 def test_what_cannot_be_voted_on_costs_nothing(
-    device: Agent,
+    device: Parts,
     server: Server,
     examples: Sequence[agent.LabelledText],
     public: Sequence[str],
@@ -258,7 +258,7 @@ def test_labels_are_told_apart_by_their_beginnings() -> None:
     distill._check_words(["positive", "negative", "neutral"])
 
 
-def test_a_server_that_does_not_answer_costs_nothing(device: Agent, server: Server) -> None:
+def test_a_server_that_does_not_answer_costs_nothing(device: Parts, server: Server) -> None:
     spent = device.ledger.spending()
     server.status = 404
     with pytest.raises(NotFound):
@@ -268,7 +268,7 @@ def test_a_server_that_does_not_answer_costs_nothing(device: Agent, server: Serv
     assert under_way(device) == []
 
 
-def test_a_prompt_that_the_model_refuses_names_no_label(device: Agent, server: Server) -> None:
+def test_a_prompt_that_the_model_refuses_names_no_label(device: Parts, server: Server) -> None:
     server.status = lambda body: 400 if len(shots(body["prompt"])) > 12 else 200
     found, told = vote(device, server)
     assert any(len(shots(prompt)) > 12 for prompt in prompts_of(server))
@@ -276,7 +276,7 @@ def test_a_prompt_that_the_model_refuses_names_no_label(device: Agent, server: S
 
 
 def test_votes_that_are_counted_again_are_paid_for_again(
-    device: Agent, server: Server, monkeypatch: pytest.MonkeyPatch
+    device: Parts, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual, copies = distill.ask, []
 
@@ -297,7 +297,7 @@ def test_votes_that_are_counted_again_are_paid_for_again(
     assert (again.adapters_private, again.adapter_epsilon) == (2, 16.0)
 
 
-def test_another_address_of_the_server_goes_on(device: Agent, server: Server) -> None:
+def test_another_address_of_the_server_goes_on(device: Parts, server: Server) -> None:
     usual = server.answer
     server.answer = lambda body: usual(body) if len(server.asked) < 300 else [b"gone"]
     with pytest.raises(Unavailable):
@@ -309,7 +309,7 @@ def test_another_address_of_the_server_goes_on(device: Agent, server: Server) ->
     assert device.ledger.spending() == spent
 
 
-def test_who_leaves_a_vote_that_was_paid_for_is_told(device: Agent, server: Server) -> None:
+def test_who_leaves_a_vote_that_was_paid_for_is_told(device: Parts, server: Server) -> None:
     usual = server.answer
     server.answer = lambda body: usual(body) if len(server.asked) < 300 else [b"gone"]
     with pytest.raises(Unavailable):

@@ -31,8 +31,8 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import retry
 from sottovoce.edge.client.retry import WINDOW
 from sottovoce.edge.state.ledger import Spending
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.embed import Embedder
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
 from tests.support.agent import configured, opened
@@ -48,7 +48,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Agent]:
+def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Parts]:
     with opened(configured(folder, bundle=bundle, **environ), tagger) as device:
         device.embedder = Embedder(
             device.engine, device.keyring, device.ledger, device.cloud, "balanced", PlainDenoiser
@@ -65,15 +65,15 @@ def cloud(small_bundle_folder: Path) -> Iterator[FakeCloud]:
 @pytest.fixture
 def device(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
-) -> Iterator[Agent]:
+) -> Iterator[Parts]:
     with _device(
         tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
     ) as device:
         yield device
 
 
-def test_the_answer_is_denoised_and_says_what_it_cost(device: Agent, cloud: FakeCloud) -> None:
-    answer = device.embed(embed_request())
+def test_the_answer_is_denoised_and_says_what_it_cost(device: Parts, cloud: FakeCloud) -> None:
+    answer = device.embedder.embed(embed_request())
     assert np.linalg.norm(row(answer)) == pytest.approx(1, abs=1e-5)
     assert (answer.level, answer.eta, answer.tokens, answer.truncated) == (
         "balanced",
@@ -97,16 +97,16 @@ def test_a_level_the_owner_does_not_allow_is_neither_sent_nor_charged(
     limits = {"SOTTO_CLOUD_ADDRESS": cloud.address, "SOTTO_PRIVACY_LARGEST_ETA": "14"}
     with _device(tmp_path, small_bundle_folder, lexicon_tagger, **limits) as device:
         with pytest.raises(NotReady, match="eta 15, and the owner") as caught:
-            device.embed(embed_request())
+            device.embedder.embed(embed_request())
         assert caught.value.subject == "privacy.largest_eta"
         assert (cloud.queries, device.ledger.spending()) == ([], Spending(0, 0))
-        assert device.embed(embed_request(level="strong")).eta == 4.0
+        assert device.embedder.embed(embed_request(level="strong")).eta == 4.0
 
 
 def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
-    device: Agent, cloud: FakeCloud
+    device: Parts, cloud: FakeCloud
 ) -> None:
-    device.embed(embed_request(level="light"))
+    device.embedder.embed(embed_request(level="light"))
     bundle = device.engine.current().bundle
     ids = bundle.tokenizer.ids(TEXT)
     (query,) = cloud.queries
@@ -114,7 +114,7 @@ def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
     assert arrived == pytest.approx(unit_rows(bundle.tokens[ids]), abs=5e-3)
 
 
-def test_noise_falls_on_rows_of_length_one(device: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_falls_on_rows_of_length_one(device: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound holds for distances of at most 2. What leaves is clipped, so it would not show."""
     perturbed: list[NDArray[np.float32]] = []
     perturb = TokenEmbedding.perturb
@@ -126,7 +126,7 @@ def test_noise_falls_on_rows_of_length_one(device: Agent, monkeypatch: pytest.Mo
         return perturb(mechanism, vectors, random)
 
     monkeypatch.setattr(TokenEmbedding, "perturb", seen)
-    device.embed(embed_request())
+    device.embedder.embed(embed_request())
     bundle = device.engine.current().bundle
     of_tokens = np.linalg.norm(bundle.tokens[bundle.tokenizer.ids(TEXT)], axis=1)
     assert not np.allclose(of_tokens, 1, atol=0.1)
@@ -134,8 +134,8 @@ def test_noise_falls_on_rows_of_length_one(device: Agent, monkeypatch: pytest.Mo
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(4), abs=1e-6)
 
 
-def test_what_leaves_is_vectors_and_public_numbers_only(device: Agent, cloud: FakeCloud) -> None:
-    device.embed(embed_request())
+def test_what_leaves_is_vectors_and_public_numbers_only(device: Parts, cloud: FakeCloud) -> None:
+    device.embedder.embed(embed_request())
     (query,) = cloud.queries
     bundle = device.engine.current().bundle
     assert (query.bundle_id, query.mechanism) == (bundle.id, "token-embedding.v1")
@@ -150,27 +150,27 @@ def test_what_leaves_is_vectors_and_public_numbers_only(device: Agent, cloud: Fa
 
 
 def test_the_same_text_asks_with_the_same_vectors_and_is_charged_once(
-    device: Agent, cloud: FakeCloud
+    device: Parts, cloud: FakeCloud
 ) -> None:
     for _ in range(3):
-        device.embed(embed_request())
+        device.embedder.embed(embed_request())
         assert device.ledger.spending() == Spending(4 * 15.0, 1)
     assert len({query.vectors for query in cloud.queries}) == 1
     assert len({query.request_id for query in cloud.queries}) == 3
-    device.embed(embed_request(level="strong"))
+    device.embedder.embed(embed_request(level="strong"))
     assert device.ledger.spending() == Spending(4 * (15.0 + 4.0), 2)
     device.keyring.rotate()
-    device.embed(embed_request())
+    device.embedder.embed(embed_request())
     assert device.ledger.spending() == Spending(4 * (15.0 + 4.0 + 15.0), 3)
     first, other, again = (query.vectors for query in (cloud.queries[0], *cloud.queries[3:]))
     assert len({first, other, again}) == 3
 
 
 def test_texts_share_the_noise_of_what_they_share_and_nothing_else(
-    device: Agent, cloud: FakeCloud
+    device: Parts, cloud: FakeCloud
 ) -> None:
     for text in ("river in the garden", "lamp in the garden", "garden the garden"):
-        device.embed(embed_request(text))
+        device.embedder.embed(embed_request(text))
     bundle = device.engine.current().bundle
     seen = []
     for query in cloud.queries:
@@ -189,19 +189,19 @@ def test_texts_share_the_noise_of_what_they_share_and_nothing_else(
     assert not np.allclose(garden[0], garden[2], atol=1e-3)
 
 
-def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Agent, cloud: FakeCloud) -> None:
+def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Parts, cloud: FakeCloud) -> None:
     cloud.lose_queries = 2
-    device.embed(embed_request())
+    device.embedder.embed(embed_request())
     assert len(cloud.queries) == 3
     assert len({q.SerializeToString(deterministic=True) for q in cloud.queries}) == 1
     assert device.ledger.spending().spent == pytest.approx(4 * 15.0)
 
 
 def test_a_stream_survives_lost_connections_with_the_same_bytes(
-    device: Agent, cloud: FakeCloud
+    device: Parts, cloud: FakeCloud
 ) -> None:
     texts = ["river " * n for n in range(1, 61)]
-    answers = device.embed_stream(embed_stream(*map(embed_request, texts)))
+    answers = device.embedder.embed_stream(embed_stream(*map(embed_request, texts)))
     seen = []
     for answer in answers:
         seen.append(answer.request_id)
@@ -226,15 +226,15 @@ def test_the_ledger_refuses_before_anything_leaves(
         SOTTO_CLOUD_ADDRESS=cloud.address,
         SOTTO_PRIVACY_LEDGER_LIMIT="125",
     ) as device:
-        device.embed(embed_request())
-        device.embed(embed_request("the pond in winter"))
+        device.embedder.embed(embed_request())
+        device.embedder.embed(embed_request("the pond in winter"))
         with pytest.raises(QuotaExceeded, match="ledger"):
-            device.embed(embed_request("river"))
+            device.embedder.embed(embed_request("river"))
         with pytest.raises(QuotaExceeded, match="ledger"):
-            list(device.embed_stream(embed_stream(embed_request("river"))))
+            list(device.embedder.embed_stream(embed_stream(embed_request("river"))))
         assert len(cloud.queries) == 2
         assert device.ledger.spending().spent == pytest.approx(120)
-        assert device.embed(embed_request(local=True)).tokens == 4
+        assert device.embedder.embed(embed_request(local=True)).tokens == 4
 
 
 def test_local_needs_no_cloud_and_costs_nothing(
@@ -251,19 +251,19 @@ def test_local_needs_no_cloud_and_costs_nothing(
     with _device(
         tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS="127.0.0.1:1"
     ) as device:
-        answer = device.embed(embed_request(local=True))
+        answer = device.embedder.embed(embed_request(local=True))
         assert (answer.level, answer.eta, answer.tokens) == ("", 0.0, 4)
-        assert row(answer) == pytest.approx(row(device.embed(embed_request(local=True))))
-        streamed = list(device.embed_stream(embed_stream(embed_request(local=True))))
+        assert row(answer) == pytest.approx(row(device.embedder.embed(embed_request(local=True))))
+        streamed = list(device.embedder.embed_stream(embed_stream(embed_request(local=True))))
         assert row(streamed[0].response) == pytest.approx(row(answer))
         assert device.ledger.spending().releases == 0
 
 
 def test_local_and_asked_for_answers_share_a_stream_in_order(
-    device: Agent, cloud: FakeCloud
+    device: Parts, cloud: FakeCloud
 ) -> None:
     asked = [embed_request(f"river {n}", local=n % 3 == 0) for n in range(100)]
-    answers = list(device.embed_stream(embed_stream(*asked)))
+    answers = list(device.embedder.embed_stream(embed_stream(*asked)))
     assert [a.request_id for a in answers] == [str(n) for n in range(100)]
     assert [a.response.level == "" for a in answers] == [n % 3 == 0 for n in range(100)]
     assert len(cloud.queries) == 66
@@ -274,20 +274,20 @@ def test_without_a_cloud_nothing_is_charged(
 ) -> None:
     with _device(tmp_path, small_bundle_folder, lexicon_tagger) as device:
         for ask in (
-            lambda: device.embed(embed_request()),
-            lambda: list(device.embed_stream(embed_stream(embed_request()))),
+            lambda: device.embedder.embed(embed_request()),
+            lambda: list(device.embedder.embed_stream(embed_stream(embed_request()))),
         ):
             with pytest.raises(NotReady, match=r"cloud\.address"):
                 ask()
         assert device.ledger.spending().releases == 0
 
 
-def test_a_cloud_that_is_gone_is_unavailable(device: Agent, cloud: FakeCloud) -> None:
+def test_a_cloud_that_is_gone_is_unavailable(device: Parts, cloud: FakeCloud) -> None:
     cloud.stop()
     with pytest.raises(Unavailable):
-        device.embed(embed_request())
+        device.embedder.embed(embed_request())
     with pytest.raises(Unavailable):
-        list(device.embed_stream(embed_stream(embed_request())))
+        list(device.embedder.embed_stream(embed_stream(embed_request())))
 
 
 def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
@@ -297,7 +297,7 @@ def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
     with opened(config, lexicon_tagger) as device:
         for request in (embed_request(), embed_request(local=True)):
             with pytest.raises(NotReady, match="denoiser"):
-                device.embed(request)
+                device.embedder.embed(request)
         assert device.ledger.spending().releases == 0
         assert cloud.queries == []
 
@@ -313,17 +313,17 @@ def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
     ],
 )
 def test_what_cannot_be_embedded_is_refused_uncharged(
-    device: Agent, text: str, level: str, kind: type[SottovoceError], subject: str
+    device: Parts, text: str, level: str, kind: type[SottovoceError], subject: str
 ) -> None:
     with pytest.raises(kind) as caught:
-        device.embed(embed_request(text, level))
+        device.embedder.embed(embed_request(text, level))
     assert caught.value.subject == subject
     assert caught.value.fix
     assert device.ledger.spending().releases == 0
 
 
-def test_a_long_text_is_cut_and_that_is_told(device: Agent, cloud: FakeCloud) -> None:
-    answer = device.embed(embed_request("river " * (LONGEST + 90)))
+def test_a_long_text_is_cut_and_that_is_told(device: Parts, cloud: FakeCloud) -> None:
+    answer = device.embedder.embed(embed_request("river " * (LONGEST + 90)))
     assert (answer.tokens, answer.truncated) == (LONGEST, True)
     assert cloud.queries[0].tokens == LONGEST
     assert device.ledger.spending().spent == pytest.approx(LONGEST * 15.0)
@@ -331,7 +331,7 @@ def test_a_long_text_is_cut_and_that_is_told(device: Agent, cloud: FakeCloud) ->
 
 @pytest.mark.parametrize("answer", [[0.5] * 15, [float("nan")] * 16, []])
 def test_an_answer_that_is_no_embedding_is_not_passed_on(
-    device: Agent, cloud: FakeCloud, monkeypatch: pytest.MonkeyPatch, answer: list[float]
+    device: Parts, cloud: FakeCloud, monkeypatch: pytest.MonkeyPatch, answer: list[float]
 ) -> None:
     monkeypatch.setattr(
         cloud,
@@ -339,18 +339,18 @@ def test_an_answer_that_is_no_embedding_is_not_passed_on(
         lambda request: inference.EncodeResponse(request_id=request.request_id, embedding=answer),
     )
     with pytest.raises(SottovoceError, match="no embedding"):
-        device.embed(embed_request())
+        device.embedder.embed(embed_request())
 
 
-def test_the_first_error_comes_after_the_answers_before_it(device: Agent) -> None:
+def test_the_first_error_comes_after_the_answers_before_it(device: Parts) -> None:
     asked = [embed_request(), embed_request(), embed_request(" "), embed_request()]
-    answers = device.embed_stream(embed_stream(*asked))
+    answers = device.embedder.embed_stream(embed_stream(*asked))
     assert [next(answers).request_id, next(answers).request_id] == ["0", "1"]
     with pytest.raises(InvalidInput, match="empty"):
         next(answers)
 
 
-def test_a_stream_runs_no_further_ahead_than_its_window(device: Agent) -> None:
+def test_a_stream_runs_no_further_ahead_than_its_window(device: Parts) -> None:
     taken = answered = 0
 
     def requests() -> Iterator[agent.EmbedStreamRequest]:
@@ -360,18 +360,18 @@ def test_a_stream_runs_no_further_ahead_than_its_window(device: Agent) -> None:
             assert taken - answered <= WINDOW + 3
             yield request
 
-    for _ in device.embed_stream(requests()):
+    for _ in device.embedder.embed_stream(requests()):
         answered += 1
     assert answered == 3 * WINDOW
 
 
-def test_a_stream_whose_reader_leaves_ends_its_threads(device: Agent) -> None:
+def test_a_stream_whose_reader_leaves_ends_its_threads(device: Parts) -> None:
     list(
-        device.embed_stream(embed_stream(embed_request()))
+        device.embedder.embed_stream(embed_stream(embed_request()))
     )  # what stays: the channel, the server's pool
     before = threading.active_count()
     endless = (agent.EmbedStreamRequest(request=embed_request("river")) for _ in iter(int, 1))
-    answers = device.embed_stream(endless)
+    answers = device.embedder.embed_stream(endless)
     next(answers)
     answers.close()
     until(lambda: threading.active_count() <= before)
@@ -383,14 +383,14 @@ def _resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_stream_of_10000_texts_holds_memory_flat(device: Agent) -> None:
+def test_a_stream_of_10000_texts_holds_memory_flat(device: Parts) -> None:
     """Every tenth through the fake cloud, which keeps it; the real cloud has a test of its own."""
     requests = (
         agent.EmbedStreamRequest(request=embed_request(f"river {n} winter", local=n % 10 > 0))
         for n in range(10_000)
     )
     settled = 0
-    for number, _ in enumerate(device.embed_stream(requests)):
+    for number, _ in enumerate(device.embedder.embed_stream(requests)):
         if number == 2_000:
             settled = _resident()
     assert number == 9_999

@@ -14,8 +14,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.tasks import embed
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.embed import Embedder
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, opened, running
 from tests.support.embedding import embed_request, embed_stream, row
@@ -59,9 +59,9 @@ def test_the_shipped_denoiser_embeds_meaning_without_a_cloud(
     tmp_path: Path, bundle_folder: Path
 ) -> None:
     config = configured(tmp_path, bundle=bundle_folder)
-    with closing(Agent(config)) as device:
+    with closing(Parts(config)) as device:
         one, like, unlike = (
-            row(device.embed(embed_request(text, local=True)))
+            row(device.embedder.embed(embed_request(text, local=True)))
             for text in (
                 "The boiler is leaking, please send someone.",
                 "Water is coming out of the heating.",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sottovoce.edge.config import Config
-from sottovoce.edge.tasks.agent import Agent
-from sottovoce.v1 import edge_agent_pb2
+from sottovoce.edge.tasks.parts import Parts
 from tests.support.agent import configured
 
 pytest.importorskip("hnswlib", reason="graphs need the extra `graph` (hnswlib)")
@@ -18,11 +18,9 @@ TEXT = "the river by the house was cold and the doctor will sing a song"
 
 
 def _released(config: Config) -> str:
-    request = edge_agent_pb2.PrivatizeRequest(
-        text=TEXT, privacy=edge_agent_pb2.PrivacyOptions(mechanism="t2t.v1", level="strong")
-    )
-    with closing(Agent(config)) as agent:
-        return agent.privatize(request).text
+    with closing(Parts(config)) as device:
+        setting = dataclasses.replace(device.default, mechanism="t2t.v1", level="strong")
+        return device.releases.release(TEXT, setting).text
 
 
 def test_graphs_stay_in_the_state_and_change_no_release(

@@ -20,8 +20,8 @@ from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.adapters import share
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.learn import Learner
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
@@ -39,7 +39,7 @@ def device(
     small_bundle_folder: Path,
     lexicon_tagger: Tagger,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Agent]:
+) -> Iterator[Parts]:
     """A device that knows of no cloud."""
     monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
     with opened(configured(tmp_path, bundle=small_bundle_folder), lexicon_tagger) as running:
@@ -47,18 +47,18 @@ def device(
 
 
 def learn(
-    device: Agent, *pairs: tuple[str, str], replace: bool = False, name: str = "desk"
+    device: Parts, *pairs: tuple[str, str], replace: bool = False, name: str = "desk"
 ) -> agent.Customization:
     learner = Learner(device.store, device.outbox, device.home, device.home.folder)
     examples = [agent.LabelledText(text=t, label=label) for t, label in pairs for _ in range(5)]
     return learner.learn(name, examples, replace=replace)
 
 
-def ask(device: Agent, text: str, where: agent.Where = agent.WHERE_AUTO) -> agent.PredictResponse:
-    return device.predict(agent.PredictRequest(text=text, adapter="desk", where=where))
+def ask(device: Parts, text: str, where: agent.Where = agent.WHERE_AUTO) -> agent.PredictResponse:
+    return device.predictor.predict(agent.PredictRequest(text=text, adapter="desk", where=where))
 
 
-def test_what_was_learnt_answers_and_nothing_is_charged(device: Agent) -> None:
+def test_what_was_learnt_answers_and_nothing_is_charged(device: Parts) -> None:
     spent = device.ledger.spending()
     record = learn(device, *PAIRS)
     assert (record.local, record.examples) == (True, 10)
@@ -73,7 +73,7 @@ def test_what_was_learnt_answers_and_nothing_is_charged(device: Agent) -> None:
     assert not any(b"wet" in file.read_bytes() for file in written)  # nor the owner's words
 
 
-def test_a_name_in_use_is_kept_unless_it_is_to_be_replaced(device: Agent) -> None:
+def test_a_name_in_use_is_kept_unless_it_is_to_be_replaced(device: Parts) -> None:
     learn(device, *PAIRS)
     with pytest.raises(NotReady, match="--replace"):
         learn(device, ("river water", "blue"), ("stone salt", "grey"))
@@ -84,7 +84,7 @@ def test_a_name_in_use_is_kept_unless_it_is_to_be_replaced(device: Agent) -> Non
     assert ask(device, "the river").label == "wet"
 
 
-def test_the_cloud_is_asked_for_nothing_of_it(device: Agent) -> None:
+def test_the_cloud_is_asked_for_nothing_of_it(device: Parts) -> None:
     learn(device, *PAIRS)
     for call in (
         lambda: ask(device, "the river", agent.WHERE_CLOUD),
@@ -99,7 +99,7 @@ def test_the_cloud_is_asked_for_nothing_of_it(device: Agent) -> None:
     assert not list(device.home.folder.rglob("*.safetensors"))
 
 
-def test_what_nothing_can_be_learnt_from_is_refused(device: Agent) -> None:
+def test_what_nothing_can_be_learnt_from_is_refused(device: Parts) -> None:
     for pairs in ((PAIRS[0],), (("river", "wet"), (" ", "dry"))):
         with pytest.raises(InvalidInput):
             learn(device, *pairs)
@@ -114,7 +114,7 @@ def test_what_nothing_can_be_learnt_from_is_refused(device: Agent) -> None:
     assert device.outbox.all() == []
 
 
-def test_a_full_disk_changes_nothing(device: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_changes_nothing(device: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     learn(device, *PAIRS)
     before = device.outbox.all()
     with monkeypatch.context() as patched:
@@ -130,7 +130,7 @@ def test_a_full_disk_changes_nothing(device: Agent, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_record_that_cannot_be_kept_leaves_the_old_one_in_use(
-    device: Agent, monkeypatch: pytest.MonkeyPatch
+    device: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learn(device, *PAIRS)
     before = device.outbox.all()
@@ -158,7 +158,7 @@ def _full(*_: object) -> None:
 @pytest.mark.parametrize("step", ["install", "_note"])
 @pytest.mark.parametrize("first", [True, False])
 def test_whenever_learning_is_killed_what_is_in_use_answers(
-    device: Agent,
+    device: Parts,
     tmp_path: Path,
     lexicon_tagger: Tagger,
     monkeypatch: pytest.MonkeyPatch,
@@ -235,7 +235,7 @@ def test_what_learning_needs_is_little_more_than_one_score_for_each_label() -> N
     assert most < 2 * 1000 * 200 * np.float32().nbytes
 
 
-def test_the_best_head_is_found(device: Agent) -> None:
+def test_the_best_head_is_found(device: Parts) -> None:
     random = np.random.default_rng(0)
     states = 7 * random.standard_normal((60, 64)).astype(np.float32)
     truth = states @ random.standard_normal((64, 3))

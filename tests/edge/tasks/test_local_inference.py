@@ -24,7 +24,7 @@ from sottovoce.core.errors import (
 from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.tasks import local_inference as homes
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
@@ -39,7 +39,7 @@ DEVICE, CLOUD, AUTO = agent.WHERE_DEVICE, agent.WHERE_CLOUD, agent.WHERE_AUTO
 _OPEN_ENCODER = homes._open_encoder
 FIRST = (("river water", "wet"), ("stone salt", "dry"))
 
-Home = tuple[Agent, FakeCloud, list[PlainEncoder]]
+Home = tuple[Parts, FakeCloud, list[PlainEncoder]]
 
 
 @pytest.fixture
@@ -64,22 +64,22 @@ def home(
 
 
 @contextmanager
-def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent, FakeCloud]]:
+def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, FakeCloud]]:
     with fake_cloud(bundle) as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, tagger) as device:
             yield device, cloud
 
 
-def train(device: Agent, pairs: tuple[tuple[str, str], ...]) -> None:
+def train(device: Parts, pairs: tuple[tuple[str, str], ...]) -> None:
     teach(device, "desk", pairs, replace=True)
 
 
-def ask(device: Agent, text: str, where: agent.Where = AUTO) -> agent.PredictResponse:
-    return device.predict(agent.PredictRequest(text=text, adapter="desk", where=where))
+def ask(device: Parts, text: str, where: agent.Where = AUTO) -> agent.PredictResponse:
+    return device.predictor.predict(agent.PredictRequest(text=text, adapter="desk", where=where))
 
 
-def unheard(device: Agent, cloud: FakeCloud, do: Callable[[], None]) -> None:
+def unheard(device: Parts, cloud: FakeCloud, do: Callable[[], None]) -> None:
     """Runs ``do`` with the cloud's server gone and the ledger watched."""
     spent = device.ledger.spending()
     cloud.stop()
@@ -215,7 +215,7 @@ def test_nobody_known_is_asked(home: Home, where: int) -> None:
 
     def refused() -> None:
         with pytest.raises(InvalidInput) as refusal:
-            device.predict(request)
+            device.predictor.predict(request)
         assert refusal.value.subject == "where"
 
     unheard(device, cloud, refused)
@@ -378,4 +378,4 @@ def test_what_cannot_be_answered_is_refused(
     device, _, _ = home
     device.home.fetch("desk")
     with pytest.raises(kind):
-        device.predict(request_)
+        device.predictor.predict(request_)

@@ -16,7 +16,7 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.retry import WINDOW
 from sottovoce.edge.config import CloudConfig
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -27,8 +27,8 @@ from tests.support.waiting import until
 
 
 @contextmanager
-def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent, FakeCloud]]:
-    """Agent of an agent whose adapter "desk" was trained at level "light"."""
+def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, FakeCloud]]:
+    """Parts of an agent whose adapter "desk" was trained at level "light"."""
     with fake_cloud() as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, tagger) as device:
@@ -36,7 +36,7 @@ def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Agent
             yield device, cloud
 
 
-def _train(device: Agent, level: str) -> None:
+def _train(device: Parts, level: str) -> None:
     settings = agent.CustomizationSettings(
         adapter="desk", privacy=agent.PrivacyOptions(level=level), replace=True
     )
@@ -60,9 +60,9 @@ def test_labels_come_from_what_was_trained(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
-        wet = device.predict(_request("the river"))
+        wet = device.predictor.predict(_request("the river"))
         assert wet.label == "wet"
-        assert device.predict(_request("the stone")).label == "dry"
+        assert device.predictor.predict(_request("the stone")).label == "dry"
         assert [s.label for s in wet.scores] == ["wet", "dry"]
         assert wet.scores[0].score > wet.scores[1].score
         assert sum(s.score for s in wet.scores) == pytest.approx(1)
@@ -75,9 +75,9 @@ def test_the_default_privacy_is_that_of_the_training(
     with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, _):
         assert device.default.level == "balanced"
         trained = device.releases.release(text, Setting("light"))
-        assert device.predict(_request(text)).released_text == trained.text
+        assert device.predictor.predict(_request(text)).released_text == trained.text
         strong = device.releases.release(text, Setting("strong"))
-        assert device.predict(_request(text, level="strong")).released_text == strong.text
+        assert device.predictor.predict(_request(text, level="strong")).released_text == strong.text
 
 
 def test_a_training_that_failed_does_not_change_the_default_privacy(
@@ -86,16 +86,16 @@ def test_a_training_that_failed_does_not_change_the_default_privacy(
     text = "the river and the stone by the garden of the clinic"
     with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         assert device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED
-        before = device.predict(_request(text)).released_text
+        before = device.predictor.predict(_request(text)).released_text
         cloud.fail_training = "no"
         _train(device, "strong")
         assert device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_FAILED
-        assert device.predict(_request(text)).released_text == before
+        assert device.predictor.predict(_request(text)).released_text == before
         cloud.fail_training = ""
         _train(device, "strong")
         assert device.outbox.newest("desk").state == agent.CUSTOMIZATION_STATE_SUCCEEDED
         strong = device.releases.release(text, Setting("strong"))
-        assert device.predict(_request(text)).released_text == strong.text
+        assert device.predictor.predict(_request(text)).released_text == strong.text
 
 
 def test_a_stream_keeps_order_and_ids_far_beyond_its_window(
@@ -202,7 +202,7 @@ def test_the_cloud_gets_ids_and_the_owner_names(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
-        device.predict(_request("the river"))
+        device.predictor.predict(_request("the river"))
         identity = device.outbox.newest("desk").adapter_id
         assert [asked.adapter for asked in cloud.asked] == [identity]
         assert {adapter for _, adapter in cloud.adapters} == {identity}
@@ -212,7 +212,10 @@ def test_the_cloud_gets_ids_and_the_owner_names(
         # by the cloud's name it can be asked for as well, and answers with the cloud's labels
         (adapter,) = cloud.adapters.values()
         adapter.examples.reverse()
-        assert device.predict(_request("the river", adapter=f"id:{identity}")).label in labels
+        assert (
+            device.predictor.predict(_request("the river", adapter=f"id:{identity}")).label
+            in labels
+        )
 
 
 def test_an_adapter_of_an_earlier_version_keeps_its_name_until_it_is_trained_anew(
@@ -231,14 +234,14 @@ def test_an_adapter_of_an_earlier_version_keeps_its_name_until_it_is_trained_ane
         sealed = device.store.seal.seal(record.SerializeToString(), place)
         with device.store.transaction() as transaction:
             transaction.execute("UPDATE customizations SET labels = NULL, sealed = ?", (sealed,))
-        assert device.predict(_request("the river")).label == "wet"
+        assert device.predictor.predict(_request("the river")).label == "wet"
         assert cloud.asked[-1].adapter == "desk"
         cloud.fail_training = "no"
         _train(device, "light")
-        assert device.predict(_request("the river")).label == "wet"
+        assert device.predictor.predict(_request("the river")).label == "wet"
         cloud.fail_training = ""
         _train(device, "light")
-        assert device.predict(_request("the river")).label == "wet"
+        assert device.predictor.predict(_request("the river")).label == "wet"
         assert cloud.asked[-1].adapter not in ("", "desk")
 
 
@@ -254,7 +257,7 @@ def test_what_the_cloud_refuses_is_told_with_the_owners_names(
         cloud._score = refused  # type: ignore[assignment]
         streamed = [agent.PredictStreamRequest(request=_request("river"))]
         for ask in (
-            lambda: device.predict(_request("river")),
+            lambda: device.predictor.predict(_request("river")),
             lambda: list(device.predictor.predict_stream(streamed)),
         ):
             with pytest.raises(NotFound, match="desk is gone") as caught:
@@ -268,7 +271,7 @@ def test_sizes_of_what_leaves_are_few(
     with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         texts = [" ".join(["river"] * n) for n in range(1, 60)]
         for text in texts:
-            device.predict(_request(text))
+            device.predictor.predict(_request(text))
         assert len({len(asked.released_text) for asked in cloud.asked}) == len(texts)
         assert {asked.ByteSize() for asked in cloud.asked} == {512}
 
@@ -279,15 +282,15 @@ def test_unknown_adapters_and_missing_clouds_are_told_apart(
     with _trained(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         spent = device.ledger.spending()
         with pytest.raises(NotFound, match="no such adapter on this device: 'none'"):
-            device.predict(_request("river", adapter="none"))
+            device.predictor.predict(_request("river", adapter="none"))
         assert (cloud.asked, device.ledger.spending()) == ([], spent)
         with pytest.raises(NotFound, match=r"no such adapter \(customise"):
-            device.predict(_request("river", adapter="id:none"))
+            device.predictor.predict(_request("river", adapter="id:none"))
         with pytest.raises(InvalidInput, match="no adapter"):
-            device.predict(_request("river", adapter=""))
+            device.predictor.predict(_request("river", adapter=""))
         cloud.stop()
         with pytest.raises(Unavailable):
-            device.predict(_request("river"))
+            device.predictor.predict(_request("river"))
 
 
 def test_without_a_cloud_no_privacy_is_spent(
@@ -298,7 +301,7 @@ def test_without_a_cloud_no_privacy_is_spent(
         asked = _request("river")
         asked.where = agent.WHERE_CLOUD
         with pytest.raises(NotReady, match=r"cloud\.address"):
-            device.predict(asked)
+            device.predictor.predict(asked)
         with pytest.raises(NotReady, match=r"cloud\.address"):
             next(device.predictor.predict_stream(iter([agent.PredictStreamRequest(request=asked)])))
         assert device.ledger.spending().releases == 0

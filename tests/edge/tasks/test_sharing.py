@@ -16,9 +16,9 @@ from sottovoce.edge.client import cloud as clients
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.adapters import join, share
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.learn import Learner
 from sottovoce.edge.tasks.local_inference import Follower
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened, teach
@@ -27,7 +27,7 @@ from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
 from tests.support.waiting import until
 
-Two = tuple[Agent, Agent, FakeCloud]
+Two = tuple[Parts, Parts, FakeCloud]
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def two(
         yield devices[0], devices[1], cloud
 
 
-def ask(device: Agent, name: str, text: str) -> str:
-    return device.predict(agent.PredictRequest(text=text, adapter=name)).label
+def ask(device: Parts, name: str, text: str) -> str:
+    return device.predictor.predict(agent.PredictRequest(text=text, adapter=name)).label
 
 
 def test_what_is_shared_is_used_and_taught_on_the_other_device(two: Two) -> None:

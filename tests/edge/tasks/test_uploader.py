@@ -16,7 +16,7 @@ from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded, Sottovo
 from sottovoce.core.rpc.streams import padded_size
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.record import Record
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
@@ -37,7 +37,7 @@ def _queued(
     cloud: FakeCloud,
     number: int = 600,
     **environ: str,
-) -> Iterator[tuple[Agent, str]]:
+) -> Iterator[tuple[Parts, str]]:
     """An agent's parts with one customisation in the outbox."""
     config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address, **environ)
     with opened(config, tagger) as device:
@@ -50,7 +50,7 @@ def _queued(
         yield device, record.id
 
 
-def _uploader(device: Agent) -> Uploader:
+def _uploader(device: Parts) -> Uploader:
     return Uploader(device.cloud, device.outbox, first_wait=0.02)
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from sottovoce.core.privacy.votes import keep_probability
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.ledger import Spending
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import customizing, labelled, queued, wanted
 
 SETTINGS = wanted(adapter="desk", replace=True)
 
 
-def _labels(device: Agent, adapter: str) -> dict[str, str]:
+def _labels(device: Parts, adapter: str) -> dict[str, str]:
     """The owner's label of each queued text, of texts that are all different."""
     names, identity = device.outbox.adapter(adapter)
     return {e.released_text: names.label(e.label) for e in queued(device, identity)}

@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-__all__ = ["Ending", "SingleFlight", "Threads", "join"]
+__all__ = ["Ending", "Threads", "join"]
 
 
 _log = logging.getLogger(__name__)
@@ -82,26 +81,3 @@ class Ending:
         """Return the first signal, or None after `set`; at once if it came before."""
         number = os.read(self._arrives, 1)[0]
         return signal.Signals(number) if number else None
-
-
-class SingleFlight(Generic[T]):
-    """Makes one request on behalf of all waiting threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._asking: Future[T] | None = None
-
-    def ask(self, how: Callable[[], T]) -> T:
-        """Return or raise the result of ``how``, or of the request in progress."""
-        with self._lock:
-            running = self._asking
-            asked: Future[T] = running or Future()
-            self._asking = asked
-        if running is None:
-            try:
-                asked.set_result(how())
-            except BaseException as error:
-                asked.set_exception(error)
-            with self._lock:
-                self._asking = None
-        return asked.result()

@@ -20,7 +20,7 @@ from sottovoce.core.platform.console import (
 )
 from sottovoce.core.platform.files import atomic
 from sottovoce.edge.cli import views
-from sottovoce.edge.cli.client import backend, in_process
+from sottovoce.edge.cli.client import parts, reach
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.adapters import LARGEST, join, share
@@ -28,7 +28,7 @@ from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 if TYPE_CHECKING:
-    from sottovoce.edge.tasks.agent import Agent
+    from sottovoce.edge.tasks.parts import Parts
 
 __all__ = [
     "cancel_command",
@@ -51,8 +51,8 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
     Of each name the version that it stands for, and those in training; `sotto show NAME` lists all.
     Corrections are those that wait on this device or are in training (`sotto corrections NAME`).
     """
-    with backend(load_config(ctx)) as device:
-        status = device.status()
+    with reach(load_config(ctx)) as client:
+        status: agent.GetStatusResponse = client.agent.GetStatus(agent.GetStatusRequest())
     records = status.customizations
     named: dict[str, agent.Customization] = {}
     for record in views.by_standing(records):
@@ -98,8 +98,8 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def show_command(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show the adapter NAME and its versions, the newest first."""
-    with backend(load_config(ctx)) as device:
-        status = device.status()
+    with reach(load_config(ctx)) as client:
+        status: agent.GetStatusResponse = client.agent.GetStatus(agent.GetStatusRequest())
     customized = status.customizations
     kept = views.corrections(status, name)
     records = [each for each in customized if each.adapter == name]
@@ -146,8 +146,9 @@ def cancel_command(ctx: click.Context, name: str, as_json: bool) -> None:
     cannot be told, this fails and may be repeated. What was released before stays released, and
     charged.
     """
-    with backend(load_config(ctx)) as device:
-        record = device.cancel(adapters.CancelCustomizationRequest(adapter=name))
+    with reach(load_config(ctx)) as client:
+        request = adapters.CancelCustomizationRequest(adapter=name)
+        record: agent.Customization = client.adapters.CancelCustomization(request).customization
     if as_json:
         print_json(views.customization(record))
     else:
@@ -166,8 +167,9 @@ def rollback_command(ctx: click.Context, name: str, version: str, as_json: bool)
     back may be named as well. The cloud keeps earlier versions, up to the limit of past jobs that
     its provider set.
     """
-    with backend(load_config(ctx)) as device:
-        record = device.roll_back(adapters.RollBackAdapterRequest(adapter=name, id=version))
+    with reach(load_config(ctx)) as client:
+        request = adapters.RollBackAdapterRequest(adapter=name, id=version)
+        record: agent.Customization = client.adapters.RollBackAdapter(request).customization
     if as_json:
         print_json(views.customization(record))
     else:
@@ -192,8 +194,9 @@ def rm_command(ctx: click.Context, name: str, yes: bool, force: bool, as_json: b
         if not sys.stdin.isatty():
             raise InvalidInput("deleting must be confirmed", fix="add --yes", subject="yes")
         click.confirm(f"Delete {name} and all its versions?", abort=True, err=True)
-    with backend(load_config(ctx)) as device:
-        deleted = device.delete(adapters.DeleteAdapterRequest(adapter=name, force=force))
+    with reach(load_config(ctx)) as client:
+        request = adapters.DeleteAdapterRequest(adapter=name, force=force)
+        deleted: int = client.adapters.DeleteAdapter(request).deleted
     if as_json:
         print_json({"adapter": name, "deleted": deleted})
     else:
@@ -216,7 +219,7 @@ def share_command(ctx: click.Context, adapter: str, output: Path, as_json: bool)
     It holds the adapter's name and labels, and what the cloud knows them by: show it to nobody
     else. The other devices need the same tenant, each with a token of its own.
     """
-    with in_process(load_config(ctx)) as device:
+    with parts(load_config(ctx)) as device:
         data = share(device.outbox, adapter)
     try:
         with atomic(output) as file:
@@ -249,7 +252,7 @@ def join_command(ctx: click.Context, source: Path, name: str, as_json: bool) -> 
         raise InvalidInput(
             f"cannot read {source}: {error.strerror}", fix="give what `sotto share` wrote"
         ) from error
-    with in_process(load_config(ctx)) as device:
+    with parts(load_config(ctx)) as device:
         record = join(device.store, device.outbox, data, name)
     if as_json:
         print_json({"adapter": record.adapter, "adapter_id": record.adapter_id})
@@ -289,7 +292,7 @@ def fetch_command(
             "more than one of --roll-back, --versions and --follow or --no-follow is given",
             fix="give one of them",
         )
-    with in_process(load_config(ctx)) as device:
+    with parts(load_config(ctx)) as device:
         if versions:
             found = device.home.versions(adapter)
             if as_json:
@@ -347,7 +350,7 @@ def fetch_command(
         )
 
 
-def _complete(device: Agent, progress: Callable[[int, int], None]) -> SottovoceError | None:
+def _complete(device: Parts, progress: Callable[[int, int], None]) -> SottovoceError | None:
     """Fetch the encoder of the bundle in use, if this device has none; return why it cannot."""
     try:
         device.home.encoder()

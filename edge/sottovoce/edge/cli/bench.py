@@ -19,7 +19,7 @@ from sottovoce.core.errors import Unavailable
 from sottovoce.core.platform.console import Command, json_option, print_json, progress_bar
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.edge.cli.client import Remote
+from sottovoce.edge.cli.client import connect
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.config import Config
 from sottovoce.edge.measure import latency as benchmark
@@ -154,10 +154,14 @@ def _daemon(
                     raise Unavailable("an agent did not start", fix="run `sotto doctor`")
                 ready = time.perf_counter() - begin
                 benchmark.wait_until_settled(process.pid)
-                with Remote(listen) as remote:
-                    remote.privatize(agent.PrivatizeRequest(text=benchmark.document(bundle, 10)))
+                with connect(listen) as client:
+                    client.agent.Privatize(
+                        agent.PrivatizeRequest(text=benchmark.document(bundle, 10))
+                    )
                     short = benchmark.resident(process.pid).get("peak")
-                    remote.privatize(agent.PrivatizeRequest(text=benchmark.document(bundle, most)))
+                    client.agent.Privatize(
+                        agent.PrivatizeRequest(text=benchmark.document(bundle, most))
+                    )
                     peak = benchmark.resident(process.pid).get("peak")
             finally:
                 process.terminate()

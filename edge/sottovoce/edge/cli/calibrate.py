@@ -205,14 +205,13 @@ def _released(config: Config, text: str, level: str, mechanism: str) -> dict[str
 
     This is a real release, because a second draw would cost privacy.
     """
-    from sottovoce.edge.cli.client import backend
+    from sottovoce.edge.cli.client import reach
     from sottovoce.v1 import edge_agent_pb2 as agent
 
     privacy = agent.PrivacyOptions(level=level, mechanism=mechanism)
-    with backend(config) as privatizer:
-        answer = privatizer.privatize(
-            agent.PrivatizeRequest(text=text, privacy=privacy, words=True)
-        )
+    request = agent.PrivatizeRequest(text=text, privacy=privacy, words=True)
+    with reach(config) as client:
+        answer: agent.PrivatizeResponse = client.agent.Privatize(request)
     protected = [word for word in answer.words if word.protected]
     replaced = sum(word.replaced for word in protected)
     return {

@@ -1,15 +1,17 @@
-"""Client of the running agent, or of its parts in this process.
+"""Calls to the agent's services: of the running agent, or in this process.
 
-The parts are used if no agent is running. ``sotto privatize`` must also work without a daemon, with
-the same bytes as output. Both ways use the same state.
+``sotto privatize`` must also work without a daemon, with the same bytes as output. So a command
+that finds no daemon opens the state itself, and calls the same services without a socket.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, Self
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, closing
+from functools import partial, partialmethod
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 
@@ -24,13 +26,11 @@ from sottovoce.core.rpc.address import (
 from sottovoce.core.rpc.channels import BEARER, NO_RETRIES, TOKEN_KEY
 from sottovoce.core.rpc.interceptors import ReadingChannel, answered
 from sottovoce.core.rpc.status import from_rpc_error
-from sottovoce.edge.cli.common import not_a_strangers
-from sottovoce.edge.client.cloud import Stoppable
+from sottovoce.edge.cli.common import Stream, not_a_strangers, not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.only_one import is_held
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.state.own_secret import OWNER
-from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import (
     edge_adapters_pb2_grpc,
     edge_agent_pb2_grpc,
@@ -38,191 +38,61 @@ from sottovoce.v1 import (
     edge_owner_pb2_grpc,
 )
 from sottovoce.v1 import edge_agent_pb2 as agent
-from sottovoce.v1 import edge_chat_pb2 as chats
-from sottovoce.v1 import edge_owner_pb2 as owner
 
 if TYPE_CHECKING:
-    from sottovoce.edge.tasks.agent import Agent
+    from sottovoce.edge.daemon.services import Services
+    from sottovoce.edge.tasks.parts import Parts
 
-__all__ = ["Backend", "Remote", "backend", "in_process", "is_running", "remote", "request_id"]
-
-
-class Backend(Protocol):
-    """Interface of a running agent and of its parts in this process."""
-
-    def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
-        """Privatise one text."""
-
-    def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
-        """Classify one text."""
-
-    def embed_stream(
-        self, requests: Iterable[agent.EmbedStreamRequest]
-    ) -> Iterator[agent.EmbedStreamResponse]:
-        """Embed texts, in order."""
-
-    def chat(
-        self, request: chats.ChatRequest, stoppable: Stoppable
-    ) -> Generator[chats.ChatResponse, None, None]:
-        """Stream the next turn; ``stoppable`` gets the function that ends it."""
-
-    def complete(
-        self, request: chats.CompleteRequest, stoppable: Stoppable
-    ) -> Generator[chats.CompleteResponse, None, None]:
-        """Stream a continuation; ``stoppable`` gets the function that ends it."""
-
-    def status(self) -> agent.GetStatusResponse:
-        """Return the status."""
-
-    def spending(self) -> owner.GetSpendingResponse:
-        """Return the privacy spent, by day and by purpose."""
-
-    def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
-        """Cancel a customisation."""
-
-    def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
-        """Make a name stand for an earlier version of its adapter."""
-
-    def delete(self, request: adapters.DeleteAdapterRequest) -> int:
-        """Delete an adapter; return how many customisations it had."""
-
-    def keep_corrections(self, request: adapters.KeepCorrectionsRequest) -> int:
-        """Keep corrected labels of texts; return how many corrections now wait."""
-
-    def corrections(self, adapter: str) -> Iterator[adapters.Correction]:
-        """Return the waiting corrections of an adapter, the oldest first."""
-
-    def forget_corrections(self, request: adapters.ForgetCorrectionsRequest) -> int:
-        """Forget an adapter's corrections, or those for one text; return how many."""
+__all__ = ["Client", "connect", "is_running", "local", "parts", "reach", "remote", "request_id"]
 
 
-class Remote:
-    """Client of a running agent over its socket.
+class Client:
+    """Stubs of the agent's services.
 
-    Errors arrive as the agent raised them. Each call carries the owner's token, if the agent
-    requires one.
+    A method raises `SottovoceError`. A method with a stream of responses returns a `Stream`.
+
+    Args:
+        channel: a channel for stubs.
+        close: called at the end.
     """
 
-    def __init__(self, listen: str, token: str = "") -> None:
-        self._metadata = ((TOKEN_KEY, BEARER + token),) if token else ()
-        self._peer = f"the agent on {listen}"
-        self._channel = grpc.insecure_channel(
-            listen,
-            [
-                NO_RETRIES,
-                ("grpc.max_receive_message_length", LARGEST_ANSWER),
-                ("grpc.enable_http_proxy", 0),
-            ],
-        )
-        self._stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(  # type: ignore[no-untyped-call]
-            ReadingChannel(self._channel)
-        )
-        self._conversations = edge_chat_pb2_grpc.EdgeChatServiceStub(  # type: ignore[no-untyped-call]
-            ReadingChannel(self._channel)
-        )
-
-        self._adapters = edge_adapters_pb2_grpc.EdgeAdaptersServiceStub(  # type: ignore[no-untyped-call]
-            ReadingChannel(self._channel)
-        )
-        self._owner = edge_owner_pb2_grpc.EdgeOwnerServiceStub(  # type: ignore[no-untyped-call]
-            ReadingChannel(self._channel)
-        )
+    def __init__(self, channel: Any, close: Callable[[], object]) -> None:
+        self._close = close
+        self.agent: Any = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
+        self.chat: Any = edge_chat_pb2_grpc.EdgeChatServiceStub(channel)  # type: ignore[no-untyped-call]
+        self.adapters: Any = edge_adapters_pb2_grpc.EdgeAdaptersServiceStub(channel)  # type: ignore[no-untyped-call]
+        self.owner: Any = edge_owner_pb2_grpc.EdgeOwnerServiceStub(channel)  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._channel.close()
+        self._close()
 
-    def privatize(self, request: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
-        response: agent.PrivatizeResponse = self._call(self._stub.Privatize, request)
-        return response
 
-    def predict(self, request: agent.PredictRequest) -> agent.PredictResponse:
-        response: agent.PredictResponse = self._call(self._stub.Predict, request)
-        return response
+class _Remote:
+    """A channel for stubs to a running agent; errors arrive as the agent raised them."""
 
-    def embed_stream(
-        self, requests: Iterable[agent.EmbedStreamRequest]
-    ) -> Iterator[agent.EmbedStreamResponse]:
-        return self._streamed(self._stub.EmbedStream, iter(requests))
+    def __init__(self, channel: grpc.Channel, listen: str, token: str) -> None:
+        self._channel = ReadingChannel(channel)
+        self._metadata = ((TOKEN_KEY, BEARER + token),) if token else ()
+        self._peer = f"the agent on {listen}"
 
-    def chat(
-        self, request: chats.ChatRequest, stoppable: Stoppable
-    ) -> Generator[chats.ChatResponse, None, None]:
-        yield from self._streamed(self._conversations.Chat, request, stoppable)
+    def _method(self, shape: str, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        method = getattr(self._channel, shape)(*args, **options)
+        return partial(self._stream if shape.endswith("stream") else self._unary, method)
 
-    def complete(
-        self, request: chats.CompleteRequest, stoppable: Stoppable
-    ) -> Generator[chats.CompleteResponse, None, None]:
-        yield from self._streamed(self._conversations.Complete, request, stoppable)
+    def _unary(self, method: Any, request: Any) -> Any:
+        try:
+            return answered(method(request, metadata=self._metadata), peer=self._peer)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, peer=self._peer) from error
 
-    def status(self) -> agent.GetStatusResponse:
-        response: agent.GetStatusResponse = self._call(
-            self._stub.GetStatus, agent.GetStatusRequest()
-        )
-        return response
-
-    def spending(self) -> owner.GetSpendingResponse:
-        response: owner.GetSpendingResponse = self._call(
-            self._owner.GetSpending, owner.GetSpendingRequest()
-        )
-        return response
-
-    def open_page(self) -> str:
-        """Return a link to the page that works once."""
-        return str(self._call(self._owner.OpenPage, owner.OpenPageRequest()).url)
-
-    def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
-        record: agent.Customization = self._call(
-            self._adapters.CancelCustomization, request
-        ).customization
-        return record
-
-    def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
-        record: agent.Customization = self._call(
-            self._adapters.RollBackAdapter, request
-        ).customization
-        return record
-
-    def delete(self, request: adapters.DeleteAdapterRequest) -> int:
-        return int(self._call(self._adapters.DeleteAdapter, request).deleted)
-
-    def keep_corrections(self, request: adapters.KeepCorrectionsRequest) -> int:
-        return int(self._call(self._adapters.KeepCorrections, request).waiting)
-
-    def corrections(self, adapter: str) -> Iterator[adapters.Correction]:
-        request = adapters.ListCorrectionsRequest(adapter=adapter)
-        for response in self._streamed(self._adapters.ListCorrections, request):
-            yield response.correction
-
-    def forget_corrections(self, request: adapters.ForgetCorrectionsRequest) -> int:
-        return int(self._call(self._adapters.ForgetCorrections, request).forgotten)
-
-    def customize(self, requests: Iterable[agent.CustomizeRequest]) -> agent.Customization:
-        """Send settings and examples; return once all are privatised and queued."""
-        customization: agent.Customization = self._call(
-            self._stub.Customize, iter(requests)
-        ).customization
-        return customization
-
-    def watch(
-        self, identity: str, adapter: str = "", stoppable: Stoppable = lambda stop: None
-    ) -> Generator[agent.Customization, None, None]:
-        """Yield a customisation now and after every change, until it ends.
-
-        An adapter's name stands for its newest customisation. ``stoppable`` gets the function that
-        ends the watch.
-        """
-        request = agent.WatchCustomizationRequest(id=identity, adapter=adapter)
-        for response in self._streamed(self._stub.WatchCustomization, request, stoppable):
-            yield response.customization
-
-    def _streamed(
-        self, method: Any, request: Any, stoppable: Stoppable = lambda stop: None
-    ) -> Iterator[Any]:
+    def _stream(self, method: Any, request: Any) -> Stream[Any]:
         call = method(request, metadata=self._metadata)
-        stoppable(call.cancel)
+        return Stream(self._read(call), call.cancel)
+
+    def _read(self, call: Any) -> Generator[Any, None, None]:
         try:
             for response in call:
                 yield answered(response, peer=self._peer)
@@ -231,11 +101,81 @@ class Remote:
         finally:
             call.cancel()
 
-    def _call(self, method: Any, request: Any) -> Any:
-        try:
-            return answered(method(request, metadata=self._metadata), peer=self._peer)
-        except grpc.RpcError as error:
-            raise from_rpc_error(error, peer=self._peer) from error
+    unary_unary = partialmethod(_method, "unary_unary")
+    unary_stream = partialmethod(_method, "unary_stream")
+    stream_unary = partialmethod(_method, "stream_unary")
+    stream_stream = partialmethod(_method, "stream_stream")
+
+
+class _Local:
+    """A channel for stubs to services in this process, on behalf of the owner."""
+
+    def __init__(self, services: Services) -> None:
+        self._handlers: dict[str, Any] = {}
+        services.add_to(self)
+
+    def add_generic_rpc_handlers(self, handlers: object) -> None:
+        """Ignore these: they are the same handlers, for servers of older versions."""
+
+    def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
+        """Take the handlers of a service, as `grpc.Server` does."""
+        self._handlers |= {f"/{service}/{name}": each for name, each in handlers.items()}
+
+    def _method(self, shape: str, path: str, *_: Any, **__: Any) -> Callable[[Any], Any]:
+        method = getattr(self._handlers[path], shape)
+        return partial(self._stream if shape.endswith("stream") else self._unary, method)
+
+    def _unary(self, method: Any, request: Any) -> Any:
+        return method(request, _Context())
+
+    def _stream(self, method: Any, request: Any) -> Stream[Any]:
+        context = _Context()
+        return Stream(method(request, context), context.cancel)
+
+    unary_unary = partialmethod(_method, "unary_unary")
+    unary_stream = partialmethod(_method, "unary_stream")
+    stream_unary = partialmethod(_method, "stream_unary")
+    stream_stream = partialmethod(_method, "stream_stream")
+
+
+class _Context:
+    """The part of `grpc.ServicerContext` that the services use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+        self._cancelled = False
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Have the function called when the call is cancelled; return False if it was."""
+        with self._lock:
+            if not self._cancelled:
+                self._callbacks.append(callback)
+            return not self._cancelled
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+        with self._lock:
+            self._cancelled = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+def connect(listen: str, token: str = "") -> Client:
+    """Return a client of the agent on an address, as the owner.
+
+    Args:
+        listen: the address.
+        token: the owner's token, if the agent requires one.
+    """
+    options = [
+        NO_RETRIES,
+        ("grpc.max_receive_message_length", LARGEST_ANSWER),
+        ("grpc.enable_http_proxy", 0),
+    ]
+    channel = grpc.insecure_channel(listen, options)
+    return Client(_Remote(channel, listen, token), channel.close)
 
 
 def is_running(config: Config) -> bool:
@@ -255,7 +195,7 @@ def is_running(config: Config) -> bool:
     return not config.agent.apps or is_held(config.agent.state)
 
 
-def remote(config: Config) -> Remote:
+def remote(config: Config) -> Client:
     """Return a client of the running agent.
 
     Raises:
@@ -268,37 +208,46 @@ def remote(config: Config) -> Remote:
             fix="start it with `sotto serve`",
             subject="agent",
         )
-    return _remote(config)
-
-
-def backend(config: Config) -> AbstractContextManager[Backend]:
-    """Return the running agent, else its parts in this process over the same state.
-
-    Raises:
-        ConfigError: another user's program answers in the agent's place.
-    """
-    return _remote(config) if is_running(config) else in_process(config)
-
-
-def _remote(config: Config) -> Remote:
     not_a_strangers(config)
     asked_for = config.agent.apps and (config.agent.state / OWNER.file).exists()
-    return Remote(config.agent.listen, OWNER.read(config.agent.state) if asked_for else "")
+    return connect(config.agent.listen, OWNER.read(config.agent.state) if asked_for else "")
 
 
-@contextmanager
-def in_process(config: Config) -> Iterator[Agent]:
-    """Give an agent's parts in this process, whether or not an agent is running.
+def local(config: Config) -> Client:
+    """Return a client of services in this process, whether or not an agent is running.
 
     Raises:
         ConfigError: the user is root, and the agent belongs to another user.
     """
-    from sottovoce.edge.cli.common import not_as_root
-    from sottovoce.edge.tasks.agent import Agent  # imports onnxruntime: only where needed
+    from sottovoce.edge.daemon.services import Services  # imports onnxruntime: only where needed
+
+    with ExitStack() as stack:
+        services = Services(stack.enter_context(parts(config)))
+        stack.callback(services.close)
+        stack.callback(services.finish, 0)
+        channel = _Local(services)
+        return Client(channel, stack.pop_all().close)
+
+
+def reach(config: Config) -> Client:
+    """Return a client of the running agent, else of services in this process.
+
+    Raises:
+        ConfigError: another user's program answers in the agent's place.
+    """
+    return remote(config) if is_running(config) else local(config)
+
+
+def parts(config: Config) -> closing[Parts]:
+    """Open an agent's parts in this process, whether or not an agent is running.
+
+    Raises:
+        ConfigError: the user is root, and the agent belongs to another user.
+    """
+    from sottovoce.edge.tasks.parts import Parts  # imports onnxruntime: only where needed
 
     not_as_root(config)
-    with closing(Agent(config)) as device:
-        yield device
+    return closing(Parts(config))
 
 
 def request_id(

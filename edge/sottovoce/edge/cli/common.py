@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import pwd
 import threading
-from collections.abc import Callable, Generator, Iterable
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -24,12 +24,12 @@ from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.core.rpc.address import socket_path
 from sottovoce.edge import config as settings
 from sottovoce.edge.cli import views
-from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.config import MACHINE, Config
 from sottovoce.edge.state.database import DATABASE
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = [
+    "Stream",
     "brief",
     "either",
     "figures",
@@ -85,23 +85,29 @@ def numbered(error: SottovoceError, place: str) -> SottovoceError:
 T = TypeVar("T")
 
 
-def interruptible(
-    answer: Callable[[Stoppable], Generator[T, None, None]],
-) -> Generator[T, None, None]:
-    """Yield the items of ``answer``, read in a separate thread.
+class Stream(Iterator[T]):
+    """The responses of a call; any thread may call ``cancel`` to end the call."""
 
-    Closing this generator stops ``answer``.
+    def __init__(self, responses: Iterator[T], cancel: Callable[[], object]) -> None:
+        self._responses = responses
+        self.cancel = cancel
 
-    Args:
-        answer: makes the stream; it calls its argument with the function that stops it.
+    def __next__(self) -> T:
+        return next(self._responses)
+
+
+def interruptible(call: Callable[[], Stream[T]]) -> Generator[T, None, None]:
+    """Yield the responses of ``call``, which is made and read in a separate thread.
+
+    Closing this generator cancels the call.
 
     Raises:
-        BaseException: any error that ``answer`` raises.
+        BaseException: any error that the call raises.
     """
-    reader = _Reader(answer)
+    reader = _Reader(call)
     thread = threading.Thread(target=reader.run, daemon=True)
-    thread.start()
     try:
+        thread.start()  # here, because Ctrl-C may come while it starts
         while (came := reader.came.get()) is not None:
             if isinstance(came, BaseException):
                 raise came
@@ -111,35 +117,31 @@ def interruptible(
 
 
 class _Reader(Generic[T]):
-    def __init__(self, answer: Callable[[Stoppable], Generator[T, None, None]]) -> None:
-        self._answer = answer
+    def __init__(self, call: Callable[[], Stream[T]]) -> None:
+        self._call = call
         self._lock = threading.Lock()
-        self._stops: list[Callable[[], None]] = []
+        self._stream: Stream[T] | None = None
         self._stopped = False
         self.came: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
 
     def run(self) -> None:
         try:
-            with closing(self._answer(self._stoppable)) as events:
-                for event in events:
-                    self.came.put((event,))
+            stream = self._call()
+            with self._lock:
+                self._stream, stopped = stream, self._stopped
+            if stopped:
+                stream.cancel()
+            for response in stream:
+                self.came.put((response,))
         except BaseException as error:
             self.came.put(error)
         self.came.put(None)
 
     def stop(self) -> None:
         with self._lock:
-            self._stopped = True
-            stops = self._stops.copy()
-        for stop in stops:
-            stop()
-
-    def _stoppable(self, stop: Callable[[], None]) -> None:
-        with self._lock:
-            stopped = self._stopped
-            self._stops.append(stop)
-        if stopped:
-            stop()
+            self._stopped, stream = True, self._stream
+        if stream is not None:
+            stream.cancel()
 
 
 def not_as_root(config: Config) -> None:

@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from sottovoce.core.platform.console import Command, json_option, plain, print_j
 from sottovoce.core.rpc.limits import LARGEST_PROMPT, MOST_TURNS
 from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.cli import views
-from sottovoce.edge.cli.client import Backend, backend, in_process, remote
+from sottovoce.edge.cli.client import Client, local, reach, remote
 from sottovoce.edge.cli.common import interruptible, load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, answered, read_lines, read_texts, text_argument
 from sottovoce.edge.config import Config
@@ -71,13 +71,12 @@ def sampling(max_tokens: int, temperature: float | None, seed: int | None) -> ch
     return chats.Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed)
 
 
-def answering(config: Config, upstream: str) -> AbstractContextManager[Backend]:
-    """Return the backend that answers.
+def answering(config: Config, upstream: str) -> Client:
+    """Return a client of the running agent if there is one and no ``upstream``.
 
-    It is the running agent, or its parts in this process. With ``upstream``, it is always its
-    parts.
+    Otherwise the services answer in this process.
     """
-    return in_process(asking(config, upstream)) if upstream else backend(config)
+    return local(asking(config, upstream)) if upstream else reach(config)
 
 
 def asking(config: Config, upstream: str) -> Config:
@@ -190,8 +189,8 @@ def chat_command(
     )
     if system:
         asked.turns.add(role=generation.ROLE_SYSTEM, text=system)
-    with answering(load_config(ctx), upstream) as device:
-        talk = _Talk(device, asked, shown=shown, as_json=as_json)
+    with answering(load_config(ctx), upstream) as client:
+        talk = _Talk(client, asked, shown=shown, as_json=as_json)
         if sys.stdin.isatty():
             talk.with_a_person()
         else:
@@ -202,9 +201,9 @@ class _Talk:
     """A conversation with its turns so far."""
 
     def __init__(
-        self, device: Backend, asked: chats.ChatRequest, *, shown: bool, as_json: bool
+        self, client: Client, asked: chats.ChatRequest, *, shown: bool, as_json: bool
     ) -> None:
-        self._device = device
+        self._client = client
         self._asked = asked
         self._shown = shown
         self._as_json = as_json
@@ -238,7 +237,7 @@ class _Talk:
         parts: list[str] = []
         try:
             show(
-                interruptible(partial(self._device.chat, self._asked)),
+                interruptible(partial(self._client.chat.Chat, self._asked)),
                 shown=self._shown,
                 as_json=self._as_json,
                 part=parts.append,
@@ -312,11 +311,11 @@ def generate_command(
         stops=stops,
     )
     lines = read_texts(text, source)
-    with answering(load_config(ctx), upstream) as device:
+    with answering(load_config(ctx), upstream) as client:
         for number, line in enumerate(lines, 1):
             asked.text = line.text
             try:
-                events = interruptible(partial(device.complete, asked))
+                events = interruptible(partial(client.chat.Complete, asked))
                 show(events, shown=shown, as_json=as_json)
             except SottovoceError as error:
                 raise (numbered(error, line.place) if line.place else error) from error
@@ -348,8 +347,8 @@ def run_command(
     if program is None and not as_json:
         raise InvalidInput("no program is named", fix="give one, or --json", subject="program")
     config = load_config(ctx)
-    with remote(config) as agent:
-        doorway = agent.status().doorway
+    with remote(config) as client:
+        doorway = client.agent.GetStatus(agent.GetStatusRequest()).doorway
     if not doorway:
         raise NotReady(
             "the running agent has no doorway",

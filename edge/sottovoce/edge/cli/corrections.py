@@ -11,10 +11,11 @@ import click
 
 from sottovoce.core.errors import InvalidInput, NotFound, SottovoceError
 from sottovoce.core.platform.console import Command, json_option, print_json
-from sottovoce.edge.cli.client import Backend, backend
+from sottovoce.edge.cli.client import Client, reach
 from sottovoce.edge.cli.common import load_config, numbered
 from sottovoce.edge.cli.lines import read_lines, read_table
 from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["correct_command", "corrections_command"]
 
@@ -47,17 +48,19 @@ def corrections_command(
         if not sys.stdin.isatty():
             raise InvalidInput("forgetting must be confirmed", fix="add --yes", subject="yes")
         click.confirm(f"Forget all corrections of {name}?", abort=True, err=True)
-    with backend(load_config(ctx)) as device:
+    with reach(load_config(ctx)) as client:
         if forget:
             request = adapters.ForgetCorrectionsRequest(adapter=name, text=text)
-            forgotten = device.forget_corrections(request)
+            forgotten = client.adapters.ForgetCorrections(request).forgotten
             if as_json:
                 print_json({"adapter": name, "forgotten": forgotten})
             else:
                 click.echo(f"forgot {forgotten:,} of {name}")
             return
-        waiting, taken = _count(device, name)
-        shown = [*device.corrections(name)] if show else []
+        waiting, taken = _count(client, name)
+        listed = adapters.ListCorrectionsRequest(adapter=name)
+        kept = client.adapters.ListCorrections(listed) if show else ()
+        shown = [response.correction for response in kept]
     if as_json:
         told: dict[str, object] = {"adapter": name, "waiting": waiting, "taken": taken}
         if show:
@@ -71,9 +74,9 @@ def corrections_command(
         click.echo(f"{waiting:,} of {name} wait, {taken:,} in training")
 
 
-def _count(device: Backend, name: str) -> tuple[int, int]:
+def _count(client: Client, name: str) -> tuple[int, int]:
     """Return how many corrections wait, and how many are in training."""
-    status = device.status()
+    status = client.agent.GetStatus(agent.GetStatusRequest())
     if all(record.adapter != name for record in status.customizations):
         raise NotFound(f"no adapter {name!r} on this device", fix="see `sotto list`", subject=name)
     for each in status.corrections:
@@ -117,11 +120,11 @@ def correct_command(
     config = load_config(ctx)
     kept, waiting = 0, 0
     corrections = [*_read(text, label, source)]
-    with backend(config) as device:
+    with reach(config) as client:
         for part in _parts(corrections):
             request = adapters.KeepCorrectionsRequest(adapter=name, corrections=part)
             try:
-                waiting = device.keep_corrections(request)
+                waiting = client.adapters.KeepCorrections(request).waiting
             except SottovoceError as error:
                 raise (numbered(error, f"after {kept} that are kept") if kept else error) from error
             kept += len(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,7 +22,7 @@ from sottovoce.core.rpc import training_settings
 from sottovoce.core.rpc.limits import MOST_SEQUENCES
 from sottovoce.edge.cli import common as told
 from sottovoce.edge.cli import views
-from sottovoce.edge.cli.client import Remote, in_process, remote, request_id
+from sottovoce.edge.cli.client import Client, parts, remote, request_id
 from sottovoce.edge.cli.common import interruptible, load_config, privacy_options
 from sottovoce.edge.cli.lines import FOR_EITHER, read_lines, read_table
 from sottovoce.edge.state.outbox import ENDED
@@ -191,13 +192,13 @@ def customize_command(
         training_settings.check_plain(settings)
         count = settings.training.plain_tokens or int(settings.training.reconstruction)
         training_settings.check(training_settings.of(settings, count))
-    with remote(config) as running:
+    with remote(config) as client:
         examples = read_table(source, *FOR_EITHER) if source else []
         if examples and examples[0].output:
             settings.training.task = training.TASK_GENERATION
         if public:
             examples += _public_texts(public)
-        before = running.status().customizations
+        before = client.agent.GetStatus(agent.GetStatusRequest()).customizations
         settings.request_id = request_id(settings, examples, repr(config.privacy), before)
         settings.replace = replace
         with progress_bar() as progress:
@@ -206,12 +207,12 @@ def customize_command(
                 "run the same command again: it starts no second training",
             )
             requests = _requests(settings, examples, progress)
-            record = running.customize(requests)
+            record: agent.Customization = client.agent.Customize(requests).customization
             if_interrupted(*told.left(adapter))
             if watch:
-                record = _watch(running, record, progress, quiet=as_json)
+                record = _watch(client, record, progress, quiet=as_json)
         # Corrections kept since then wait for the next time, even if this call started nothing.
-        waiting = _waiting(running, adapter) if corrections else 0
+        waiting = _waiting(client, adapter) if corrections else 0
     if as_json:
         more = {"waiting": waiting} if corrections else {}
         print_json({**views.customization(record), **more})
@@ -254,9 +255,10 @@ def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.Cust
     )
 
 
-def _waiting(running: Remote, adapter: str) -> int:
+def _waiting(client: Client, adapter: str) -> int:
     """Return how many corrections wait."""
-    return sum(c.waiting for c in running.status().corrections if c.adapter == adapter)
+    status: agent.GetStatusResponse = client.agent.GetStatus(agent.GetStatusRequest())
+    return sum(c.waiting for c in status.corrections if c.adapter == adapter)
 
 
 def _public_texts(source: Path) -> list[agent.LabelledText]:
@@ -278,12 +280,14 @@ def _requests(
 
 
 def _watch(
-    running: Remote, queued: agent.Customization, progress: Progress, *, quiet: bool
+    client: Client, queued: agent.Customization, progress: Progress, *, quiet: bool
 ) -> agent.Customization:
     upload = progress.add_task("uploading", total=queued.examples, note="")
     train = progress.add_task("training", total=None, note="")
     record, news = queued, None
-    for record in interruptible(lambda stop: running.watch(queued.id, stoppable=stop)):
+    request = agent.WatchCustomizationRequest(id=queued.id)
+    for response in interruptible(partial(client.agent.WatchCustomization, request)):
+        record = response.customization
         progress.update(upload, completed=record.uploaded)
         epoch, epochs = record.progress.epoch, record.progress.epochs
         progress.update(train, completed=epoch, total=epochs or None, note=told.brief(record))
@@ -316,7 +320,7 @@ def learn_command(
     """
     examples = read_table(source)
     if_interrupted(f"{adapter} has not changed", "run the same command again")
-    with in_process(load_config(ctx)) as device, progress_bar() as bar:
+    with parts(load_config(ctx)) as device, progress_bar() as bar:
         task = bar.add_task("reading", total=len(examples), note="")
         learner = Learner(device.store, device.outbox, device.home, device.home.folder)
         record = learner.learn(

@@ -19,15 +19,15 @@ from sottovoce.core.platform.console import (
 )
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.rpc.training_settings import MOST
-from sottovoce.edge.cli.client import in_process
+from sottovoce.edge.cli.client import parts
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.cli.conversations import asking
 from sottovoce.edge.cli.lines import read_lines, read_table
 from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.ballots import Ballots
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.distill import Distilled, Distiller, Wanted
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -119,7 +119,7 @@ def command(
     config = _with_upstream(load_config(ctx), upstream)
     _check_place(output, (source, public), replace=replace)
     examples, asked = read_table(source), _texts(public)
-    with in_process(config) as device, progress_bar() as bar:
+    with parts(config) as device, progress_bar() as bar:
         model = model or config.chat.model
         device.writer.check(model)
         wanted = Wanted(
@@ -184,7 +184,7 @@ def _texts(public: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _distiller(device: Agent, config: Config) -> Distiller:
+def _distiller(device: Parts, config: Config) -> Distiller:
     return Distiller(
         device.engine,
         device.store,

@@ -15,7 +15,7 @@ from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli import views
-from sottovoce.edge.cli.client import Backend, backend
+from sottovoce.edge.cli.client import Client, reach
 from sottovoce.edge.cli.common import either, load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, answered, read_texts, text_argument
 from sottovoce.edge.tasks.local_inference import who_answers
@@ -66,13 +66,13 @@ def predict_command(
     asked = _WHERE[where]
     if config.predict.where == "device":  # in spite of the running agent's configuration
         asked = who_answers(asked, config.predict.where)
-    with backend(config) as predictor:
+    with reach(config) as client:
         for number, line in enumerate(read_texts(text, source), 1):
             request = agent.PredictRequest(
                 text=line.text, adapter=adapter, privacy=options, where=asked
             )
             try:
-                response = predictor.predict(request)
+                response = client.agent.Predict(request)
             except SottovoceError as error:
                 raise (numbered(error, line.place) if line.place else error) from error
             if as_json:
@@ -121,10 +121,10 @@ def embed_command(
     lines = read_texts(text, source, "embedding")
     settings = agent.EmbedRequest(level=level, local=local)
     output = nullcontext(None) if target is None else atomic(target)
-    with backend(load_config(ctx)) as embedder, output as file:
+    with reach(load_config(ctx)) as client, output as file:
         rows, number = _Rows(file) if file is not None else None, 0
         for chunk in _chunks(lines, CHUNK if source is not None else 1):
-            for response in _embedded(embedder, chunk, settings):
+            for response in _embedded(client, chunk, settings):
                 if rows is not None:
                     rows.write(response.embedding)
                 elif as_json:
@@ -156,7 +156,7 @@ def _chunks(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
 
 
 def _embedded(
-    embedder: Backend, chunk: list[Line], settings: agent.EmbedRequest
+    client: Client, chunk: list[Line], settings: agent.EmbedRequest
 ) -> Iterator[agent.EmbedResponse]:
     requests = [
         agent.EmbedStreamRequest(
@@ -166,7 +166,7 @@ def _embedded(
     ]
     count = 0
     try:
-        for answer in embedder.embed_stream(requests):
+        for answer in client.agent.EmbedStream(iter(requests)):
             count += 1
             yield answer.response
     except SottovoceError as error:  # concerns the first text without an answer

@@ -16,7 +16,7 @@ from sottovoce.core.platform.console import Command, json_option, plain, print_j
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.policies import POLICIES, PUNCTUATION
 from sottovoce.edge.cli import views
-from sottovoce.edge.cli.client import Backend, backend
+from sottovoce.edge.cli.client import Client, reach
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, answered, read_texts, text_argument
 from sottovoce.edge.tasks.engine import Engine
@@ -67,10 +67,10 @@ def privatize_command(
     )
     config = load_config(ctx)
     output = nullcontext(sys.stdout.buffer) if target is None else atomic(target)
-    with backend(config) as privatizer, output as out:
+    with reach(config) as client, output as out:
         for number, line in enumerate(read_texts(text, source)):
             answered(number, target)
-            response = _released(privatizer, line, asked)
+            response = _released(client, line, asked)
             if as_json:
                 shown = json.dumps(views.release(response), ensure_ascii=False)
             else:
@@ -79,16 +79,15 @@ def privatize_command(
             out.flush()
 
 
-def _released(
-    privatizer: Backend, line: Line, asked: agent.PrivatizeRequest
-) -> agent.PrivatizeResponse:
+def _released(client: Client, line: Line, asked: agent.PrivatizeRequest) -> agent.PrivatizeResponse:
     if not line.text or line.text.isspace():
         return agent.PrivatizeResponse(text=line.text)  # nothing to protect
     asked.text = line.text
     try:
-        return privatizer.privatize(asked)
+        response: agent.PrivatizeResponse = client.agent.Privatize(asked)
     except SottovoceError as error:
         raise (numbered(error, line.place) if line.place else error) from error
+    return response
 
 
 def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import PurePosixPath
 
 import click
@@ -20,7 +21,7 @@ from sottovoce.core.platform.console import (
 )
 from sottovoce.core.text import context_finder
 from sottovoce.edge.cli import common, views
-from sottovoce.edge.cli.client import backend, is_running, remote
+from sottovoce.edge.cli.client import is_running, reach, remote
 from sottovoce.edge.cli.common import interruptible, load_config
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.outbox import ENDED
@@ -28,6 +29,7 @@ from sottovoce.edge.tasks import doctor, spending
 from sottovoce.edge.tasks.doctor import Finding
 from sottovoce.edge.tasks.engine import open_current
 from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_owner_pb2 as owner
 
 __all__ = [
     "doctor_command",
@@ -46,8 +48,8 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
     """Show bundle, ledger and customisations."""
     config = load_config(ctx)
     running = is_running(config)
-    with backend(config) as source:
-        response = source.status()
+    with reach(config) as client:
+        response: agent.GetStatusResponse = client.agent.GetStatus(agent.GetStatusRequest())
     if as_json:
         print_json(views.status(response, running=running))
         return
@@ -88,8 +90,9 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
 def ledger_command(ctx: click.Context, as_json: bool) -> None:
     """Say in words what privacy was spent on this device, and for how much more there is room."""
     config = load_config(ctx)
-    with backend(config) as device:
-        status, spent = device.status(), device.spending()
+    with reach(config) as client:
+        status = client.agent.GetStatus(agent.GetStatusRequest())
+        spent = client.owner.GetSpending(owner.GetSpendingRequest())
     warning = spending.warning(status, config.privacy.warn_after)
     if as_json:
         shown = views.status(status, running=False)["ledger"]
@@ -127,9 +130,11 @@ def logs_command(ctx: click.Context, name: str, follow: bool, as_json: bool) -> 
 
     The agent writes its own log to standard error, or to the journal where systemd runs it.
     """
-    with remote(load_config(ctx)) as running:
+    request = agent.WatchCustomizationRequest(adapter=name)
+    with remote(load_config(ctx)) as client:
         if_interrupted(*common.left(name))
-        for record in interruptible(lambda stop: running.watch("", name, stop)):
+        for response in interruptible(partial(client.agent.WatchCustomization, request)):
+            record: agent.Customization = response.customization
             if as_json:
                 print_json(views.customization(record))
             else:

@@ -23,6 +23,7 @@ from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import MACHINE, DoorwayConfig
 from sottovoce.edge.daemon import server
+from sottovoce.v1 import edge_owner_pb2 as owner
 
 __all__ = ["serve_command", "service_command", "ui_command"]
 
@@ -239,8 +240,8 @@ def ui_command(ctx: click.Context, show: bool | None, as_json: bool) -> None:
     The agent answers it on loopback from now on, until it ends. The link is good once, for ten
     minutes; run this again for another. With --json, one object {"url": LINK} and no browser.
     """
-    with remote(load_config(ctx)) as agent:
-        url = agent.open_page()
+    with remote(load_config(ctx)) as client:
+        url = client.owner.OpenPage(owner.OpenPageRequest()).url
     if as_json:
         print_json({"url": url})
         return

@@ -15,7 +15,6 @@ from typing import Any
 import grpc
 
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
-from sottovoce.core.platform.threads import SingleFlight
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.address import split_address
 from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY

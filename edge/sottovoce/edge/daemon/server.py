@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import grpc
@@ -42,22 +42,12 @@ from sottovoce.core.rpc.tracing import Traced
 from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
 from sottovoce.edge.daemon import admission
 from sottovoce.edge.daemon.admission import Admission
-from sottovoce.edge.daemon.services import AdaptersService, ChatService, OwnerService, Service
+from sottovoce.edge.daemon.services import NAMES, Services
 from sottovoce.edge.state.caller import App, calling
 from sottovoce.edge.state.only_one import only_one
 from sottovoce.edge.state.own_secret import OWNER
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.engine import Engine
-from sottovoce.v1 import (
-    edge_adapters_pb2,
-    edge_adapters_pb2_grpc,
-    edge_agent_pb2,
-    edge_agent_pb2_grpc,
-    edge_chat_pb2,
-    edge_chat_pb2_grpc,
-    edge_owner_pb2,
-    edge_owner_pb2_grpc,
-)
+from sottovoce.edge.tasks.parts import Parts
 
 if TYPE_CHECKING:
     from sottovoce.core.http.server import HttpServer
@@ -104,19 +94,17 @@ def serve(
     with (
         traced("agent", config.agent.trace),
         only_one(config.agent.state),
-        _agent(config, engine, ending.set) as device,
+        closing(Parts(config, engine, ending.set)) as parts,
+        closing(Services(parts)) as services,
     ):
-        service, checks = Service(device), health.HealthServicer()
+        checks = health.HealthServicer()
         doorkeeper = PendingCallLimiter(most=WAITING, seconds=(PATIENCE, PATIENCE))
-        adapters, owner = AdaptersService(device), OwnerService(device)
-        doorkeepers = [*_admission(device), doorkeeper]
-        server = _server(service, ChatService(device), adapters, owner, checks, doorkeepers)
+        server = _server(services, checks, [*_admission(parts), doorkeeper])
         with (
-            owner,
             _bound(server, config.agent) as address,
-            _doorway(device, config.doorway) as doorway,
+            _doorway(parts, config.doorway) as doorway,
         ):
-            service.begin(doorway.address if doorway else "")
+            services.begin(doorway.address if doorway else "")
             server.start()
             doorkeeper.start()
             checks.set("", health_pb2.HealthCheckResponse.SERVING)
@@ -127,21 +115,21 @@ def serve(
             ready(address)
             # Joined at the end, because the interpreter cannot end cleanly while a thread is inside
             # a C++ library. The command ends without it.
-            warming = threading.Thread(target=device.engine.warm, name="warm")
+            warming = threading.Thread(target=parts.engine.warm, name="warm")
             warming.start()
             ended_by = ending.wait()
             until = time.monotonic() + GRACE_SECONDS
             _log.info("stopping")
             _notify("STOPPING=1")
             checks.enter_graceful_shutdown()
-            service.end_watches()
+            services.end_watches()
             grace = GRACE_SECONDS - CLOSING_SECONDS
             if doorway:
                 doorway.stop(grace, CLOSING_SECONDS)
-            owner.stop(grace, CLOSING_SECONDS)
+            services.stop_page(grace, CLOSING_SECONDS)
             server.stop(grace).wait(_left(until))
             doorkeeper.close()
-            service.finish(_left(until))
+            services.finish(_left(until))
             join([warming], _left(until))
     _log.info("stopped")
     return ended_by is signal.SIGINT
@@ -153,12 +141,7 @@ def _left(until: float) -> float:
 
 
 def _server(
-    service: Service,
-    conversations: ChatService,
-    adapters: AdaptersService,
-    owner: OwnerService,
-    checks: health.HealthServicer,
-    doorkeepers: Sequence[Interceptor],
+    services: Services, checks: health.HealthServicer, doorkeepers: Sequence[Interceptor]
 ) -> grpc.Server:
     server = grpc.server(
         Threads(THREADS, "call"),
@@ -178,27 +161,9 @@ def _server(
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
         ],
     )
-    edge_agent_pb2_grpc.add_EdgeAgentServiceServicer_to_server(  # type: ignore[no-untyped-call]
-        service, server
-    )
-    edge_chat_pb2_grpc.add_EdgeChatServiceServicer_to_server(  # type: ignore[no-untyped-call]
-        conversations, server
-    )
-    edge_adapters_pb2_grpc.add_EdgeAdaptersServiceServicer_to_server(  # type: ignore[no-untyped-call]
-        adapters, server
-    )
-    edge_owner_pb2_grpc.add_EdgeOwnerServiceServicer_to_server(  # type: ignore[no-untyped-call]
-        owner, server
-    )
+    services.add_to(server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    names = (
-        edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgentService"].full_name,
-        edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChatService"].full_name,
-        edge_adapters_pb2.DESCRIPTOR.services_by_name["EdgeAdaptersService"].full_name,
-        edge_owner_pb2.DESCRIPTOR.services_by_name["EdgeOwnerService"].full_name,
-        health.SERVICE_NAME,
-    )
-    serve_reflection(server, names)
+    serve_reflection(server, (*NAMES, health.SERVICE_NAME))
     return server
 
 
@@ -208,31 +173,22 @@ def _whose(context: grpc.ServicerContext) -> tuple[App | None, str]:
     return app, "" if app else host(context.peer())
 
 
-def _admission(device: Agent) -> Iterator[Admission]:
+def _admission(parts: Parts) -> Iterator[Admission]:
     """Yield the interceptor that asks for tokens, if agent.apps is set."""
-    config = device.config.agent
+    config = parts.config.agent
     if config.apps:
-        yield Admission(device.callers, OWNER.renew(config.state))
+        yield Admission(parts.callers, OWNER.renew(config.state))
 
 
 @contextmanager
-def _agent(config: Config, engine: Engine | None, lost: Callable[[], None]) -> Iterator[Agent]:
-    device = Agent(config, engine, lost)
-    try:
-        yield device
-    finally:
-        device.close()
-
-
-@contextmanager
-def _doorway(device: Agent, config: DoorwayConfig) -> Iterator[HttpServer | None]:
+def _doorway(parts: Parts, config: DoorwayConfig) -> Iterator[HttpServer | None]:
     """Serve OpenAI's API if an address is configured, else give None."""
     if not config.address:
         yield None
         return
     from sottovoce.edge.http.openai.endpoints import openai_server  # imports h11: only on demand
 
-    with openai_server(device, config.address) as server:
+    with openai_server(parts, config.address) as server:
         yield server
 
 

@@ -18,9 +18,9 @@ from sottovoce.core.rpc.address import answers, socket_path
 from sottovoce.edge.config import Config
 from sottovoce.edge.http.fields import parsed
 from sottovoce.edge.state.outbox import is_usable
-from sottovoce.edge.tasks import spending
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks import parts, spending
 from sottovoce.edge.tasks.doctor import examine
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.privatize import MOST_DRAWS, Trial, settings, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -39,8 +39,8 @@ def _json(value: Any) -> Response:
     return Response(json.dumps(value).encode())
 
 
-def _overview(device: Agent, request: Request) -> Response:
-    status = device.status()
+def _overview(device: Parts, request: Request) -> Response:
+    status = parts.status(device)
     return _json(
         {
             "version": status.version,
@@ -92,7 +92,7 @@ def _adapter(record: agent.Customization, status: agent.GetStatusResponse) -> di
     }
 
 
-def _try(device: Agent, request: Request) -> Response:
+def _try(device: Parts, request: Request) -> Response:
     fields = parsed(request.body)
     text = fields.text("text")
     level, policy = fields.text("level", ""), fields.text("policy", "")
@@ -130,17 +130,17 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _ledger(device: Agent, request: Request) -> Response:
-    warn_after = device.config.privacy.warn_after
-    return _json(spending.told(device.status(), device.spending(), warn_after))
+def _ledger(device: Parts, request: Request) -> Response:
+    status, spent = parts.status(device), spending.found(device.ledger.accounts)
+    return _json(spending.told(status, spent, device.config.privacy.warn_after))
 
 
-def _record(device: Agent, request: Request) -> Response:
+def _record(device: Parts, request: Request) -> Response:
     record = device.record
     return _json({"on": record.on, "left": [asdict(each) for each in record.recent()]})
 
 
-def _doctor(device: Agent, request: Request) -> Response:
+def _doctor(device: Parts, request: Request) -> Response:
     found = examine(device.config, _answers, device.store)
     return _json([asdict(finding) for finding in found])
 
@@ -154,7 +154,7 @@ def _answers(config: Config) -> bool:
     return path is None or answers(path)
 
 
-ENDPOINTS: Final[dict[str, tuple[str, Callable[[Agent, Request], Response]]]] = {
+ENDPOINTS: Final[dict[str, tuple[str, Callable[[Parts, Request], Response]]]] = {
     "/api/overview": ("GET", _overview),
     "/api/try": ("POST", _try),
     "/api/ledger": ("GET", _ledger),
@@ -164,7 +164,7 @@ ENDPOINTS: Final[dict[str, tuple[str, Callable[[Agent, Request], Response]]]] = 
 """Method and endpoint by path."""
 
 
-def page_server(device: Agent) -> PageServer:
+def page_server(device: Parts) -> PageServer:
     """Return the server of the owner's page.
 
     Raises:

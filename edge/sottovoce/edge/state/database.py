@@ -29,7 +29,7 @@ from sottovoce.edge.state.sealing import AFRESH, Seal
 __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 
 DATABASE = "agent.db"
-_VERSION = 10
+_VERSION = 11
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _NOT_TAKEN = tuple(
@@ -242,8 +242,11 @@ def _prepare(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Se
     if version < 9:
         for statement in schema.NINTH.split(";\n"):
             connection.execute(statement)
-    if version < _VERSION:
+    if version < 10:
         for statement in schema.TENTH.split(";\n"):
+            connection.execute(statement)
+    if version < _VERSION:
+        for statement in schema.ELEVENTH.split(";\n"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")

@@ -3,14 +3,19 @@
 A customisation outlives its request, the daemon, and days without a network. Results are written to
 disk before they are reported. Progress figures stay in memory, which spares the device's flash:
 they come twice a second and are soon worthless.
+
+While a call sends its examples, they wait in the outbox without a sequence number. One transaction
+charges the ledger and numbers them all. The uploader sees only numbered examples.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from sottovoce.core.errors import NotFound, QuotaExceeded
 from sottovoce.core.privacy.setting import Setting
@@ -20,7 +25,15 @@ from sottovoce.edge.state.opaque_ids import BY_ID, OpaqueIds
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["ENDED", "LARGEST_BATCH", "UNFINISHED_LIMIT", "Outbox", "is_usable", "setting_of"]
+__all__ = [
+    "ENDED",
+    "LARGEST_BATCH",
+    "UNFINISHED_LIMIT",
+    "Outbox",
+    "Staged",
+    "is_usable",
+    "setting_of",
+]
 
 ENDED = (
     agent.CUSTOMIZATION_STATE_SUCCEEDED,
@@ -30,6 +43,25 @@ ENDED = (
 UNFINISHED_LIMIT = 20
 LARGEST_BATCH = 64
 _BATCH_BYTES = 512 << 10
+_LABEL_BYTES = 128
+"""Sealed labels have a multiple of this length, so that a row's size does not tell its label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A privatised example of a call that still sends examples.
+
+    Attributes:
+        example: the example, with its own label.
+        digest: identifies the release in the ledger.
+        charge: the cost of the release.
+        labelled: keyed hash of the words and the label; empty for a public text.
+    """
+
+    example: training.PrivatizedExample
+    digest: bytes
+    charge: float
+    labelled: bytes
 
 
 class Outbox:
@@ -159,8 +191,8 @@ class Outbox:
         """Yield the examples from number `first` on, in messages of bounded size."""
         while True:
             rows = self._store.rows(
-                "SELECT sequence, sealed FROM outbox WHERE customization = ? AND sequence >= ?"
-                " ORDER BY sequence LIMIT ?",
+                "SELECT example, label, sealed FROM outbox"
+                " WHERE customization = ? AND sequence >= ? ORDER BY sequence LIMIT ?",
                 identity,
                 first,
                 LARGEST_BATCH,
@@ -169,11 +201,13 @@ class Outbox:
                 return
             message = training.UploadExamplesRequest(first_sequence=first)
             size = 0
-            for sequence, sealed in rows:
-                plain = self._store.seal.unseal(sealed, outbox_place(identity, sequence))
+            for drawn, label, sealed in rows:
+                plain = self._store.seal.unseal(sealed, _place("example", identity, drawn))
                 if message.examples and size + len(plain) > _BATCH_BYTES:
                     break
-                message.examples.append(training.PrivatizedExample.FromString(plain))
+                example = training.PrivatizedExample.FromString(plain)
+                example.label = self._unsealed(label, _place("label", identity, drawn))
+                message.examples.append(example)
                 size += len(plain)
             yield message
             first += len(message.examples)
@@ -245,6 +279,82 @@ class Outbox:
             self._live.pop(identity, None)
             self._changed.notify_all()
 
+    def stage(self, identity: str, examples: Iterable[Staged]) -> None:
+        """Write examples of a call that still sends others.
+
+        Each gets a random id. The text is sealed here, once. The label is kept apart, because the
+        label that leaves is known only when all labels are.
+        """
+        rows = []
+        for each in examples:
+            drawn, example = secrets.token_bytes(16), training.PrivatizedExample()
+            example.CopyFrom(each.example)
+            example.ClearField("label")
+            example.example_id = drawn.hex()
+            label = self._sealed(each.example.label, _place("own label", identity, drawn))
+            place = _place("example", identity, drawn)
+            sealed = self._store.seal.seal(example.SerializeToString(), place)
+            rows.append(
+                (identity, drawn, label, sealed, each.digest, each.charge, each.labelled),
+            )
+        with self._store.transaction() as transaction:
+            transaction.executemany("INSERT INTO outbox VALUES (?, ?, NULL, ?, ?, ?, ?, ?)", rows)
+
+    def labelled(self, transaction: sqlite3.Connection, identity: str) -> Iterator[bytes]:
+        """Yield the keyed hashes of the staged examples that have a label."""
+        found = transaction.execute(
+            "SELECT labelled FROM outbox WHERE customization = ? AND labelled != x''", (identity,)
+        )
+        return (labelled for (labelled,) in found)
+
+    def make_ready(
+        self,
+        transaction: sqlite3.Connection,
+        identity: str,
+        label_of: Callable[[str, bytes], str],
+    ) -> Iterator[tuple[bytes, float]]:
+        """Make all staged examples ready to be sent, in the transaction that charges for them.
+
+        They are numbered in the order of their random ids.
+
+        Args:
+            transaction: the caller's.
+            identity: the customisation.
+            label_of: returns the label that leaves, from the example's own label and its keyed
+                hash.
+
+        Yields:
+            The digest and the charge of each example. Exhaust this iterator.
+        """
+        sequence, last = 0, b""
+        while rows := transaction.execute(
+            "SELECT example, label, digest, charge, labelled FROM outbox"
+            " WHERE customization = ? AND example > ? ORDER BY example LIMIT ?",
+            (identity, last, LARGEST_BATCH),
+        ).fetchall():
+            for drawn, label, digest, charge, labelled in rows:
+                own = self._unsealed(label, _place("own label", identity, drawn))
+                leaves = self._sealed(label_of(own, labelled), _place("label", identity, drawn))
+                transaction.execute(
+                    "UPDATE outbox SET sequence = ?, label = ?, digest = x'', charge = 0,"
+                    " labelled = x'' WHERE customization = ? AND example = ?",
+                    (sequence, leaves, identity, drawn),
+                )
+                yield digest, charge
+                sequence, last = sequence + 1, drawn
+
+    def unstage(self, identity: str) -> None:
+        """Delete what an interrupted call staged."""
+        staged = "FROM outbox WHERE customization = ? AND sequence IS NULL"
+        if self._store.rows(f"SELECT 1 {staged} LIMIT 1", identity):
+            with self._store.transaction() as transaction:
+                transaction.execute(f"DELETE {staged}", (identity,))
+
+    def unstage_all(self) -> None:
+        """Delete what interrupted calls staged; use this only while no call runs."""
+        with self._store.transaction() as transaction:
+            transaction.execute("DELETE FROM outbox WHERE sequence IS NULL")
+
     def insert(
         self,
         transaction: sqlite3.Connection,
@@ -253,7 +363,7 @@ class Outbox:
         job: training.CreateJobRequest,
         labels: Mapping[str, str],
     ) -> None:
-        """Write a new record, in the transaction that also fills the outbox.
+        """Write a new record, in the transaction that makes its examples ready.
 
         Args:
             transaction: the caller's.
@@ -298,6 +408,13 @@ class Outbox:
     def _request_key(self, request_id: str) -> bytes:
         return self._store.seal.name(b"request", request_id.encode())
 
+    def _sealed(self, label: str, place: bytes) -> bytes:
+        ended = label.encode() + b"\1"
+        return self._store.seal.seal(ended + bytes(-len(ended) % _LABEL_BYTES), place)
+
+    def _unsealed(self, sealed: bytes, place: bytes) -> str:
+        return self._store.seal.unseal(sealed, place).rstrip(b"\0")[:-1].decode()
+
     def _seal(self, record: agent.Customization) -> bytes:
         place = b"customization" + record.id.encode()
         return self._store.seal.seal(record.SerializeToString(), place)
@@ -319,9 +436,9 @@ def is_usable(record: agent.Customization) -> bool:
     return record.state == agent.CUSTOMIZATION_STATE_SUCCEEDED and not record.set_aside
 
 
-def outbox_place(identity: str, sequence: int) -> bytes:
-    """Return the place for which an example in the outbox is sealed."""
-    return f"outbox {identity} {sequence}".encode()
+def _place(what: str, identity: str, drawn: bytes) -> bytes:
+    """Return the place for which a part of an example is sealed."""
+    return f"{what} {identity} {drawn.hex()}".encode()
 
 
 def _copy(record: agent.Customization) -> agent.Customization:

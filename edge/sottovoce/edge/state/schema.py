@@ -7,6 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "EIGHTH",
+    "ELEVENTH",
     "FIFTH",
     "FIRST",
     "FOURTH",
@@ -130,4 +131,20 @@ CREATE TABLE apps (
     day INTEGER NOT NULL,              -- since 1970
     spent REAL NOT NULL                -- on that day
 ) WITHOUT ROWID;
+"""
+ELEVENTH = """
+DROP TABLE staged;
+DROP TABLE outbox;
+CREATE TABLE outbox (
+    customization TEXT NOT NULL,
+    example BLOB NOT NULL,             -- its id, drawn at random: the order in which they leave
+    sequence INTEGER,                  -- NULL until all have come and are charged: then it is ready
+    label BLOB NOT NULL,               -- the one that leaves; until it is ready, the true one
+    sealed BLOB NOT NULL,              -- PrivatizedExample without its label
+    digest BLOB NOT NULL,              -- as in charged; like the rest, only until it is ready
+    charge REAL NOT NULL,
+    labelled BLOB NOT NULL,            -- keyed hash of the document's words and the true label
+    PRIMARY KEY (customization, example)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX outbox_by_sequence ON outbox (customization, sequence);
 """

@@ -20,6 +20,7 @@ from sottovoce.core.rpc.limits import LONGEST_LABEL, MOST_LABELS, NAME
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.ledger import Accounts
 from sottovoce.edge.state.outbox import ENDED, Outbox, is_usable
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -36,12 +37,14 @@ class Adapters:
     Args:
         cloud: runs the training jobs.
         outbox: holds the records.
+        accounts: hold the adapters' names.
         fetched: folder of the adapters that were fetched.
     """
 
-    def __init__(self, cloud: Cloud, outbox: Outbox, fetched: Path) -> None:
+    def __init__(self, cloud: Cloud, outbox: Outbox, accounts: Accounts, fetched: Path) -> None:
         self._cloud = cloud
         self._outbox = outbox
+        self._accounts = accounts
         self._fetched = fetched
 
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
@@ -98,17 +101,24 @@ class Adapters:
             Unavailable: the cloud could not be reached for a version, and the deletion was not
                 forced. That version and those after it are kept.
         """
-        records = self._named(request.adapter)
-        for record in records:
-            if record.state not in ENDED:
-                record.state = agent.CUSTOMIZATION_STATE_CANCELLED
-                self._outbox.save(record)
-            if record.job_id:
-                self._forgotten(record, force=request.force)
-            # Before the record, because only the record leads to the folder.
-            AdapterFolder(self._fetched, record.adapter_id).remove()
-            self._outbox.forget(record.id)
-        return len(records)
+        try:
+            records = self._named(request.adapter)
+            for record in records:
+                self._delete(record, force=request.force)
+            return len(records)
+        finally:  # also if an earlier call was cut off
+            if all(record.adapter != request.adapter for record in self._outbox.all()):
+                self._accounts.forget(request.adapter)
+
+    def _delete(self, record: agent.Customization, *, force: bool) -> None:
+        if record.state not in ENDED:
+            record.state = agent.CUSTOMIZATION_STATE_CANCELLED
+            self._outbox.save(record)
+        if record.job_id:
+            self._forgotten(record, force=force)
+        # Before the record, because only the record leads to the folder.
+        AdapterFolder(self._fetched, record.adapter_id).remove()
+        self._outbox.forget(record.id)
 
     def _named(self, adapter: str) -> list[agent.Customization]:
         self._outbox.newest(adapter)  # raises if there is none

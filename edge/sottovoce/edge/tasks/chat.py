@@ -183,7 +183,7 @@ class Chat:
         self._default = default
 
     def chat(
-        self, request: chats.ChatRequest, stoppable: Stoppable
+        self, request: chats.ChatRequest, stoppable: Stoppable = lambda stop: None
     ) -> Generator[chats.ChatResponse, None, None]:
         """Yield the released request, then the answer in pieces, then how it ended.
 
@@ -203,7 +203,7 @@ class Chat:
             yield chats.ChatResponse(**_field(event))
 
     def complete(
-        self, request: chats.CompleteRequest, stoppable: Stoppable
+        self, request: chats.CompleteRequest, stoppable: Stoppable = lambda stop: None
     ) -> Generator[chats.CompleteResponse, None, None]:
         """Continue a text; otherwise like `chat`."""
         text = chats.ChatTurn(role=generation.ROLE_USER, text=request.text)

@@ -1,9 +1,9 @@
 """Take labelled texts in: check, privatise and queue all, or none.
 
 This is the first half of RAPT's customisation (v2 section III-B), and it must not be left half
-done. Examples gather in a staging table. At the end, one transaction charges the ledger and creates
-the customisation with its outbox. The uploader sends it. Input that the cloud would refuse is
-refused here, before any privacy is spent.
+done. Examples gather in the outbox, where they are not ready yet. At the end, one transaction
+charges the ledger, creates the customisation and makes its examples ready. The uploader sends it.
+Input that the cloud would refuse is refused here, before any privacy is spent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger, Purpose
 from sottovoce.edge.state.opaque_ids import OpaqueIds, adapter_id, label_ids
-from sottovoce.edge.state.outbox import Outbox, outbox_place
+from sottovoce.edge.state.outbox import Outbox, Staged
 from sottovoce.edge.tasks.adapters import check_free, check_name
 from sottovoce.edge.tasks.corrections import Corrected
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
@@ -53,7 +53,7 @@ from sottovoce.v1 import training_pb2 as training
 __all__ = ["DEFAULT_PLAIN_TOKENS", "Customizer", "Defaults"]
 
 DEFAULT_PLAIN_TOKENS = 10
-_STAGED_AT_ONCE = 64  # flushing the disk for each example would take longer than privatising it
+_AT_ONCE = 64  # flushing the disk for each example would take longer than privatising it
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,7 @@ class Customizer:
         self._outbox = outbox
         self._defaults = defaults
         self._corrections = Corrections(store)
-        self._staged: set[str] = set()
-
-    def clear_staging(self) -> None:
-        """Clear rows that interrupted calls staged; use it only while no call runs."""
-        with self._store.transaction() as transaction:
-            transaction.execute("DELETE FROM staged")
+        self._failed: set[str] = set()
 
     def accept(
         self, settings: agent.CustomizationSettings, examples: Iterable[agent.LabelledText]
@@ -167,18 +162,15 @@ class Customizer:
         return record
 
     def _unstage(self, identity: str) -> None:
-        """Clear the rows that this failed call and earlier ones staged.
+        """Delete what this call and earlier ones staged, unless it is ready.
 
-        A full disk may delay the removal. Staged rows do not affect queued customisations.
+        A full disk may delay the removal. Staged examples do not affect queued customisations.
         """
-        self._staged.add(identity)
+        self._failed.add(identity)
         with suppress(SottovoceError):
-            for each in [*self._staged]:
-                found = "FROM staged WHERE customization = ?"
-                if self._store.rows(f"SELECT 1 {found} LIMIT 1", each):
-                    with self._store.transaction() as transaction:
-                        transaction.execute(f"DELETE {found}", (each,))
-                self._staged.discard(each)
+            for each in [*self._failed]:
+                self._outbox.unstage(each)
+                self._failed.discard(each)
 
     def _named(
         self, adapter: str, seen: Iterable[str], wanted: training.TrainingSettings
@@ -231,13 +223,13 @@ class Customizer:
         *,
         writes: bool,
     ) -> tuple[Counter[str], int]:
-        """Privatise every example into the staging table.
+        """Privatise every example into the outbox, where it is not ready yet.
 
         Returns how often each label came, and how many texts are public and unlabelled.
         """
         seen: Counter[str] = Counter()
         public = 0
-        rows: list[tuple[object, ...]] = []
+        staged: list[Staged] = []
         for sequence, example in enumerate(examples):
             with corrected.numbered(sequence):
                 check_example(sequence, example, writes=writes)
@@ -249,9 +241,8 @@ class Customizer:
             document = f"{example.text}\n{example.output}" if writes else example.text
             with corrected.numbered(sequence):
                 made = self._releases.drawn(opened, document, setting)
-            drawn = secrets.token_bytes(16)
             waiting = training.PrivatizedExample(
-                example_id=drawn.hex(), label=example.label, released_text=made.release.text
+                label=example.label, released_text=made.release.text
             )
             if writes:
                 text, output = made.release.cut(len(example.text))
@@ -263,25 +254,13 @@ class Customizer:
                     opened.privatizer.release_plain_tokens(ids, setting)
                 )
             seal = self._store.seal
-            rows.append(
-                (
-                    identity,
-                    drawn,
-                    made.digest,
-                    made.release.charge,
-                    b"" if example.public else labelled(seal, document, example.label),
-                    seal.seal(waiting.SerializeToString(), _staged_place(identity, drawn)),
-                )
-            )
-            if len(rows) == _STAGED_AT_ONCE:
-                self._write(rows)
-                rows = []
-        self._write(rows)
+            known_by = b"" if example.public else labelled(seal, document, example.label)
+            staged.append(Staged(waiting, made.digest, made.release.charge, known_by))
+            if len(staged) == _AT_ONCE:
+                self._outbox.stage(identity, staged)
+                staged = []
+        self._outbox.stage(identity, staged)
         return seen, public
-
-    def _write(self, rows: list[tuple[object, ...]]) -> None:
-        with self._store.transaction() as transaction:
-            transaction.executemany("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _commit(
         self,
@@ -291,43 +270,32 @@ class Customizer:
         sent: dict[str, str],
         purpose: Purpose,
     ) -> None:
-        """Move staged rows to the outbox, and charge those not charged before.
+        """Make the staged examples ready, and charge those not charged before.
 
-        Rows move in the order of their random ids. `sent` maps each label to its name in the cloud.
+        `sent` maps each label to its name in the cloud.
         """
         seal, classes = self._store.seal, list(sent)
         # The draw for a label is keyed by the example, so that a repeat gives the same result.
         among = choice(seal, classes)
-        charges: list[float] = []
-        staged = transaction.execute(
-            "SELECT example, digest, charge, labelled, sealed FROM staged"
-            " WHERE customization = ? ORDER BY example",
-            (identity,),
-        )
-        for sequence, (drawn, digest, charge, known_by, sealed) in enumerate(staged):
-            if self._ledger.first(transaction, digest):
-                charges.append(charge)
-            plain = seal.unseal(sealed, _staged_place(identity, drawn))
-            example = training.PrivatizedExample.FromString(plain)
-            if epsilon and known_by:
+
+        def leaves(label: str, known_by: bytes) -> str:
+            if not known_by:
+                return ""
+            if epsilon:
                 chance = seal.name(b"label chance", known_by, among)
-                example.label = respond(example.label, classes, epsilon, chance)
-            example.label = sent[example.label] if known_by else ""
-            place = outbox_place(identity, sequence)
-            transaction.execute(
-                "INSERT INTO outbox VALUES (?, ?, ?)",
-                (identity, sequence, seal.seal(example.SerializeToString(), place)),
-            )
-        self._ledger.charge(transaction, math.fsum(charges), len(charges), purpose)
+                label = respond(label, classes, epsilon, chance)
+            return sent[label]
+
         if any(classes):  # otherwise generation, which has no labels
-            asked = transaction.execute(
-                "SELECT labelled FROM staged WHERE customization = ? AND labelled != x''",
-                (identity,),
-            )
-            examples = (label_charge(seal, known_by, among) for (known_by,) in asked)
+            known = self._outbox.labelled(transaction, identity)
+            examples = (label_charge(seal, known_by, among) for known_by in known)
             self._ledger.charge_labels(transaction, examples, epsilon or math.inf)
-        # Checked here: an error after the commit would deny what is charged and queued.
-        transaction.execute("DELETE FROM staged WHERE customization = ?", (identity,))
+        charges = [
+            charge
+            for digest, charge in self._outbox.make_ready(transaction, identity, leaves)
+            if self._ledger.first(transaction, digest)
+        ]
+        self._ledger.charge(transaction, math.fsum(charges), len(charges), purpose)
 
     def _records(
         self,
@@ -379,7 +347,3 @@ def _plain_tokens(
         bundle, policy, settings.plain_vocabulary, by_frequency=by_frequency
     )
     return token_embedding.sequences(words, length, settings.plain_sequences, SecureRandom())
-
-
-def _staged_place(identity: str, drawn: bytes) -> bytes:
-    return f"staged {identity} {drawn.hex()}".encode()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sottovoce.core.bundle.levels import Level, strongest
-from sottovoce.edge.state.ledger import KINDS, MOST_CHARGED
+from sottovoce.edge.state.ledger import DAYS, KINDS, MOST_CHARGED, Accounts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2 as owner
 
@@ -19,6 +19,7 @@ __all__ = [
     "Sum",
     "by_day",
     "by_purpose",
+    "found",
     "guessed",
     "lines",
     "messages_left",
@@ -41,6 +42,20 @@ was released, the more a reader of all of it can tell. A text that is released o
 the same bytes and costs nothing, of the last {MOST_CHARGED:,} that were charged. A word that is
 drawn, such as a name or a number, costs nothing. Labels and private adapters have guarantees of
 their own, which are never added to these."""
+
+
+def found(accounts: Accounts) -> owner.GetSpendingResponse:
+    """Return the spending of the last days, by day and by purpose."""
+    response = owner.GetSpendingResponse(today=accounts.today)
+    for each in accounts.since(accounts.today - DAYS + 1):
+        response.accounts.add(
+            day=each.day,
+            kind=each.purpose.kind,
+            name=each.purpose.name,
+            spent=each.spent,
+            releases=each.releases,
+        )
+    return response
 
 
 def guessed(level: Level) -> float:

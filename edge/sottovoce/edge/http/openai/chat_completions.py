@@ -10,7 +10,7 @@ from typing import Any, Final
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.edge.http.fields import Fields, parsed
 from sottovoce.edge.http.openai import answers, requests
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 
 __all__ = ["answer"]
@@ -28,7 +28,7 @@ _NULL: Final = (
 )
 
 
-def answer(device: Agent, request: Request) -> Response:
+def answer(device: Parts, request: Request) -> Response:
     """Answer with the conversation's next turn, whole or streamed."""
     fields = parsed(request.body)
     asked = _asked(device, request, fields)
@@ -36,7 +36,7 @@ def answer(device: Agent, request: Request) -> Response:
     counted = requests.counted(fields)
     name = asked.model or requests.DEFAULT_MODEL
     fields.end(_NULL)
-    departed, events = answers.begun(device.chat(asked, request.stoppable))
+    departed, events = answers.begun(device.conversations.chat(asked, request.stoppable))
     headers = answers.released(departed)
     base = {"id": answers.identity("chatcmpl"), "created": answers.now(), "model": name}
     if stream:
@@ -55,7 +55,7 @@ def answer(device: Agent, request: Request) -> Response:
     return Response(json.dumps(found).encode(), [*headers, *answers.restored(answered)])
 
 
-def _asked(device: Agent, request: Request, fields: Fields) -> chats.ChatRequest:
+def _asked(device: Parts, request: Request, fields: Fields) -> chats.ChatRequest:
     most = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
     asked = chats.ChatRequest(
         model=requests.model(device, fields),

@@ -10,13 +10,13 @@ from typing import Any
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.edge.http.fields import Fields, parsed, refuse
 from sottovoce.edge.http.openai import answers, requests
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 
 __all__ = ["answer"]
 
 
-def answer(device: Agent, request: Request) -> Response:
+def answer(device: Parts, request: Request) -> Response:
     """Answer with the text's continuation, whole or streamed."""
     fields = parsed(request.body)
     asked = chats.CompleteRequest(
@@ -37,7 +37,7 @@ def answer(device: Agent, request: Request) -> Response:
     stream = fields.flag("stream")
     counted = requests.counted(fields)
     fields.end(("logprobs", "suffix"))
-    departed, events = answers.begun(device.complete(asked, request.stoppable))
+    departed, events = answers.begun(device.conversations.complete(asked, request.stoppable))
     headers = answers.released(departed)
     name = asked.model or requests.DEFAULT_MODEL
     base = {"id": answers.identity("cmpl"), "created": answers.now(), "model": name}

@@ -13,7 +13,7 @@ from sottovoce.core.errors import NotFound
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.edge.http.fields import Fields, parsed, refuse
 from sottovoce.edge.http.openai import requests
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["LOCAL_MODEL", "MOST_TEXTS", "answer"]
@@ -23,7 +23,7 @@ LOCAL_MODEL: Final = "local"
 """The device's own model, with which no text leaves."""
 
 
-def answer(device: Agent, request: Request) -> Response:
+def answer(device: Parts, request: Request) -> Response:
     """Answer with one embedding per text, in order."""
     fields = parsed(request.body)
     name = fields.text("model", requests.DEFAULT_MODEL)
@@ -47,7 +47,7 @@ def answer(device: Agent, request: Request) -> Response:
         )
         for n, text in enumerate(texts)
     )
-    found = [each.response for each in device.embed_stream(asked, request.stoppable)]
+    found = [each.response for each in device.embedder.embed_stream(asked, request.stoppable)]
     data = [
         {"object": "embedding", "index": n, "embedding": _shown(each.embedding, encoding)}
         for n, each in enumerate(found)

@@ -15,12 +15,12 @@ from sottovoce.edge.http.gate import ApiKeyGate, read_key
 from sottovoce.edge.http.openai import chat_completions, completions, embeddings, responses
 from sottovoce.edge.http.openai.embeddings import LOCAL_MODEL
 from sottovoce.edge.http.openai.requests import DEFAULT_MODEL
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 
 __all__ = ["ENDPOINTS", "openai_server"]
 
 
-def _models(device: Agent, request: Request) -> Response:
+def _models(device: Parts, request: Request) -> Response:
     """List the default, the device's embedder, and the answering server's models."""
     names = dict.fromkeys([DEFAULT_MODEL, LOCAL_MODEL, *device.writer.models()])
     listed = [
@@ -29,7 +29,7 @@ def _models(device: Agent, request: Request) -> Response:
     return Response(json.dumps({"object": "list", "data": listed}).encode())
 
 
-ENDPOINTS: Final[dict[str, tuple[str, Callable[[Agent, Request], Response]]]] = {
+ENDPOINTS: Final[dict[str, tuple[str, Callable[[Parts, Request], Response]]]] = {
     "/v1/chat/completions": ("POST", chat_completions.answer),
     "/v1/completions": ("POST", completions.answer),
     "/v1/embeddings": ("POST", embeddings.answer),
@@ -40,7 +40,7 @@ ENDPOINTS: Final[dict[str, tuple[str, Callable[[Agent, Request], Response]]]] = 
 
 
 @contextmanager
-def openai_server(device: Agent, address: str) -> Iterator[HttpServer]:
+def openai_server(device: Parts, address: str) -> Iterator[HttpServer]:
     """Serve OpenAI's API at ``address`` for programs with the key or an app's token.
 
     Raises:

@@ -13,8 +13,8 @@ from typing import Any, Final
 from sottovoce.core.errors import NotFound
 from sottovoce.core.rpc.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS, MOST_TURNS
 from sottovoce.edge.http.fields import Fields, refuse
-from sottovoce.edge.tasks.agent import Agent
 from sottovoce.edge.tasks.functions import MOST_TOOLS
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
@@ -70,7 +70,7 @@ _USES: Final = {
 _SEEDS: Final = 1 << 63
 
 
-def model(device: Agent, fields: Fields) -> str:
+def model(device: Parts, fields: Fields) -> str:
     """Return the requested model as the agent names it; empty for the default.
 
     A name is text as well. It leaves the device only if the owner or the answering server defined

@@ -13,7 +13,7 @@ from sottovoce.core.rpc.limits import MOST_TURNS
 from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.http.fields import Fields, parsed, refuse
 from sottovoce.edge.http.openai import answers, requests
-from sottovoce.edge.tasks.agent import Agent
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
@@ -31,13 +31,13 @@ _PARTS: Final = ("input_text", "output_text", "text")
 _Item = dict[str, Any]
 
 
-def answer(device: Agent, request: Request) -> Response:
+def answer(device: Parts, request: Request) -> Response:
     """Answer with the conversation's next turn, whole or streamed."""
     fields = parsed(request.body)
     asked = _asked(device, request, fields)
     stream = fields.flag("stream")
     fields.end(_NULL)
-    departed, events = answers.begun(device.chat(asked, request.stoppable))
+    departed, events = answers.begun(device.conversations.chat(asked, request.stoppable))
     headers = answers.released(departed)
     base = {
         "id": answers.identity("resp"),
@@ -64,7 +64,7 @@ def answer(device: Agent, request: Request) -> Response:
     return Response(json.dumps(body).encode(), [*headers, *answers.restored(answered)])
 
 
-def _asked(device: Agent, request: Request, fields: Fields) -> chats.ChatRequest:
+def _asked(device: Parts, request: Request, fields: Fields) -> chats.ChatRequest:
     asked = chats.ChatRequest(
         model=requests.model(device, fields),
         turns=_turns(fields),

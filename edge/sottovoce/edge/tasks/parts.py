@@ -1,0 +1,154 @@
+"""The parts of an agent over one state, and what they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sottovoce.core.errors import BundleMismatch, NotReady
+from sottovoce.core.privacy.graphs import GRAPHS, Graphs
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.generation import Writer
+from sottovoce.edge.config import Config
+from sottovoce.edge.state.adapters import ADAPTERS
+from sottovoce.edge.state.conversations import Conversations
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.device_key import key_in
+from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.noise_keys import NoiseKeys
+from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.state.record import Record
+from sottovoce.edge.tasks.adapters import Adapters
+from sottovoce.edge.tasks.callers import Callers
+from sottovoce.edge.tasks.chat import Chat
+from sottovoce.edge.tasks.cloud_writer import CloudWriter
+from sottovoce.edge.tasks.corrections import Corrector
+from sottovoce.edge.tasks.embed import Embedder
+from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.local_inference import Home
+from sottovoce.edge.tasks.predict import Predictor
+from sottovoce.edge.tasks.privatize import Releases
+from sottovoce.edge.tasks.tidying import tidy
+from sottovoce.v1 import edge_agent_pb2 as agent
+
+__all__ = ["Parts", "status"]
+
+
+class Parts:
+    """Opens all parts of an agent over one state, and gives each what it needs.
+
+    The daemon uses them, and commands that run without a daemon.
+
+    Args:
+        config: the owner's settings.
+        engine: replaces the configured engine.
+        lost: see `Store.open`.
+
+    Raises:
+        See `Store.open`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        engine: Engine | None = None,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        privacy = config.privacy
+        self.config = config
+        self.default = Setting(privacy.level, privacy.mechanism, privacy.policy)
+        self.store = Store.open(config.agent.state, key_in(config.agent.key_place), lost)
+        graphs = Graphs(config.agent.state / GRAPHS, self.store.seal.name)
+        self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger, graphs)
+        tidy(config)
+        self.keyring = NoiseKeys(self.store)
+        self.ledger = Ledger(self.store, privacy.ledger_limit)
+        self.callers = Callers(self.ledger.apps)
+        self.outbox = Outbox(self.store)
+        self.record = Record(on=config.ui.record)
+        self.cloud = Cloud(config.cloud)
+        fetched = config.agent.state / ADAPTERS
+        self.adapters = Adapters(self.cloud, self.outbox, self.ledger.accounts, fetched)
+        self.corrector = Corrector(self.store, self.outbox, config.predict.corrections)
+        self.releases = Releases(self.engine, self.keyring, self.ledger)
+        self.home = Home(self.engine, self.cloud, self.outbox, fetched, config.predict.where)
+        self.predictor = Predictor(
+            self.releases, self.cloud, self.outbox, self.default, self.home, self.record
+        )
+        self.embedder = Embedder(
+            self.engine,
+            self.keyring,
+            self.ledger,
+            self.cloud,
+            self.default.level,
+            record=self.record,
+        )
+        self.writer = self._writer()
+        self.conversations = Chat(
+            self.engine,
+            self.releases,
+            Conversations(self.store, config.chat.keep_days),
+            self.outbox,
+            self.writer,
+            Setting(privacy.level, privacy.mechanism, config.chat.policy),
+            self.record,
+            frozenset(config.chat.trusted_tools),
+        )
+
+    def _writer(self) -> Writer:
+        """Return the writer that answers conversations, as configured."""
+        if self.config.chat.upstream:
+            from sottovoce.edge.client.openai_writer import OpenAIWriter  # only if configured
+
+            def is_adapter(name: str) -> bool:
+                return any(record.adapter == name for record in self.outbox.all())
+
+            return OpenAIWriter(self.config.chat, is_adapter)
+        return CloudWriter(self.cloud, self.outbox)
+
+    def close(self) -> None:
+        """Close the cloud's channel and the state."""
+        self.cloud.close()
+        self.store.close()
+
+
+def status(parts: Parts) -> agent.GetStatusResponse:
+    """Return the agent's contents and abilities."""
+    from importlib.metadata import version  # here: it takes a megabyte
+
+    spending = parts.ledger.spending()
+    response = agent.GetStatusResponse(
+        version=version("sottovoce-edge"),
+        default_level=parts.default.level,
+        default_mechanism=parts.default.mechanism,
+        cloud_address=parts.config.cloud.address,
+        ledger=agent.LedgerStatus(
+            spent=spending.spent,
+            limit=parts.ledger.limit,
+            releases=spending.releases,
+            label_epsilon=spending.label_epsilon,
+            labels_randomized=spending.labels_randomized,
+            labels_as_they_are=spending.labels_as_they_are,
+            adapters_private=spending.adapters_private,
+            adapter_epsilon=spending.adapter_epsilon,
+            adapter_delta=spending.adapter_delta,
+        ),
+        customizations=parts.outbox.all(),
+        corrections=parts.corrector.status(),
+    )
+    try:
+        bundle = parts.engine.current().bundle
+    except BundleMismatch:
+        raise
+    except NotReady:
+        return response
+    response.bundle_id = bundle.id
+    response.backbone = bundle.manifest.backbone.name
+    levels = bundle.manifest.calibration.get(parts.default.mechanism, {})
+    for name, level in levels.items():
+        response.levels.add(
+            name=name, eta=level.eta, replaced=level.replaced, map_attack=level.map_attack
+        )
+    for name, found in bundle.manifest.embed.items():
+        response.embed_levels.add(name=name, eta=found.eta, map_attack=found.map_attack)
+    return response

@@ -22,6 +22,7 @@ COMMANDS = {
     "train-denoiser": "Train the denoiser that devices run on noisy answers.",
     "count-words": "Count word frequencies in public text.",
     "device-counts": "Make the word lists that ship with the device.",
+    "vocabulary": "Build the public vocabulary that ships with the device.",
     "completion": "Print the completion script for a shell.",
     "version": "Print the version.",
 }

@@ -1,0 +1,294 @@
+"""The public vocabulary: words that anyone may use, which say nothing about whose text it is.
+
+The policy `personal` lets a listed word pass, unless the context makes it a name. The list ships
+with the device, so no provider can add a name to it. `sotto-models vocabulary` builds the file.
+
+The file holds sorted blocks. A word in a block is written as the number of characters that it
+shares with the word before, and the rest. The blocks are compressed. The whole file has less than a
+megabyte and is mapped, so a process never holds more of it than that.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final, Self
+
+from sottovoce.core.errors import DataLoss
+from sottovoce.core.platform.memory import map_bytes
+
+__all__ = ["LONGEST", "Mark", "Vocabulary", "pack", "plain"]
+
+_MAGIC: Final = b"sotto-vocabulary.v1\n"
+_COUNTS: Final = struct.Struct("<II")
+_OFFSET: Final = struct.Struct("<I")
+_WORDS_IN_BLOCK: Final = 256
+_LARGEST_BLOCK: Final = 1 << 14
+"""Bytes of an unpacked block; a larger one is damaged."""
+_MOST_KNOWN: Final = 512
+"""Words whose marks are remembered."""
+LONGEST: Final = 64
+"""Bytes of the longest word that is listed."""
+_FIRST: Final = 32
+"""The code of "shares no character", so that no code is a line's end."""
+
+
+class Mark(enum.IntFlag):
+    """The public meanings of a listed word."""
+
+    WORD = 1
+    """An ordinary word, also in small letters."""
+    NAME = 2
+    """Also a given name, a surname or the name of a place."""
+    PUBLIC = 4
+    """A product, a company, a standard, a technical term, a month, a language."""
+    PLACE = 8
+    """A country or a continent."""
+    ORIGIN = 16
+    """Says where people are from or what they believe, and also names a language or a style."""
+    TITLE = 32
+    """Stands before a person's name."""
+    UNIT = 64
+    """Stands after an amount."""
+    DATE = 128
+    """A month or a day of the week."""
+    COMMON = 256
+    """A word that most people know; a misspelling is taken for one of these."""
+
+
+_LARGEST: Final = sum(Mark)
+_SHORTEST_MISSPELT, _LONGEST_MISSPELT = 6, 20
+"""Letters of a word that may be a misspelling."""
+_SURE: Final = 2
+"""Letters at the beginning that a misspelling leaves as they are."""
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+class Vocabulary:
+    """Words and their marks, in a mapped file. Safe to share between threads.
+
+    Args:
+        path: the file.
+
+    Raises:
+        OSError: the file cannot be mapped. ValueError: it is something else, or cut short.
+    """
+
+    def __init__(self, path: Path) -> None:
+        data = map_bytes(path)
+        start = len(_MAGIC)
+        if data[:start] != _MAGIC:
+            raise ValueError("no vocabulary")
+        self._data = data
+        self._n: int
+        self._blocks: int
+        self._n, self._blocks = _COUNTS.unpack_from(data, start)
+        self._offsets = start + _COUNTS.size
+        end = self._offsets + _OFFSET.size * (self._blocks + 1)
+        if not self._blocks or end > len(data):
+            raise ValueError("cut short")
+        begin, size = self._at(0), self._at(self._blocks)
+        self._known: dict[str, int] = {}
+        self._firsts = data[end:begin].split(b"\n")
+        if size != len(data) or len(self._firsts) != self._blocks:
+            raise ValueError("cut short")
+
+    @classmethod
+    def shipped(cls, language: str = "en") -> Self:
+        """Open the vocabulary that ships for a language.
+
+        Raises:
+            DataLoss: this installation has none, or a damaged one.
+        """
+        return cls._shipped(language)
+
+    @classmethod
+    @cache
+    def _shipped(cls, language: str) -> Self:
+        file = resources.files(__package__) / f"vocabulary.{language}.bin"
+        try:
+            with resources.as_file(file) as path:
+                return cls(path)
+        except (OSError, ValueError, struct.error) as error:
+            raise DataLoss(
+                f"the vocabulary of language {language!r} that ships with the agent cannot be read",
+                fix="install sottovoce-core again",
+                subject="vocabulary",
+            ) from error
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __contains__(self, word: str) -> bool:
+        return bool(self.marks(word))
+
+    def marks(self, word: str) -> int:
+        """Return the `Mark` bits of a word in any case; 0 for a word that is not listed.
+
+        Raises:
+            DataLoss: the file is damaged.
+        """
+        word = plain(word)
+        marks = self._known.get(word)
+        if marks is None:
+            key = word.encode("utf-8", "surrogatepass")
+            if not key or len(key) > LONGEST:
+                return 0
+            marks = self._in_block(max(bisect_right(self._firsts, key) - 1, 0), key)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known = {}  # other threads go on with the old one
+            self._known[word] = marks
+        return marks
+
+    def _at(self, block: int) -> int:
+        """Return where a block begins, or the last one ends."""
+        place: int = _OFFSET.unpack_from(self._data, self._offsets + _OFFSET.size * block)[0]
+        return place
+
+    def misspelt(self, word: str) -> bool:
+        """Return whether a word is a common word with one letter wrong, missing, added or moved.
+
+        The first two letters must be right, and the common word must be no name.
+        """
+        if not _SHORTEST_MISSPELT <= len(word) <= _LONGEST_MISSPELT or not word.isascii():
+            return False
+        blocks: dict[int, dict[bytes, int]] = {}
+        for other in _one_edit_away(word):
+            key = other.encode()
+            block = max(bisect_right(self._firsts, key) - 1, 0)
+            if block not in blocks:
+                blocks[block] = dict(self._unpacked(block))
+            marks = blocks[block].get(key, 0)
+            if marks & Mark.COMMON and not marks & Mark.NAME:
+                return True
+        return False
+
+    def _unpacked(self, block: int) -> Iterator[tuple[bytes, int]]:
+        word = b""
+        for line in self._lines(block):
+            rest, _, marks = line.partition(b"\t")
+            word = word[: rest[0] - _FIRST] + rest[1:]
+            yield word, int(marks, 16) if marks else int(Mark.WORD)
+
+    def _in_block(self, block: int, key: bytes) -> int:
+        """Return the marks of ``key``; no word is put together on the way.
+
+        Words before the key share ``alike`` characters with it. A word that shares more with the
+        word before it is before the key as well. A word that shares less is after it.
+        """
+        alike = 0
+        for line in self._lines(block):
+            shared = line[0] - _FIRST
+            if shared > alike:
+                continue
+            if shared < alike:
+                return 0
+            rest, _, marks = line.partition(b"\t")
+            rest, wanted = rest[1:], key[alike:]
+            if rest == wanted:
+                return int(marks, 16) if marks else int(Mark.WORD)
+            if rest > wanted:
+                return 0
+            alike += _shared(rest, wanted)
+        return 0
+
+    def _lines(self, block: int) -> list[bytes]:
+        start, end = self._at(block), self._at(block + 1)
+        try:
+            unpack = zlib.decompressobj(-zlib.MAX_WBITS)
+            lines = unpack.decompress(self._data[start:end], _LARGEST_BLOCK).split(b"\n")
+            if not unpack.eof or not all(lines):
+                raise ValueError("block")
+        except (zlib.error, ValueError) as error:
+            raise DataLoss(
+                "the vocabulary that ships with the agent is damaged",
+                fix="install sottovoce-core again",
+                subject="vocabulary",
+            ) from error
+        return lines
+
+    def items(self) -> Iterator[tuple[str, int]]:
+        """Yield every word with its marks, sorted by the bytes of UTF-8."""
+        for block in range(self._blocks):
+            for word, marks in self._unpacked(block):
+                yield word.decode(), marks
+
+
+def _one_edit_away(word: str) -> Iterator[str]:
+    """Yield the words that differ from ``word`` in one letter, or in the order of two."""
+    for at in range(_SURE, len(word) + 1):
+        before, after = word[:at], word[at:]
+        if after:
+            yield before + after[1:]
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
+        for letter in _LETTERS:
+            if after:
+                yield before + letter + after[1:]
+            yield before + letter + after
+
+
+def plain(word: str) -> str:
+    """Return the form in which words are listed: small letters and a plain apostrophe.
+
+    Nothing else is changed. A word with an invisible character is a different word.
+    """
+    return word.lower().replace("’", "'")
+
+
+def pack(words: Mapping[str, int]) -> bytes:
+    """Return the file of a vocabulary: the same bytes for the same words.
+
+    Args:
+        words: the marks of each word in its `plain` form.
+
+    Raises:
+        ValueError: a word is empty, too long or not in its plain form, or has no marks.
+    """
+    entries = sorted((word.encode(), marks) for word, marks in words.items())
+    for key, marks in entries:
+        word = key.decode()
+        if word != plain(word) or not 0 < len(key) <= LONGEST or not 0 < marks <= _LARGEST:
+            raise ValueError(f"{word!r} cannot be listed")
+        if not word.isprintable() or " " in word:
+            raise ValueError(f"{word!r} cannot be listed")
+    starts = range(0, len(entries), _WORDS_IN_BLOCK)
+    blocks = [_block(entries[start : start + _WORDS_IN_BLOCK]) for start in starts]
+    firsts = b"\n".join(entries[start][0] for start in starts)
+    places = [len(_MAGIC) + _COUNTS.size + _OFFSET.size * (len(blocks) + 1) + len(firsts)]
+    for block in blocks:
+        places.append(places[-1] + len(block))
+    return b"".join(
+        (
+            _MAGIC,
+            _COUNTS.pack(len(entries), len(blocks)),
+            *map(_OFFSET.pack, places),
+            firsts,
+            *blocks,
+        )
+    )
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """Return how many first bytes are the same."""
+    for place, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
+            return place
+    return min(len(one), len(other))
+
+
+def _block(entries: Iterable[tuple[bytes, int]]) -> bytes:
+    lines, before = [], b""
+    for word, marks in entries:
+        shared = _shared(word, before)
+        told = b"" if marks == Mark.WORD else b"\t%x" % marks
+        lines.append(bytes([_FIRST + shared]) + word[shared:] + told)
+        before = word
+    packed = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
+    return packed.compress(b"\n".join(lines)) + packed.flush()

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.personal import REACH, Personal
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, NAMES, PUNCTUATION, Policy, Treatment
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.names import Found
@@ -41,6 +42,7 @@ __all__ = [
     "Decision",
     "Finder",
     "KnownWords",
+    "Reader",
     "Stage",
 ]
 
@@ -255,6 +257,21 @@ class Finder(Protocol):
         """
 
 
+class Reader(Protocol):
+    """A finder that reads the words around a word, for policies that allow it."""
+
+    @property
+    def reach(self) -> int:
+        """Number of words that the finder reads on either side."""
+
+    def find(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Return the probabilities of person, place and organisation: Floats2d (n, at least 3).
+
+        Args:
+            words: texts of consecutive words, with "\n" where a line ends.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The treatment of some consecutive words of a document.
@@ -295,6 +312,8 @@ class Decider:
         tagger: opens the tagger, for mechanisms that read context.
         unsure_below: a word whose tag is less probable than this never passes.
         stage: see `Privatizer`.
+        reader: opens the finder that reads the context. Where it opens none, the other finder is
+            asked, and words that it takes for names are names.
     """
 
     def __init__(
@@ -305,7 +324,9 @@ class Decider:
         tagger: Callable[[], Tagger],
         unsure_below: float,
         stage: Stage,
+        reader: Callable[[], Reader | None] = lambda: None,
     ) -> None:
+        self._reader = reader
         self._readings = readings
         self._vectors = Vectors(bundle)
         self._finder = finder
@@ -363,6 +384,47 @@ class Decider:
                 classes = _classes(window, tags[own], treatments, names, mechanism)
             yield Decision(window, forms, facts["id"][own], tags[own], treatments, classes, around)
 
+    def decide_in_context(
+        self, document: str, words: Iterable[Word], personal: Personal
+    ) -> Iterator[Decision]:
+        """Yield the decisions of a policy that reads the context, window by window.
+
+        Args:
+            document: the whole text.
+            words: of the document, in order.
+            personal: weighs what is found.
+
+        Raises:
+            InvalidInput: a word over 4,096 characters.
+        """
+        reader, forced = self._reader(), personal.forced(document)
+        finder = None if reader else self._finder
+        reach = REACH + (reader.reach if reader else finder.reach if finder else 0)
+        known = KnownWords(self._vectors, self._readings, finder.alone if finder else None)
+        for seen, own in self._windows(words, reach):
+            with self._stage("readings"):
+                which = known.numbers(seen)
+                facts = known.facts[which]
+            with self._stage("names"):
+                if reader:
+                    found = _read(reader, document, seen)
+                elif finder:
+                    found = _by_looks(finder.among(known.alone[which], facts["look"]))
+                else:
+                    named = [word.text != word.text.lower() for word in seen]
+                    found = np.repeat(np.array(named, np.float32)[:, None] / 3, 3, axis=1)
+                tags, treatments = personal.weigh(document, seen, found, facts["kind"], forced)
+                like = np.concatenate([[False], treatments == Treatment.DRAW, [False]])
+            yield Decision(
+                seen[own],
+                [known.forms[number] for number in which[own].tolist()],
+                facts["id"][own],
+                tags[own],
+                treatments[own],
+                {},
+                like[own.start : own.stop + 2],
+            )
+
     def _windows(self, words: Iterable[Word], reach: int) -> Iterator[tuple[list[Word], slice]]:
         """Yield windows with ``reach`` more words on either side, and the place of each window."""
         stream = iter(words)
@@ -377,6 +439,28 @@ class Decider:
                 return
             yield before + taken, slice(len(before), len(before) + len(window))
             before = (before + window)[-reach:] if reach else []
+
+
+def _read(reader: Reader, document: str, words: Sequence[Word]) -> NDArray[np.float32]:
+    """Ask the reader, with a line's end as a word of its own."""
+    texts: list[str] = []
+    places: list[int] = []
+    end = words[0].start if words else 0
+    for word in words:
+        if "\n" in document[end : word.start]:
+            texts.append("\n")
+        places.append(len(texts))
+        texts.append(word.text)
+        end = word.end
+    return reader.find(texts)[places]
+
+
+def _by_looks(found: Found) -> NDArray[np.float32]:
+    """Return the probability of the kind that a word was taken for, in that kind's column."""
+    table = np.zeros((len(found.kinds), len(NAMES) - 1), np.float32)
+    which = np.flatnonzero(found.kinds)
+    table[which, found.kinds[which] - 1] = found.probability[which]
+    return table
 
 
 def _table(policy: Policy, mechanism: Mechanism | None) -> NDArray[np.uint8]:

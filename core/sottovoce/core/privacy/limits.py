@@ -18,7 +18,7 @@ __all__ = ["LARGEST_ETA", "LEAST_POLICY", "PrivacyLimits"]
 LARGEST_ETA: Final = 100.0
 """Unless the owner says otherwise. The lightest named level of the default bundle has 76."""
 
-LEAST_POLICY: Final = "names"
+LEAST_POLICY: Final = "personal"
 """Unless the owner says otherwise: what every policy does."""
 
 

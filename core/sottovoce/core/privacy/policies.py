@@ -64,6 +64,8 @@ class Policy:
         name: what settings call it.
         about: in a few words, for people.
         table: of every one of `KINDS`.
+        context: whether the words around a word decide as well, see `personal`. Then the table says
+            what a kind of word needs that the context makes personal, and nothing gets noise.
 
     >>> POLICIES["names"].table["NOUN"].name, POLICIES["content"].table["NOUN"].name
     ('PASS', 'NOISE')
@@ -72,18 +74,31 @@ class Policy:
     name: str
     about: str
     table: Mapping[str, Treatment] = field(repr=False)
+    context: bool = False
 
     def covers(self, other: Policy) -> bool:
         """Whether no kind of word is treated more lightly here than by ``other``.
 
+        A policy that reads the context may let any word pass, so it covers no other.
+
         >>> POLICIES["all"].covers(POLICIES["content"])
         True
         """
-        return all(self.table[kind] >= treatment for kind, treatment in other.table.items())
+        if other.context:
+            return True  # every other policy draws what it may draw
+        return not self.context and all(
+            self.table[kind] >= treatment for kind, treatment in other.table.items()
+        )
 
     def with_noise(self) -> tuple[str, ...]:
         """The kinds that get noise, in the order of `KINDS`."""
         return tuple(kind for kind in KINDS if self.table[kind] is Treatment.NOISE)
+
+
+def _personal() -> Policy:
+    table = dict.fromkeys(KINDS, Treatment.PASS) | dict.fromkeys(_DRAWN, Treatment.DRAW)
+    about = "who the text is about, for conversations; the question stays"
+    return Policy("personal", about, MappingProxyType(table), context=True)
 
 
 def _policy(name: str, about: str, noise: Iterable[str]) -> Policy:
@@ -97,15 +112,16 @@ def _policy(name: str, about: str, noise: Iterable[str]) -> Policy:
 POLICIES: Final[Mapping[str, Policy]] = {
     policy.name: policy
     for policy in (
+        _personal(),
         _policy("names", "names, numbers and facts alone, as language models need it", ()),
         _policy("content", "content words as well", ("NOUN", "VERB", "ADJ", "ADV", "OTHER")),
         _policy("papers", "RAPT's four parts of speech", ("NOUN", "VERB", "REFERENCE")),
         _policy("all", "every word", KINDS),
     )
 }
-"""Every policy by its name. In all of them names, number words, origins, words
-not listed and identifiers are drawn anew, and facts of health, sexuality, politics, crime and money
-get noise; they differ in the rest."""
+"""Every policy by its name. In all but `personal`, names, number words, origins, words not listed
+and identifiers are drawn anew, and facts of health, sexuality, politics, crime and money get noise.
+They differ in the rest. Under `personal` the context decides, and all else passes."""
 
 DEFAULT: Final = "content"
 

@@ -21,12 +21,14 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Stage
+from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Reader, Stage
 from sottovoce.core.privacy.graphs import Graphs
+from sottovoce.core.privacy.hiding import Hiding
 from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
+from sottovoce.core.privacy.personal import Personal
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
@@ -35,7 +37,9 @@ from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, 
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text import word_shapes
 from sottovoce.core.text.checks import check_text
+from sottovoce.core.text.context_finder import ContextFinder
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
+from sottovoce.core.text.vocabulary import Vocabulary
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import Context, iter_words
 
@@ -73,6 +77,8 @@ class Privatizer:
         graphs: keeps the graphs that searches build, see `Search`.
         trusted: what the device takes the words for.
         stage: entered with the name of each of `STAGES` while it runs, for measurements.
+        hiding: the owner's choices under policies that read the context.
+        reader: opens the finder that reads the context.
     """
 
     def __init__(
@@ -86,13 +92,18 @@ class Privatizer:
         graphs: Graphs | None = None,
         trusted: TrustedWords | None = None,
         stage: Stage = nullcontext,
+        hiding: Hiding | None = None,
+        reader: Callable[[], Reader | None] = lambda: None,
     ) -> None:
+        self._hiding = hiding or Hiding()
         self._bundle = bundle
         self._floors = floors
         self._stage = stage
         trusted = trusted or TrustedWords.of(bundle)
         self._clitics = trusted.clitics
-        self._decider = Decider(bundle, trusted.readings, finder, tagger, unsure_below, stage)
+        self._decider = Decider(
+            bundle, trusted.readings, finder, tagger, unsure_below, stage, reader
+        )
         self._search = Search(bundle, graphs)
         self._listed = bundle.words
 
@@ -107,12 +118,13 @@ class Privatizer:
         graphs: Graphs | None = None,
         accept_unchecked: bool = False,
         stage: Stage = nullcontext,
+        hiding: Hiding | None = None,
     ) -> Self:
         """Over ``bundle``, with the parts that it brings and, if given, another tagger.
 
         Args:
             bundle: of any origin.
-            tagger, unsure_below, floors, stage: see the class.
+            tagger, unsure_below, floors, stage, hiding: see the class.
             accept_unchecked: believe the bundle's words and name finder where the device has no
                 lists of its language.
 
@@ -131,6 +143,8 @@ class Privatizer:
             graphs=graphs,
             trusted=trusted,
             stage=stage,
+            hiding=hiding,
+            reader=_shipped_reader,
         )
 
     def mechanism(self, setting: Setting) -> Mechanism:
@@ -157,6 +171,7 @@ class Privatizer:
         key: Key | None = None,
         session: str = "",
         owners: Owners | None = None,
+        hiding: Hiding | None = None,
     ) -> Release:
         """Privatises one document: always alike with a key, and never alike without one.
 
@@ -172,6 +187,7 @@ class Privatizer:
             session: under a key, the conversation in which equal names get equal surrogates;
                 without one, the document.
             owners: of the session's surrogates, see `Surrogates`.
+            hiding: what the caller hides in addition to the owner's choices.
 
         Raises:
             InvalidInput: no text, too much of it, binary data, or a word over 4,096 characters.
@@ -179,15 +195,21 @@ class Privatizer:
         """
         mechanism, policy = self.mechanism(setting), policies.find(setting.policy)
         check_text(document)
-        context = self._decider.context(mechanism, policy)
+        context = None if policy.context else self._decider.context(mechanism, policy)
         draws: Draws = Fresh(random or SecureRandom())
         if key is not None:
             scope = ("session", session) if session else ("document", document)
             draws = key.draws(self._bundle.space_id, *scope)
         words = iter_words(document, self._clitics)
+        if policy.context:
+            choices = self._hiding.and_more(hiding) if hiding else self._hiding
+            personal = Personal(Vocabulary.shipped(), choices)
+            decided = self._decider.decide_in_context(document, words, personal)
+        else:
+            decided = self._decider.decide(words, mechanism, policy, context)
         draft, before, surrogates = Draft(document), Context(), Surrogates(draws.surrogate, owners)
         charge, place = 0.0, 0
-        for decision in self._decider.decide(words, mechanism, policy, context):
+        for decision in decided:
             replaced = self._with_noise(decision, before, mechanism, draws)
             charge += mechanism.charge(list(decision.classes.values()))
             with self._stage("draws"):
@@ -321,3 +343,12 @@ def _outputs(decision: Decision, replaced: Mapping[int, str]) -> list[Output]:
     for place, text in replaced.items():
         texts[place] = text
     return [*zip(texts, decision.tags.tolist(), decision.treatments.tolist(), strict=True)]
+
+
+@cache
+def _shipped_reader() -> Reader | None:
+    """Open the finder that reads the context; None where this installation has none."""
+    try:
+        return ContextFinder.shipped()
+    except NotReady:
+        return None

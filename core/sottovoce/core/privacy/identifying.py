@@ -1,0 +1,167 @@
+"""Tells identifiers of a person from the numbers, names and paths of code.
+
+Under the other policies every identifier is drawn. Under `personal`, "parse_rows", "x[i-1]",
+"400 mg" and "9:30" say what is asked, and pass. A telephone number, a date, a mail address, an
+order number and everything that cannot be read as code or as an amount are drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.text.vocabulary import Mark
+
+__all__ = [
+    *("CONTACTS", "DATES", "NUMBERS", "SECRETS", "UNLISTED"),
+    *("compound", "is_postcode", "private"),
+]
+
+CONTACTS: Final = "contacts"
+DATES: Final = "dates"
+NUMBERS: Final = "numbers"
+SECRETS: Final = "secrets"
+UNLISTED: Final = "unlisted"
+
+_BY_SORT: Final = {
+    **dict.fromkeys(("web address", "mail address", "handle"), CONTACTS),
+    **dict.fromkeys(("telephone", "hardware address", "ip address 6"), CONTACTS),
+    **dict.fromkeys(("date", "named date"), DATES),
+    **dict.fromkeys(("card", "bank account", "hexadecimal"), NUMBERS),
+    formats.SPELLED: UNLISTED,
+}
+"""The kinds of formats that are always drawn."""
+_PASSING: Final = frozenset({"time", "ordinal", "decade"})
+
+_NO_HOST = re.compile(
+    r"(?:127\.\d+\.\d+\.\d+|0\.0\.0\.0|255\.255\.\d+\.\d+|1\.1\.1\.1|8\.8\.\d\.\d)"
+)
+_HOST = re.compile(
+    r"(?:[\w-]+\.)+(?:com|org|net|edu|gov|mil|int|biz|io|co|dev|eu|uk|de|fr|es|nl|ch|se|dk|fi|pl"
+    r"|cz|ru|cn|jp|kr|br|mx|au|nz|ca|us|za|ie|gr|tr|ua|example|test|local|localhost|invalid"
+    r"|internal|lan|corp|home)(?:[:/?#].*)?",
+    re.IGNORECASE,
+)
+_HOME = re.compile(r"(?:^|[\\/])(?:home|users|Documents and Settings)[\\/]+(?P<user>[^\\/]+)", re.I)
+_NOBODY: Final = frozenset(
+    {"user", "username", "root", "ubuntu", "admin", "me", "public", "shared"}
+)
+
+_LONG_NUMBER: Final = 5
+"""Digits of a plain number that may belong to an account, an order or a place."""
+_ROUND = re.compile(
+    r"[1-9]\d{0,2}0{3,}|[1-9]0{4,}|(?:65536|65535|32768|16384|10080|86400|31536000)"
+)
+_PLAIN = re.compile(r"\d+")
+_PRECISE = re.compile(r"-?\d{1,3}\.\d{5,}")
+"""A number with so many decimals may be a place on a map."""
+_GROUPED = re.compile(r"\W{0,3}\d{1,3}(?:[.,_]\d{3})*(?:[.,]\d+)?\W{0,3}")
+_SERIAL = re.compile(
+    r"[A-Z]{1,6}[-/]?\d{4,}|\d{4,}[-/]?[A-Z]{1,6}|[A-Z]{2}\d{2}[A-Z]{3}|[A-Z]\d{5,}"
+)
+_POSTCODE = re.compile(r"(?:GIR0AA|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\d[A-Z]\d)")
+_KEY = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{20,}")
+"""As long a run of letters and digits may be a key."""
+_COLOUR = re.compile(r"#?(?:0x)?[0-9a-fA-F]{1,8}")
+
+_CUT = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
+"""The parts of a compound: words by case, and numbers."""
+_ESCAPE = re.compile(r"\\[nrt]")
+_MOST_PARTS: Final = 40
+_LONGEST_DIGITS: Final = 4
+_MOST_DIGITS: Final = 6
+"""Digits of a compound; more may be a telephone number."""
+_LIST = re.compile(r"\d{1,3}(?:,\d{1,3})+")
+
+Marks = Callable[[str], int]
+"""Returns the marks of a word, see `Vocabulary.marks`."""
+
+
+def private(text: str, marks: Marks, *, called: bool = False) -> str:
+    """Return the kind of personal data that an identifier is; "" for none.
+
+    Args:
+        text: an identifier, as `sottovoce.core.text.identifiers` finds it.
+        marks: of a word.
+        called: whether a parenthesis follows, as after the name of a function.
+    """
+    home = _HOME.search(text)
+    if home and home["user"].lower() not in _NOBODY:
+        return CONTACTS
+    sort = formats.shape(text).sort
+    if sort in _PASSING or _NO_HOST.fullmatch(text):
+        return ""
+    if sort == "amount" or _GROUPED.fullmatch(text):
+        return _number(text)
+    if sort == formats.SPELLED:
+        return "" if _variables(text) else UNLISTED
+    if sort == "telephone" and _ROUND.fullmatch(text):
+        return ""
+    if sort in _BY_SORT:
+        return "" if sort == "hexadecimal" and _COLOUR.fullmatch(text) else _BY_SORT[sort]
+    if sort == "ip address" or (sort == "host" and not called and _HOST.fullmatch(text)):
+        return CONTACTS
+    if _PRECISE.fullmatch(text):
+        return NUMBERS
+    if _SERIAL.fullmatch(text) or _POSTCODE.fullmatch(text.upper()):
+        letters = "".join(filter(str.isalpha, text))
+        return "" if marks(letters) & Mark.PUBLIC and len(letters) > 1 else NUMBERS
+    return "" if compound(text, marks) else _unknown(text)
+
+
+def _number(text: str) -> str:
+    plain = text.strip("+-#$€£¥%°()")
+    if not _PLAIN.fullmatch(plain):
+        return NUMBERS if _PRECISE.fullmatch(plain) else ""
+    if len(plain) < _LONG_NUMBER or _ROUND.fullmatch(plain):
+        return ""
+    return "" if plain != text and text[0] in "$€£¥" else NUMBERS
+
+
+def _variables(text: str) -> bool:
+    """Return whether single letters are a list of variables: "a, b, c, d"."""
+    letters = [letter for letter in text if letter.isalpha()]
+    return "," in text and len({*letters}) == len(letters) and len({*map(str.isupper, text)}) < 3
+
+
+def _unknown(text: str) -> str:
+    if _KEY.fullmatch(text):
+        return SECRETS
+    return NUMBERS if any(map(str.isdigit, text)) else UNLISTED
+
+
+def compound(text: str, marks: Marks) -> bool:
+    """Return whether every part of a compound is public: "firstName", "parse_rows", "x2".
+
+    A part is public if ``marks`` gives it any, or if it is a number of at most four digits.
+
+    >>> compound("firstName", {"first": 1, "name": 1}.get), compound("annaKerr", lambda _: 0)
+    (True, False)
+    """
+    if _KEY.fullmatch(text) and sum(map(str.isdigit, text)) > _LONGEST_DIGITS:
+        return False
+    parts = _CUT.findall(_ESCAPE.sub(" ", text))
+    digits = sum(len(part) for part in parts if part.isdigit())
+    if len(parts) > _MOST_PARTS or (digits > _MOST_DIGITS and not _LIST.fullmatch(text)):
+        return False
+    for part in parts:
+        if part.isdigit():
+            if len(part) > _LONGEST_DIGITS and not _ROUND.fullmatch(part):
+                return False
+        elif not marks(part.lower()) and not marks(part.lower().removesuffix("s")):
+            return False
+    return True
+
+
+_POSTCODES = re.compile(r"[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}|[A-Z]\d[A-Z] \d[A-Z]\d|\d{4} [A-Z]{2}")
+
+
+def is_postcode(text: str) -> bool:
+    """Return whether two words are a postcode of Britain, Canada or the Netherlands.
+
+    >>> is_postcode("LS1 4AB"), is_postcode("x2 y3")
+    (True, False)
+    """
+    return _POSTCODES.fullmatch(text) is not None

@@ -1,0 +1,413 @@
+"""Decides under the policy `personal` which words say who somebody is.
+
+All other policies decide from a word and the looks of its neighbours. This one reads the context: a
+finder's probabilities, the public vocabulary, signs beside a word, and the owner's choices. So
+there is no bound for what passes. What is drawn is drawn as under every policy, from its kind and
+shape alone.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.core.privacy import identifying
+from sottovoce.core.privacy.hiding import Hiding
+from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
+from sottovoce.core.privacy.signs import Sight, signs
+from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.text.vocabulary import Mark, Vocabulary
+from sottovoce.core.text.word_classes import UNLISTED
+from sottovoce.core.text.words import Kind, Word
+
+__all__ = ["REACH", "Personal"]
+
+REACH: Final = 32
+"""Words on either side that a decision may depend on, besides what the finder reads."""
+
+_FOUND: Final = ("persons", "places", "organisations")
+"""What the columns of a finder hide."""
+_KIND: Final = {
+    "persons": "PERSON",
+    "places": "PLACE",
+    "organisations": "ORGANISATION",
+    "origins": "ORIGIN",
+    "unlisted": UNLISTED,
+    "facts": UNLISTED,
+}
+"""What a hidden word is drawn as; others are drawn as identifiers or words in no list."""
+_REPORTED: Final = {kind: KINDS.index(kind) for kind in (*_KIND.values(), IDENTIFIER)}
+_DRAW, _PASS = Treatment.DRAW, Treatment.PASS
+_FACT: Final = KINDS.index("FACT")
+_ENDS: Final = frozenset('.!?:;•*-|#>"“')
+_CODE_LINE = re.compile(
+    r"[;{}]\s*$|\w\(.*\)|^\s*(?:def|class|import|from|return|const|let|var|func|fn|public|#include"
+    r"|select|insert|update|</?\w)|\w\s*(?:[=!<>+*/-]=|=>|->|::|&&|\|\|)\s*\w|\w\[\w",
+    re.IGNORECASE,
+)
+_LONGEST_LINE: Final = 1_000
+_SHORT: Final = 4
+_VOWELS: Final = frozenset("aeiouyàáâäãåèéêëìíîïòóôöõùúûü")
+
+
+class Personal:
+    """Weighs finder, vocabulary, signs and the owner's lists for one owner.
+
+    Args:
+        vocabulary: the public words.
+        hiding: the owner's choices.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, hiding: Hiding) -> None:
+        self._vocabulary = vocabulary
+        self._marks = vocabulary.marks
+        self._hiding = hiding
+
+    def weigh(
+        self,
+        document: str,
+        words: Sequence[Word],
+        found: NDArray[np.float32],
+        kinds: NDArray[np.uint8],
+        forced: Spans,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return what each word is called, places in `policies.KINDS`, and its treatment.
+
+        Args:
+            document: the whole text.
+            words: consecutive words of it.
+            found: Floats2d (n, at least 3), probabilities of person, place and organisation.
+            kinds: Ints1d (n,), how the words read by themselves.
+            forced: what the owner's lists say of the document.
+        """
+        if not words:
+            return kinds, np.full(0, _PASS, np.uint8)
+        sight = self._sight(document, words)
+        hides = [self._alone(sight, found, place, document) for place in range(len(words))]
+        _forms(document, sight, hides)
+        for place, kind in signs(sight):
+            if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
+                hides[place] = kind
+        _numbers_in_groups(document, sight, hides)
+        _beside(sight, hides, found)
+        _house_numbers(sight, hides)
+        if "facts" in self._hiding.kinds:
+            for place in np.flatnonzero(kinds == _FACT).tolist():
+                hides[place] = hides[place] or "facts"
+        called, treatments = kinds.copy(), np.full(len(words), _PASS, np.uint8)
+        for place, hidden in enumerate(hides):
+            if hidden not in self._hiding.kinds:
+                hidden = ""
+            hidden = forced.change(words[place], hidden)
+            if hidden and words[place].kind is not Kind.PUNCTUATION:
+                treatments[place] = _DRAW
+                called[place] = _REPORTED[_drawn_as(words[place], hidden)]
+        return called, treatments
+
+    def forced(self, document: str) -> Spans:
+        """Return where the owner's lists and patterns match in a document."""
+        hiding = self._hiding
+        hide = [span for pattern in hiding.patterns for span in pattern.spans(document)]
+        return Spans(hiding.allow.spans(document), hide + hiding.hide.spans(document))
+
+    def _sight(self, document: str, words: Sequence[Word]) -> Sight:
+        gaps, end = [], words[0].start if words else 0
+        for word in words:
+            gaps.append(document[end : word.start])
+            end = word.end
+        marks = [self._marks(w.text) if w.kind is Kind.WORD else 0 for w in words]
+        return Sight(words, gaps, marks, [word.text.lower() for word in words])
+
+    def _alone(self, sight: Sight, found: NDArray[np.float32], place: int, document: str) -> str:
+        """Return what a word hides by itself and by what the finder says of it; "" for nothing."""
+        word = sight.words[place]
+        if word.kind is Kind.PUNCTUATION or word.clitic:
+            return ""
+        if place and sight.words[place - 1].text == "@" and not sight.breaks(place):
+            return "contacts"
+        if word.kind is Kind.IDENTIFIER:
+            called = document[word.end : word.end + 1] == "("
+            return identifying.private(word.text, self._part, called=called)
+        if not word.text.isalpha() and not any(map(str.isalpha, word.text)):
+            return ""  # signs and pictures
+        other = float(found[place, 3]) if found.shape[1] > len(_FOUND) else 0.0
+        best = int(found[place, :3].argmax())
+        named, marks = float(found[place, :3].sum()), sight.marks[place]
+        if len(word.text) == 1 and word.text.isascii():
+            return ""
+        if not marks and not self._public(word.text, sight, place, document, named):
+            return _FOUND[best] if named >= _DOUBT else "unlisted"
+        capital = sight.capital(place)
+        first = capital and _begins(sight, place)
+        if other >= named and not marks & Mark.NAME:
+            return ""
+        least = _least(marks, best, capital, first)
+        if capital and not marks & Mark.NAME and _in_code(document, word.start):
+            least = max(least, _SURE)
+        return _FOUND[best] if named >= least else ""
+
+    def _part(self, part: str) -> int:
+        """Return the marks of a part of a compound; a short part that is a name has none."""
+        marks = self._marks(part)
+        if marks or part in _names():
+            return marks
+        return int(Mark.PUBLIC) if len(part) < _SHORT or self._joined(part) else 0
+
+    def _joined(self, text: str) -> bool:
+        """Return whether a word is two listed words that are no names: "orderbook"."""
+        for cut in range(_SHORT, len(text) - _SHORT + 1):
+            first, second = self._marks(text[:cut]), self._marks(text[cut:])
+            if first & second & Mark.WORD:
+                return True
+        return False
+
+    def _public(self, text: str, sight: Sight, place: int, document: str, named: float) -> bool:
+        """Return whether an unlisted word is made of public words, misspelt, or a word of code."""
+        if "-" in text or text != text.lower():
+            inner = text[1:]
+            joined = inner != inner.lower() and not text.isupper()  # camelCase
+            code = text[0].islower() or _in_code(document, sight.words[place].start)
+            if joined and code and named < _LIKELY:
+                return identifying.compound(text, self._part)
+        if text.lower() in _names():
+            return False
+        if named >= _UNSURE or not text.isascii():
+            return False
+        if text.isupper() and 1 < len(text) <= _SHORT and named < _ACRONYM:
+            return _mixed(document, sight.words[place].start)
+        if not text.islower():
+            return False
+        if self._joined(text) or self._vocabulary.misspelt(text):
+            return True
+        short = len(text) <= _SHORT
+        if short and _VOWELS.isdisjoint(text):
+            return True
+        return (short or named < _SAFE) and _in_code(document, sight.words[place].start)
+
+
+class Spans:
+    """Where an owner's lists match in a document; what is hidden wins.
+
+    Args:
+        allow, hide: spans in code points.
+    """
+
+    def __init__(self, allow: Sequence[tuple[int, int]], hide: Sequence[tuple[int, int]]) -> None:
+        self._allow, self._hide = _merged(allow), _merged(hide)
+
+    def change(self, word: Word, hidden: str) -> str:
+        """Return what a word hides once the lists are taken into account."""
+        if _overlaps(self._hide, word, whole=False):
+            return hidden or "secrets"
+        return "" if _overlaps(self._allow, word, whole=True) else hidden
+
+
+def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _overlaps(spans: Sequence[tuple[int, int]], word: Word, *, whole: bool) -> bool:
+    at = bisect_right(spans, (word.end - 1, len(spans) and spans[-1][1])) - 1
+    if at < 0 or spans[at][1] <= word.start:
+        return False
+    return not whole or (spans[at][0] <= word.start and word.end <= spans[at][1])
+
+
+_DOUBT: Final = 0.1
+"""The probability from which an unlisted word is drawn as a name of the found kind."""
+_UNSURE: Final = 0.05
+"""The probability below which an unlisted word in small letters may be a misspelling."""
+_LIKELY: Final = 0.5
+_ACRONYM: Final = 0.02
+"""The same for up to four capitals."""
+_SAFE: Final = 0.01
+"""The probability below which an unlisted word in a line of code is one of the program."""
+_SURE: Final = 0.8
+_NEVER: Final = 2.0
+
+
+def _least(marks: int, best: int, capital: bool, first: bool) -> float:
+    """Return the probability from which a listed word counts as a name."""
+    person = best == 0
+    if marks & Mark.ORIGIN:
+        return 0.95 if person else _NEVER
+    if marks & (Mark.PLACE | Mark.DATE | Mark.TITLE | Mark.UNIT) and not (
+        marks & Mark.NAME and person
+    ):
+        return 0.9 if person else _NEVER
+    if marks & Mark.NAME and marks & Mark.PUBLIC:
+        return 0.3 if capital else 0.95
+    if marks & Mark.NAME:
+        return (0.2 if first else 0.1) if capital else 0.7
+    if marks & Mark.PUBLIC:
+        return 0.9 if person else _NEVER
+    if not capital:
+        return _NEVER
+    return 0.4 if first else 0.2
+
+
+def _begins(sight: Sight, place: int) -> bool:
+    """Return whether a word has its capital from where it stands."""
+    if not place or sight.breaks(place):
+        return True
+    return sight.words[place - 1].text[0] in _ENDS
+
+
+def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
+    """Hide words with a capital that stand beside a found name: "Will Kowalski", "Tom H. Long"."""
+    for order in (range(len(hides)), range(len(hides) - 1, -1, -1)):
+        step = 1 if order.step > 0 else -1
+        for place in order:
+            if hides[place] not in _FOUND[:1] or not 0 <= place + step < len(hides):
+                continue
+            other = place + step
+            edge = max(place, other)
+            if sight.gaps[edge] not in (" ", "") or hides[other]:
+                continue
+            text, marks = sight.words[other].text, sight.marks[other]
+            if sight.words[other].kind is not Kind.WORD or not text[:1].isupper():
+                continue
+            if not sight.capital(place) or marks & (Mark.TITLE | Mark.DATE) & ~Mark.NAME:
+                continue
+            name = marks & Mark.NAME or not marks or (len(text) == 1 and text != "I")
+            inner = not _begins(sight, other) and not marks & Mark.PUBLIC
+            if name or (inner and float(found[other, :3].sum()) >= _DOUBT):
+                hides[other] = hides[place]
+
+
+_SECRET = re.compile(
+    r"(?<![\w:-])(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}(?![\w:-])"
+    r"|(?<![\w-])[A-Z0-9]{3,8}(?:-[A-Z0-9]{3,8}){3,8}(?![\w-])"
+)
+"""Hardware addresses, also of letters alone, and keys in groups."""
+
+
+_MONTH: Final = "|".join((*formats.MONTHS, *formats.SHORT_MONTHS, "sept"))
+_DATE = re.compile(
+    rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?[ ](?:of[ ])?(?:{_MONTH})\b\.?,?(?:[ ]\d{{4}}\b)?"
+    rf"|(?:{_MONTH})\b\.?[ ]\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?[ ]\d{{4}}\b)?)",
+    re.IGNORECASE,
+)
+"""Dates whose month is a word."""
+
+
+_VERB = re.compile(r"\b(?:may|march|mar)\b")
+"""Months that are other words in small letters."""
+
+
+def _forms(document: str, sight: Sight, hides: list[str]) -> None:
+    """Hide secrets and dates that are several words."""
+    words = sight.words
+    starts = [word.start for word in words]
+    for pattern, kind in ((_SECRET, "secrets"), (_DATE, "dates")):
+        for match in pattern.finditer(document, words[0].start, words[-1].end):
+            if _VERB.search(match[0]):
+                continue
+            at = max(bisect_right(starts, match.start()) - 1, 0)
+            while at < len(words) and words[at].start < match.end():
+                if sight.lower[at] not in ("of", "st", "nd", "rd", "th"):
+                    hides[at] = kind
+                at += 1
+
+
+_TELEPHONE = re.compile(
+    r"(?<![\w.,])(?:(?:\+|\(\+?|00)\d{1,5}|\d{2,5})[) ./-]{1,3}(?:\(0\)[ ]?)?"
+    r"\(?\d{2,5}\)?(?:[ ./-]{1,2}\d{2,6}){1,4}(?!\w)"
+    r"|(?<![\w.,])\(?\d{2,5}\)?[ -]\d{3,4}[ -]?\d{3,4}(?!\w)"
+    r"|(?<![\w.,])\d{3,4}[ -]\d{4}(?![\w.])"
+    r"|(?<![\w.,])(?<!\d )\d{2}(?: \d{2}){2,4}(?![\w.,]| \d)"
+)
+"""Numbers in groups, as telephone numbers are written."""
+_DIGITS: Final = (6, 20)
+
+
+def _numbers_in_groups(document: str, sight: Sight, hides: list[str]) -> None:
+    """Hide numbers that are one telephone, card or account number in groups."""
+    words = sight.words
+    if not words:
+        return
+    starts = [word.start for word in words]
+    for match in _TELEPHONE.finditer(document, words[0].start, words[-1].end):
+        digits = sum(map(str.isdigit, match[0]))
+        if not _DIGITS[0] <= digits <= _DIGITS[1] or formats.shape(match[0]).sort == "date":
+            continue
+        at = max(bisect_right(starts, match.start()) - 1, 0)
+        while at < len(words) and words[at].start < match.end():
+            if words[at].kind is Kind.IDENTIFIER:
+                hides[at] = "contacts"
+            at += 1
+    for place in range(len(hides) - 1):
+        one, other = words[place : place + 2]
+        beside = sight.gaps[place + 1] == " " and one.kind is other.kind is Kind.IDENTIFIER
+        if beside and identifying.is_postcode(f"{one.text} {other.text}"):
+            hides[place] = hides[place + 1] = "places"
+    start = 0
+    while start < len(hides):
+        end = start
+        while end < len(hides) and words[end].kind is Kind.IDENTIFIER:
+            if end > start and sight.gaps[end] != " ":
+                break
+            end += 1
+        for run in formats.runs([word.text for word in words[start:end]]):
+            if run.stop - run.start > 1:
+                hides[start + run.start : start + run.stop] = ["numbers"] * (run.stop - run.start)
+        start = max(end, start + 1)
+
+
+def _house_numbers(sight: Sight, hides: list[str]) -> None:
+    """Hide a number of an address that stands beside a found place: "Thulegatan 78"."""
+    for place in range(len(sight.words) - 1, -1, -1):
+        word = sight.words[place]
+        if word.kind is not Kind.IDENTIFIER or not _HOUSE.fullmatch(word.text) or hides[place]:
+            continue
+        for other in (place - 1, place + 1):
+            if not 0 <= other < len(hides) or sight.breaks(max(place, other)):
+                continue
+            if not sight.gaps[max(place, other)] or hides[other] not in _ADDRESS:
+                continue
+            if sight.capital(other) or (hides[other] == "places" and other > place):
+                hides[place] = "places"
+
+
+_ADDRESS: Final = frozenset({"places", "unlisted", "persons", "organisations"})
+_HOUSE = re.compile(r"\d{1,4}[A-Za-z]?(?:[-/]\d{1,3}[A-Za-z]?)?")
+
+
+def _drawn_as(word: Word, hidden: str) -> str:
+    if word.kind is Kind.IDENTIFIER or hidden == "dates":
+        return IDENTIFIER
+    return _KIND.get(hidden, UNLISTED)
+
+
+@lru_cache(1)
+def _names() -> frozenset[str]:
+    """Given names and surnames that ship with the device."""
+    return frozenset((*listed("given"), *listed("family")))
+
+
+def _mixed(document: str, start: int) -> bool:
+    """Return whether the words around a place are not all in capitals."""
+    around = document[max(start - 80, 0) : start + 80]
+    return sum(map(str.islower, around)) > sum(map(str.isupper, around))
+
+
+def _in_code(document: str, start: int) -> bool:
+    """Return whether the line of a word looks like a program's."""
+    begin = document.rfind("\n", max(0, start - _LONGEST_LINE), start) + 1
+    begin = max(begin, start - _LONGEST_LINE, 0)
+    end = document.find("\n", start, start + _LONGEST_LINE)
+    line = document[begin : end if end >= 0 else start + _LONGEST_LINE]
+    return _CODE_LINE.search(line) is not None

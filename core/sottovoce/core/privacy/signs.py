@@ -1,0 +1,352 @@
+"""Signs in the text around a word that it belongs to a person: titles, labels, addresses, origins.
+
+Each sign holds whatever a name finder says. "Mrs Fish", "Surname: Long" and "12 Rose Lane" hold
+words that are ordinary elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import resources
+from typing import Final, NamedTuple
+
+from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.words import Kind, Word
+
+__all__ = ["Sight", "Sign", "signs"]
+
+_WORD, _IDENTIFIER = Kind.WORD, Kind.IDENTIFIER
+
+
+@cache
+def _lists() -> dict[str, frozenset[str]]:
+    """Read the words of each sign: a line with a name, a colon and words."""
+    text = resources.files(__package__).joinpath("signs.en.txt").read_text("utf-8")
+    lines = (line.partition(":") for line in text.splitlines() if line and line[0] != "#")
+    return {name: frozenset(words.split()) for name, _, words in lines}
+
+
+def _listed(name: str) -> frozenset[str]:
+    return _lists()[name]
+
+
+class Sight(NamedTuple):
+    """Consecutive words as the signs see them.
+
+    Attributes:
+        words: the words.
+        gaps: the text before each word, back to the word before it.
+        marks: of each word in the vocabulary; 0 for marks and identifiers.
+        lower: each word in small letters.
+    """
+
+    words: Sequence[Word]
+    gaps: Sequence[str]
+    marks: Sequence[int]
+    lower: Sequence[str]
+
+    def capital(self, place: int) -> bool:
+        """Return whether a word begins with a capital."""
+        return self.words[place].text[:1].isupper()
+
+    def breaks(self, place: int) -> bool:
+        """Return whether a line ends before a word."""
+        return "\n" in self.gaps[place]
+
+
+class Sign(NamedTuple):
+    """A word that a sign points to."""
+
+    place: int
+    hides: str
+    """Of `hiding.KINDS`."""
+
+
+_TITLES: Final = _listed("titles")
+"""Titles after which a name follows in any case."""
+_MORE_TITLES: Final = _listed("more_titles")
+"""Words after which a capital begins a name."""
+
+_PERSON_KEYS: Final = _listed("person_keys")
+_GREETING: Final = _listed("greeting")
+_WEAK_KEYS: Final = _listed("weak_keys")
+_NAMING: Final = ("is", "called", "named", "'s", "’s")
+_COMPANY_KEYS: Final = _listed("company_keys")
+_SECRET_KEYS: Final = _listed("secret_keys")
+_SECRET_PHRASES: Final = frozenset(
+    {
+        *(("seed", "phrase"), ("recovery", "phrase"), ("backup", "phrase"), ("pass", "phrase")),
+        *(("licence", "key"), ("license", "key"), ("product", "key"), ("secret", "key")),
+        *(("private", "key"), ("api", "key"), ("access", "key"), ("security", "answer")),
+        *(("recovery", "key"), ("recovery", "words"), ("seed", "words"), ("activation", "key")),
+        *(("access", "token"), ("auth", "token"), ("memorable", "word"), ("pin", "code")),
+    }
+)
+_NUMBER_KEYS: Final = _listed("number_keys")
+_DATE_KEYS: Final = _listed("date_keys")
+_SEPARATORS: Final = frozenset(":=|→")
+_QUOTES: Final = frozenset("\"'“”‘’`")
+_MOST_VALUE: Final = 5
+_MOST_SECRET: Final = 30
+_PLAIN_VALUES: Final = _listed("plain_values")
+
+_STREETS: Final = _listed("streets")
+_MOST_STREET: Final = 4
+
+_PEOPLE: Final = _listed("people")
+_WHO: Final = _listed("who")
+_LANGUAGE: Final = _listed("language")
+_REACH: Final = 6
+
+
+def signs(sight: Sight) -> Iterator[Sign]:
+    """Yield the words that a sign points to; a word may come several times."""
+    yield from _after_titles(sight)
+    yield from _values(sight)
+    yield from _addresses(sight)
+    yield from _origins(sight)
+    yield from _speakers(sight)
+    yield from _seeds(sight)
+
+
+def _after_titles(sight: Sight) -> Iterator[Sign]:
+    for place, word in enumerate(sight.lower):
+        sure = word in _TITLES
+        title = sight.words[place].text
+        if not sure and not (word in _MORE_TITLES and title.istitle()):
+            continue
+        at = place + 1
+        if at < len(sight.words) and sight.words[at].text == "." and not sight.gaps[at]:
+            at += 1
+        for step in range(3):
+            if at >= len(sight.words) or sight.breaks(at):
+                break
+            other, mark = sight.words[at], sight.marks[at]
+            named = sight.capital(at) or (
+                sure and not step and (not mark or mark & Mark.NAME) and word != "miss"
+            )
+            if step and other.text in ("-", "'", "’", "."):
+                at += 1
+                continue
+            if other.kind is not _WORD or not named or sight.lower[at] in ("i", "the"):
+                break
+            if sight.lower[at] not in _TITLES:
+                yield Sign(at, "persons")
+            at += 1
+
+
+def _values(sight: Sight) -> Iterator[Sign]:
+    for place, lower in enumerate(sight.lower):
+        word = sight.words[place]
+        if word.kind is Kind.PUNCTUATION:
+            continue
+        keys = set(re.split(r"[_\W]+", lower)) | {re.sub(r"[_\W]", "", lower)}
+        keys |= {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", word.text)}
+        pair = (sight.lower[place - 1] if place else "", lower)
+        if keys & _SECRET_KEYS or pair in _SECRET_PHRASES:
+            yield from _secret(sight, place)
+        if keys & _PERSON_KEYS:
+            yield from _person(sight, place, keys)
+        if keys & _COMPANY_KEYS:
+            start = _value(sight, place)
+            yield from (Sign(at, "organisations") for at in _capitals(sight, start))
+        if keys & _NUMBER_KEYS:
+            yield from _numbers(sight, place)
+
+
+def _value(sight: Sight, place: int) -> int:
+    """Return where the value after a key begins; 0 if no separator follows the key."""
+    at, seen = place + 1, False
+    while at < len(sight.words) and at < place + 5 and not sight.breaks(at):
+        text = sight.words[at].text
+        if text[0] in _SEPARATORS:
+            seen = True
+        elif text[0] not in _QUOTES and not (seen and text in "([*"):
+            break
+        at += 1
+    return at if seen and at < len(sight.words) and not sight.breaks(at) else 0
+
+
+def _capitals(sight: Sight, start: int) -> Iterator[int]:
+    """Yield the places of a value's words that begin with a capital."""
+    if not start:
+        return
+    for at in range(start, min(start + _MOST_VALUE, len(sight.words))):
+        word = sight.words[at]
+        if word.kind is Kind.PUNCTUATION and word.text not in ("-", "'", "’", ".", "&"):
+            return
+        if at > start and sight.breaks(at):
+            return
+        if word.kind is _WORD and not word.clitic:
+            if not sight.capital(at) or sight.lower[at] in _PLAIN_VALUES:
+                return
+            yield at
+
+
+def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
+    at = place + 1
+    if keys & _GREETING:  # "Dear Rose," and, on the next line, "Regards,\nRose"
+        while at < len(sight.words) and sight.words[at].text == ",":
+            at += 1
+        if at < len(sight.words) and (at == place + 1 or sight.breaks(at)):
+            follows = list(_capitals(sight, at))[:3]
+            end = (follows[-1] if follows else at) + 1
+            closed = (
+                end >= len(sight.words)
+                or sight.breaks(end)
+                or (sight.words[end].text[0] in ",.!:?;-")
+            )
+            if follows and closed:
+                yield from (Sign(each, "persons") for each in follows)
+        return
+    start = _value(sight, place)
+    if not start and "name" in keys and at < len(sight.words) and sight.lower[at] in _NAMING:
+        start = at + 1  # "my name is", "her name's"
+    if not start:
+        return
+    quoted = sight.words[start - 1].text[0] in _QUOTES
+    found = [*_capitals(sight, start)]
+    if keys & _WEAK_KEYS:
+        found = [each for each in found if sight.marks[each] & Mark.NAME or not sight.marks[each]]
+    yield from (Sign(each, "persons") for each in found)
+    mark, lower = sight.marks[start], sight.lower[start]
+    if not found and (mark & Mark.NAME or not mark) and lower not in _PLAIN_VALUES:
+        ends = start + 1 >= len(sight.words) or sight.breaks(start + 1) or quoted
+        if (ends or not keys & _WEAK_KEYS) and sight.words[start].kind is _WORD:
+            yield Sign(start, "persons")
+
+
+def _secret(sight: Sight, place: int) -> Iterator[Sign]:
+    start = _value(sight, place)
+    if not start and place + 2 < len(sight.words) and sight.lower[place + 1] == "is":
+        start = place + 2
+        end = start + _MOST_SECRET
+        if sight.lower[start] in (
+            "a",
+            "an",
+            "the",
+            "not",
+            "to",
+            "that",
+            "stored",
+            "too",
+            "required",
+        ):
+            return
+    elif start:
+        end = start + _MOST_SECRET
+    else:
+        return
+    for at in range(start, min(end, len(sight.words))):
+        word = sight.words[at]
+        if at > start and sight.breaks(at):
+            return
+        if word.kind is Kind.PUNCTUATION:
+            if word.text[0] in "([{<;" or (word.text == "." and sight.words[at - 1].kind is _WORD):
+                return
+            continue
+        if at == start and sight.lower[at] in _PLAIN_VALUES:
+            return
+        yield Sign(at, "secrets")
+
+
+def _numbers(sight: Sight, place: int) -> Iterator[Sign]:
+    for at in range(place + 1, min(place + 6, len(sight.words))):
+        word = sight.words[at]
+        if sight.breaks(at) and at > place + 1:
+            return
+        if word.kind is _IDENTIFIER and any(map(str.isdigit, word.text)):
+            yield Sign(at, "numbers")
+            if at + 1 < len(sight.words) and sight.words[at + 1].kind is not _IDENTIFIER:
+                return
+        elif (
+            word.kind is _WORD
+            and sight.lower[at]
+            not in (
+                *("number", "no", "nr", "id", "is", "code", "ref", "reference", "my", "the", "num"),
+            )
+        ) or (word.kind is Kind.PUNCTUATION and word.text[0] not in ":#.=\"'()-|"):
+            return
+
+
+def _addresses(sight: Sight) -> Iterator[Sign]:
+    for place, lower in enumerate(sight.lower):
+        if lower not in _STREETS or sight.words[place].kind is not _WORD:
+            continue
+        names: list[int] = []
+        back = place - 1
+        while back >= 0 and len(names) < _MOST_STREET and not sight.breaks(back + 1):
+            word = sight.words[back]
+            if word.kind is _IDENTIFIER and word.text[0].isdigit():
+                if names or sight.capital(place):
+                    yield Sign(back, "places")
+                    yield from (Sign(each, "places") for each in names)
+                break
+            if word.kind is _WORD and (sight.capital(back) or not sight.capital(place)):
+                names.append(back)
+            elif word.text not in ("-", "'", "’", ".") and not word.clitic:
+                break
+            back -= 1
+        else:
+            continue
+        if names and sight.capital(place) and lower not in ("way", "place", "park", "hill", "row"):
+            yield from (Sign(each, "places") for each in names if sight.capital(each))
+
+
+_IN_SENTENCES: Final = _listed("in_sentences")
+"""Words that hardly any twelve words of English do without, and no list of seed words holds."""
+_FEWEST_SEEDS: Final = 12
+_SEED = re.compile(r"[a-z]{3,8}")
+
+
+def _seeds(sight: Sight) -> Iterator[Sign]:
+    """Yield the words of a seed phrase: twelve or more plain words, and no sentence."""
+    run: list[int] = []
+    for place, word in enumerate((*sight.words, None)):
+        plain = word is not None and _SEED.fullmatch(word.text) and not word.clitic
+        if plain and sight.lower[place] not in _IN_SENTENCES:
+            run.append(place)
+            continue
+        joint = word is not None and (word.kind is _IDENTIFIER or word.text in (",", "."))
+        if run and joint and len(sight.words[place].text) < 3 and _numbered(sight, place):
+            continue  # "1. apple 2. river"
+        if len(run) >= _FEWEST_SEEDS:
+            yield from (Sign(each, "secrets") for each in run)
+        run = []
+
+
+def _numbered(sight: Sight, place: int) -> bool:
+    """Return whether a sign or number stands in a numbered list of words."""
+    near = sight.words[max(place - 2, 0) : place + 3]
+    return any(word.kind is _IDENTIFIER and len(word.text) < 3 for word in near)
+
+
+def _speakers(sight: Sight) -> Iterator[Sign]:
+    """Yield names before a colon where a line or a sentence begins: "Rose: I agree"."""
+    for place, mark in enumerate(sight.marks[:-1]):
+        if not mark & Mark.NAME or mark & (Mark.PUBLIC | Mark.COMMON) or not sight.capital(place):
+            continue
+        begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in "\"'.!?>“"
+        if begins and sight.words[place + 1].text[0] == ":" and not sight.gaps[place + 1]:
+            yield Sign(place, "persons")
+
+
+def _origins(sight: Sight) -> Iterator[Sign]:
+    for place, mark in enumerate(sight.marks):
+        if not mark & Mark.ORIGIN or not (sight.capital(place) or not mark & Mark.WORD):
+            continue
+        before = sight.lower[max(place - _REACH, 0) : place]
+        after = sight.lower[place + 1 : place + 2]
+        for cut in range(len(before) - 1, -1, -1):
+            if before[cut] in (".", "!", "?", ";"):
+                before = before[cut + 1 :]
+                break
+        if before and before[-1] in _LANGUAGE and not (after and after[0] in _WHO):
+            continue
+        if (after and after[0] in _WHO) or (_PEOPLE & {*before} and {*before} & _BEING):
+            yield Sign(place, "origins")
+
+
+_BEING: Final = _listed("being")

@@ -155,7 +155,7 @@ def _keys() -> set[str]:
     config = load(environ={"HOME": "/h"})
     return {
         f"{section}.{key}"
-        for section in ("agent", "bundle", "privacy", "cloud", "chat", "predict", "tagger")
+        for section in ("agent", "bundle", "privacy", "hide", "cloud", "chat", "predict", "tagger")
         for key in getattr(config, section).__slots__
     }
 

@@ -14,12 +14,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.privacy.limits import LARGEST_ETA, LEAST_POLICY
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.config_check import check
+
+if TYPE_CHECKING:
+    from sottovoce.core.privacy.hiding import Hiding
 
 __all__ = [
     "MACHINE",
@@ -29,6 +32,7 @@ __all__ = [
     "CloudConfig",
     "Config",
     "DoorwayConfig",
+    "HideConfig",
     "PredictConfig",
     "PrivacyConfig",
     "TaggerConfig",
@@ -141,6 +145,41 @@ class PrivacyConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HideConfig:
+    """What the policy `personal` hides. The table may also be called ``[privacy.hide]``.
+
+    One switch for each kind of personal data. ``words`` never pass, ``allow`` lists words that do,
+    unless they are also among ``words``. ``patterns`` are texts "NAME=EXPRESSION"; what such a
+    regular expression matches never passes.
+    """
+
+    persons: bool = True
+    places: bool = True
+    organisations: bool = True
+    contacts: bool = True
+    numbers: bool = True
+    secrets: bool = True
+    dates: bool = True
+    origins: bool = True
+    unlisted: bool = True
+    facts: bool = False
+    words: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def hiding(self) -> Hiding:
+        """Return the choices as the policy takes them.
+
+        Raises:
+            InvalidInput: a word or a pattern cannot be taken.
+        """
+        from sottovoce.core.privacy.hiding import KINDS, Hiding  # most commands need no patterns
+
+        switches = ((kind, getattr(self, kind)) for kind in KINDS)
+        return Hiding.of(switches, self.allow, self.words, self.patterns)
+
+
+@dataclass(frozen=True, slots=True)
 class CloudConfig:
     """The cloud's address and this device's credentials.
 
@@ -225,6 +264,7 @@ class Config:
     agent: AgentConfig
     bundle: BundleConfig
     privacy: PrivacyConfig
+    hide: HideConfig
     cloud: CloudConfig
     chat: ChatConfig
     doorway: DoorwayConfig
@@ -238,6 +278,7 @@ _SECTIONS: dict[str, Any] = {
     "agent": AgentConfig,
     "bundle": BundleConfig,
     "privacy": PrivacyConfig,
+    "hide": HideConfig,
     "cloud": CloudConfig,
     "chat": ChatConfig,
     "doorway": DoorwayConfig,
@@ -346,6 +387,11 @@ def _merge_file(values: dict[str, dict[str, Any]], file: Path, environ: Mapping[
         ) from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not TOML: {error}", subject=str(file)) from error
+    if isinstance(privacy := document.get("privacy"), dict) and isinstance(
+        hide := privacy.get("hide"), dict
+    ):
+        del privacy["hide"]
+        document["hide"] = hide | document.get("hide", {})
     for section, keys in document.items():
         if section not in _SECTIONS or not isinstance(keys, dict):
             raise _unknown(str(file), f"[{section}]", section, list(_SECTIONS))

@@ -123,6 +123,12 @@ def check(config: Config) -> None:
             raise ConfigError(
                 f"{where}: {key} {_shown(_value(config, key))}", fix=f"give {wanted}", subject=key
             )
+    try:
+        if config.hide.words or config.hide.allow or config.hide.patterns:
+            config.hide.hiding()
+    except SottovoceError as error:
+        key = f"hide.{error.subject}"
+        raise ConfigError(f"{where}: {key}: {error.problem}", fix=error.fix, subject=key) from error
     for key, read in _READ.items():
         value = _value(config, key)
         try:

@@ -69,6 +69,16 @@ INVALID = {
     "bundle.key": ("ssh-rsa AAAA",),
     "bundle.accept_unchecked": ("maybe",),
     "bundle.language": ("", "English", "e"),
+    **{
+        f"hide.{kind}": ("maybe",)
+        for kind in (
+            *("persons", "places", "organisations", "contacts", "numbers", "secrets", "dates"),
+            *("origins", "unlisted", "facts"),
+        )
+    },
+    "hide.words": ("...", "x" * 300),
+    "hide.allow": ("...",),
+    "hide.patterns": ("staff", "staff=(a+)+b", "staff=("),
     "privacy.level": ("medium", "", "attack:0.30", "attack:3", "attak:0.3", "attack:"),
     "privacy.mechanism": ("pct2t.v9", ""),
     "privacy.policy": ("nonsense", "", "default"),

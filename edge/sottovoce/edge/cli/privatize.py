@@ -132,7 +132,8 @@ def try_command(
     itself; blue gave way to a random one of its kind; the rest leaves as typed.
     """
     config = load_config(ctx)
-    opened = Engine.configured(config.bundle, config.privacy, config.tagger).current()
+    engine = Engine.configured(config.bundle, config.privacy, config.tagger, hide=config.hide)
+    opened = engine.current()
     mechanism = mechanism or config.privacy.mechanism
     wanted = settings(opened, level, mechanism, policy)
     for line in read_texts(text, source, "trying"):

@@ -26,7 +26,7 @@ from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.client.connection import KnownClouds
-from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
+from sottovoce.edge.config import BundleConfig, HideConfig, PrivacyConfig, TaggerConfig
 
 __all__ = ["Engine", "OpenBundle", "open_current", "open_tagger", "signer"]
 
@@ -125,6 +125,7 @@ class Engine:
         tagger: makes the tagger for a bundle, when it is first needed.
         tagger_name: identifies the tagger in the ledger's notes on charges.
         graphs: keeps the graphs that searches build; without it each process builds its own.
+        hide: what the policy `personal` hides.
     """
 
     def __init__(
@@ -134,7 +135,9 @@ class Engine:
         tagger: Callable[[Bundle], Tagger],
         tagger_name: str,
         graphs: Graphs | None = None,
+        hide: HideConfig | None = None,
     ) -> None:
+        self._hiding = (hide or HideConfig()).hiding()
         self._config = bundle
         self._unsure_below = privacy.unsure_below
         self._mechanism = privacy.mechanism
@@ -156,6 +159,7 @@ class Engine:
         privacy: PrivacyConfig,
         tagger: TaggerConfig,
         graphs: Graphs | None = None,
+        hide: HideConfig | None = None,
     ) -> Engine:
         """Return the engine that the owner's settings describe."""
         return cls(
@@ -164,6 +168,7 @@ class Engine:
             lambda opened: open_tagger(opened, tagger),
             f"{tagger.backend} {tagger.pipeline}",
             graphs,
+            hide,
         )
 
     def current(self) -> OpenBundle:
@@ -186,6 +191,7 @@ class Engine:
                     floors=self.floors,
                     graphs=self._graphs,
                     accept_unchecked=self._config.accept_unchecked,
+                    hiding=self._hiding,
                 )
                 self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()

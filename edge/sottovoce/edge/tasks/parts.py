@@ -59,7 +59,9 @@ class Parts:
         self.default = Setting(privacy.level, privacy.mechanism, privacy.policy)
         self.store = Store.open(config.agent.state, key_in(config.agent.key_place), lost)
         graphs = Graphs(config.agent.state / GRAPHS, self.store.seal.name)
-        self.engine = engine or Engine.configured(config.bundle, privacy, config.tagger, graphs)
+        self.engine = engine or Engine.configured(
+            config.bundle, privacy, config.tagger, graphs, config.hide
+        )
         tidy(config)
         self.keyring = NoiseKeys(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)

@@ -70,7 +70,7 @@ PLAN: Plan = {
         ["console"],
         ["attacks", "leaks"],
         ["generation", "utility"],
-        ["fetch", "private_prompts", "report", "scale", "speed"],
+        ["fetch", "private_prompts", "prompts", "report", "scale", "speed"],
     ],
 }
 

@@ -1,0 +1,237 @@
+"""What do policies change in prompts that people write, and what do they let stand?
+
+A policy for conversations has two sides. It must hide who a text is about, and it must leave the
+question. Marked prompts tell what is damaged. Marked sets tell what leaks.
+
+    python -m bench.prompts --policies names,personal --quick
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench import console, data
+from bench.leaks import corpora
+from bench.leaks.corpora import Document, Span
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import POLICIES, PUNCTUATION
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Release, WordRelease
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.text.vocabulary import Mark, Vocabulary
+
+__all__ = ["PRIVATE", "Damage", "Leaks", "damage", "leaks", "main", "marked"]
+
+_MARKED: Final = "prompts/marked.jsonl.gz"
+_UNMARKED: Final = ("prompts/vicuna.jsonl.gz", "prompts/arena_hard_v2.jsonl.gz")
+_SETS: Final = ("pii", "uner_ewt", "wnut17")
+_BTC: Final = "btc/dev.jsonl.gz"
+PRIVATE: Final = frozenset({"PERSON", "PLACE", "ORG", "CONTACT", "DATE", "ORIGIN"})
+"""Kinds of marked spans of which a turn without any should leave as typed."""
+_UNMARKED_WORDS: Final = "unmarked"
+_GROUPS: Final = ("persons", "places", "organisations", "identifiers", "addresses", "dates")
+_KEY: Final = Key(b"bench.prompts".ljust(32))
+_QUICK: Final = 8
+
+
+class _Counts(NamedTuple):
+    changed: int
+    all: int
+
+    @property
+    def share(self) -> float:
+        """In percent."""
+        return 100 * self.changed / max(self.all, 1)
+
+
+_NONE: Final = _Counts(0, 0)
+
+
+@dataclass
+class Damage:
+    """What a policy changes in marked prompts.
+
+    Attributes:
+        words: changed and all words, by the kind that they are marked as.
+        turns: turns without anything private that leave as typed, and all of them.
+        examples: unmarked words that changed, for a look at their kinds.
+    """
+
+    words: dict[str, _Counts] = field(default_factory=dict)
+    turns: _Counts = _NONE
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Leaks:
+    """What a policy lets stand in a marked set: standing and all spans, and words, by group."""
+
+    spans: dict[str, _Counts] = field(default_factory=dict)
+    words: dict[str, _Counts] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+
+def marked(folder: Path) -> list[Document]:
+    """The marked prompts; the groups of spans are the kinds in the file."""
+    with gzip.open(folder / _MARKED, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [Document(row["text"], tuple(Span(*each) for each in row["spans"])) for row in rows]
+
+
+def _unmarked(folder: Path) -> Iterator[str]:
+    for name in _UNMARKED:
+        with gzip.open(folder / name, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                yield from (turn for turn in map(str, json.loads(line)["turns"]) if turn.strip())
+
+
+def _btc(folder: Path) -> list[Document]:
+    return [*corpora._entities(_BTC)(folder)]
+
+
+def damage(documents: Sequence[Document], releases: Sequence[Release]) -> Damage:
+    """Count what changed in marked prompts."""
+    found: Counter[tuple[str, bool]] = Counter()
+    turns: Counter[bool] = Counter()
+    examples = []
+    for document, release in zip(documents, releases, strict=True):
+        for word in release.each_word():
+            if word.tag == PUNCTUATION:
+                continue
+            kinds = [span.group for span in document.spans if _meet(span, word.start, word.end)]
+            kind = kinds[0] if kinds else _UNMARKED_WORDS
+            found[kind, word.replaced] += 1
+            if word.replaced and kind not in PRIVATE:
+                text = document.text[word.start : word.end]
+                examples.append(text if kind == _UNMARKED_WORDS else f"{kind}={text}")
+        if not PRIVATE & {span.group for span in document.spans}:
+            turns[release.text == document.text] += 1
+    kinds = sorted({kind for kind, _ in found})
+    words = {k: _Counts(found[k, True], found[k, True] + found[k, False]) for k in kinds}
+    return Damage(words, _Counts(turns[True], turns.total()), examples)
+
+
+def leaks(documents: Sequence[Document], releases: Sequence[Release]) -> Leaks:
+    """Count the spans in which no word changed, and the words that did not."""
+    spans: Counter[tuple[str, bool]] = Counter()
+    words: Counter[tuple[str, bool]] = Counter()
+    examples: dict[str, list[str]] = {}
+    for document, release in zip(documents, releases, strict=True):
+        each = [word for word in release.each_word() if word.tag != PUNCTUATION]
+        for span in document.spans:
+            within = [word for word in each if _meet(span, word.start, word.end)]
+            if not within or all(_passes(document.text, word, span) for word in within):
+                continue
+            stands = not any(word.replaced for word in within)
+            spans[span.group, stands] += 1
+            words.update((span.group, not word.replaced) for word in within)
+            if stands:
+                examples.setdefault(span.group, []).append(document.text[span.start : span.end])
+    groups = [group for group in _GROUPS if spans[group, True] + spans[group, False]]
+    return Leaks(
+        {g: _Counts(spans[g, True], spans[g, True] + spans[g, False]) for g in groups},
+        {g: _Counts(words[g, True], words[g, True] + words[g, False]) for g in groups},
+        examples,
+    )
+
+
+def _passes(text: str, word: WordRelease, span: Span) -> bool:
+    """Whether a word passes by design: a title that is marked as a person, a public company, a
+    country."""
+    by_design = {
+        "persons": Mark.TITLE,
+        "organisations": Mark.PUBLIC,
+        "places": Mark.PLACE | Mark.PUBLIC,
+    }.get(span.group, 0)
+    return bool(Vocabulary.shipped().marks(text[word.start : word.end]) & by_design)
+
+
+def _meet(span: Span, start: int, end: int) -> bool:
+    return span.start < end and start < span.end
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the asked policies, and print two tables."""
+    parser = console.parser(
+        "prompts", __doc__, quick="every 8th document of the marked sets", data="prompts and sets"
+    )
+    parser.add_argument(
+        "--policies", type=console.names(POLICIES), default=("names", "personal"), help="which ones"
+    )
+    parser.add_argument("--examples", type=int, default=0, help="words to show of each kind")
+    asked = parser.parse_args(arguments)
+    needed = [file for name in _SETS for file in corpora.FILES[name]]
+    data.require(parser, asked.data, _MARKED, *_UNMARKED, _BTC, *needed)
+    privatizer = Privatizer.of(Bundle.open(asked.bundle))
+    every = _QUICK if asked.quick else 1
+    prompts = marked(asked.data)
+    sets = {name: corpora.read(name, asked.data, every) for name in _SETS}
+    sets["btc"] = _btc(asked.data)[::every]
+    unmarked = [*_unmarked(asked.data)][::every]
+    figures: console.Figures = {}
+    damages: dict[str, Damage] = {}
+    found: dict[tuple[str, str], Leaks] = {}
+    for policy in asked.policies:
+        setting = Setting(policy=policy)
+
+        def release(texts: Sequence[str], setting: Setting = setting) -> list[Release]:
+            return [privatizer.release(text, setting, key=_KEY) for text in texts]
+
+        damages[policy] = damage(prompts, release([each.text for each in prompts]))
+        begun = time.perf_counter()
+        same = sum(each.text == each.document for each in release(unmarked))
+        spent = 1e3 * (time.perf_counter() - begun) / len(unmarked)
+        figures[policy] = {
+            "damage": {kind: c.share for kind, c in damages[policy].words.items()},
+            "turns": damages[policy].turns.share,
+            "unmarked_as_typed": 100 * same / len(unmarked),
+            "ms_a_prompt": spent,
+            "leaks": {},
+        }
+        for name, documents in sets.items():
+            texts = [each.text for each in documents]
+            found[policy, name] = leaks(documents, release(texts))
+            figures[policy]["leaks"][name] = {
+                group: [c.share, found[policy, name].words[group].share]
+                for group, c in found[policy, name].spans.items()
+            }
+    _show(asked.json, figures, asked.policies, [*sets])
+    if asked.examples:
+        for policy in asked.policies:
+            print(policy, "changed:", " ".join(damages[policy].examples[: asked.examples]))
+            for name in sets:
+                for group, texts in found[policy, name].examples.items():
+                    print(policy, name, group, "stand:", " | ".join(texts[: asked.examples]))
+
+
+def _show(
+    as_json: bool, figures: console.Figures, policies: Sequence[str], sets: Sequence[str]
+) -> None:
+    if as_json:
+        print(json.dumps(figures))
+        return
+    kinds = sorted({kind for policy in policies for kind in figures[policy]["damage"]})
+    for policy in policies:
+        mine = figures[policy]
+        row = "  ".join(f"{kind} {mine['damage'].get(kind, 0):.1f}" for kind in kinds)
+        print(f"{policy}: words changed, %: {row}")
+        print(
+            f"{policy}: turns that leave as typed, %: {mine['turns']:.1f} of those without anything"
+            f" private, {mine['unmarked_as_typed']:.1f} of unmarked prompts;"
+            f" {mine['ms_a_prompt']:.1f} ms a prompt"
+        )
+        for name in sets:
+            row = "  ".join(f"{g} {s:.1f}/{w:.1f}" for g, (s, w) in mine["leaks"][name].items())
+            print(f"{policy}: {name}: spans/words that stand, %: {row}")
+
+
+if __name__ == "__main__":
+    main()

@@ -58,7 +58,7 @@ PLAN: Plan = {
         ["cli"],
     ],
     "sottovoce.models": [
-        ["corpus", "onnx_export"],
+        ["corpus", "onnx_export", "public_words"],
         ["space", "tagger", "vocabulary"],
         ["calibration", "encoder", "names"],
         ["bundle", "context_finder"],

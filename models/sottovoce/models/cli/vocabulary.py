@@ -52,7 +52,7 @@ def command(
     Without the five sources, the lists in the repository are used.
     """
     from sottovoce.core.text.vocabulary import pack
-    from sottovoce.models.vocabulary.public_words import build, collect
+    from sottovoce.models.public_words import build, collect
 
     if scowl and names and iso and functions and forms:
         counts = collect(scowl, names, iso, functions, forms, lists)

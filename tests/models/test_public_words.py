@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.vocabulary import pack
-from sottovoce.models.vocabulary.public_words import build
+from sottovoce.models.public_words import build
 from tests.support.paths import ROOT
 
 

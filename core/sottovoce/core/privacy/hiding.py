@@ -14,13 +14,15 @@ from __future__ import annotations
 import re
 import re._constants as codes  # type: ignore[import-not-found, unused-ignore]
 import re._parser as parser  # type: ignore[import-not-found, unused-ignore]
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.text.words import Word
 
-__all__ = ["KINDS", "MOST_PATTERNS", "MOST_WORDS", "Hiding", "Pattern", "Phrases"]
+__all__ = ["KINDS", "MOST_PATTERNS", "MOST_WORDS", "Hiding", "Pattern", "Phrases", "Spans"]
 
 KINDS: Final = (
     *("persons", "places", "organisations", "contacts", "numbers", "secrets", "dates", "origins"),
@@ -256,3 +258,37 @@ class Hiding:
             f"Hiding({sorted(self.kinds)}, {len(self.allow.given)} allowed, "
             f"{len(self.hide.given)} hidden, {len(self.patterns)} patterns)"
         )
+
+
+class Spans:
+    """Where an owner's lists match in a document; what is hidden wins.
+
+    Args:
+        allow, hide: spans in code points.
+    """
+
+    def __init__(self, allow: Sequence[tuple[int, int]], hide: Sequence[tuple[int, int]]) -> None:
+        self._allow, self._hide = _merged(allow), _merged(hide)
+
+    def change(self, word: Word, hidden: str) -> str:
+        """Return what a word hides once the lists are taken into account."""
+        if _overlaps(self._hide, word, whole=False):
+            return hidden or "secrets"
+        return "" if _overlaps(self._allow, word, whole=True) else hidden
+
+
+def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _overlaps(spans: Sequence[tuple[int, int]], word: Word, *, whole: bool) -> bool:
+    at = bisect_right(spans, (word.end - 1, len(spans) and spans[-1][1])) - 1
+    if at < 0 or spans[at][1] <= word.start:
+        return False
+    return not whole or (spans[at][0] <= word.start and word.end <= spans[at][1])

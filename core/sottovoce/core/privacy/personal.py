@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.privacy import identifying
-from sottovoce.core.privacy.hiding import Hiding
+from sottovoce.core.privacy.hiding import Hiding, Spans
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.signs import Sight, signs
 from sottovoce.core.privacy.surrogates import formats
@@ -190,40 +190,6 @@ class Personal:
         if short and _VOWELS.isdisjoint(text):
             return True
         return (short or named < _SAFE) and _in_code(document, sight.words[place].start)
-
-
-class Spans:
-    """Where an owner's lists match in a document; what is hidden wins.
-
-    Args:
-        allow, hide: spans in code points.
-    """
-
-    def __init__(self, allow: Sequence[tuple[int, int]], hide: Sequence[tuple[int, int]]) -> None:
-        self._allow, self._hide = _merged(allow), _merged(hide)
-
-    def change(self, word: Word, hidden: str) -> str:
-        """Return what a word hides once the lists are taken into account."""
-        if _overlaps(self._hide, word, whole=False):
-            return hidden or "secrets"
-        return "" if _overlaps(self._allow, word, whole=True) else hidden
-
-
-def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((start, end))
-    return found
-
-
-def _overlaps(spans: Sequence[tuple[int, int]], word: Word, *, whole: bool) -> bool:
-    at = bisect_right(spans, (word.end - 1, len(spans) and spans[-1][1])) - 1
-    if at < 0 or spans[at][1] <= word.start:
-        return False
-    return not whole or (spans[at][0] <= word.start and word.end <= spans[at][1])
 
 
 _DOUBT: Final = 0.1

@@ -21,6 +21,7 @@ from bench import console, data
 from bench.leaks import corpora
 from bench.leaks.corpora import Document, Span
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import POLICIES, PUNCTUATION
 from sottovoce.core.privacy.privatizer import Privatizer
@@ -170,7 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     needed = [file for name in _SETS for file in corpora.FILES[name]]
     data.require(parser, asked.data, _MARKED, *_UNMARKED, _BTC, *needed)
-    privatizer = Privatizer.of(Bundle.open(asked.bundle))
+    privatizer = Privatizer.of(
+        Bundle.open(asked.bundle), floors=PrivacyLimits(least_policy="personal")
+    )
     every = _QUICK if asked.quick else 1
     prompts = marked(asked.data)
     sets = {name: corpora.read(name, asked.data, every) for name in _SETS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,11 @@ BUNDLE = ROOT / "build" / "bundle"
 pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: make bundle")
 
 
+def _privatizer(bundle: Bundle, **more: Any) -> Privatizer:
+    """An engine whose owner allows the policy."""
+    return Privatizer.of(bundle, floors=PrivacyLimits(least_policy="personal"), **more)
+
+
 @pytest.fixture(scope="module")
 def bundle() -> Bundle:
     return Bundle.open(BUNDLE)
@@ -30,7 +36,7 @@ def bundle() -> Bundle:
 
 @pytest.fixture(scope="module")
 def privatizer(bundle: Bundle) -> Privatizer:
-    return Privatizer.of(bundle)
+    return _privatizer(bundle)
 
 
 def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) -> str:
@@ -127,8 +133,8 @@ def test_every_kind_has_a_switch(privatizer: Privatizer, bundle: Bundle, kind: s
     only = Hiding.of((each, each == kind) for each in KINDS)
     without = Hiding.of((each, each != kind) for each in KINDS)
     text = examples[kind]
-    assert Privatizer.of(bundle, hiding=only).release(text, PERSONAL, key=KEY).text != text
-    assert Privatizer.of(bundle, hiding=without).release(text, PERSONAL, key=KEY).text == text
+    assert _privatizer(bundle, hiding=only).release(text, PERSONAL, key=KEY).text != text
+    assert _privatizer(bundle, hiding=without).release(text, PERSONAL, key=KEY).text == text
 
 
 def test_facts_pass_unless_the_owner_says_otherwise(privatizer: Privatizer) -> None:
@@ -139,7 +145,7 @@ def test_the_hide_list_wins_over_everything(bundle: Bundle) -> None:
     hiding = Hiding.of(
         [(kind, False) for kind in KINDS], allow=["blue heron", "zeroh"], hide=["Blue Heron"]
     )
-    own = Privatizer.of(bundle, hiding=hiding)
+    own = _privatizer(bundle, hiding=hiding)
     left = own.release("Zeroh is the BLUE-heron project of Priya.", PERSONAL, key=KEY).text
     assert left.startswith("Zeroh is the ")
     assert "BLUE" not in left
@@ -148,14 +154,14 @@ def test_the_hide_list_wins_over_everything(bundle: Bundle) -> None:
 
 
 def test_an_allowed_word_passes_and_a_pattern_hides(bundle: Bundle) -> None:
-    own = Privatizer.of(bundle, hiding=Hiding.of(allow=["Priya"], patterns=["staff=emp[0-9]{3}"]))
+    own = _privatizer(bundle, hiding=Hiding.of(allow=["Priya"], patterns=["staff=emp[0-9]{3}"]))
     left = own.release("Priya is emp123 here.", PERSONAL, key=KEY).text
     assert left.startswith("Priya is ")
     assert "emp123" not in left
 
 
 def test_a_caller_can_hide_more_and_never_less(bundle: Bundle) -> None:
-    owner = Privatizer.of(bundle, hiding=Hiding.of([("dates", False)], hide=["heron"]))
+    owner = _privatizer(bundle, hiding=Hiding.of([("dates", False)], hide=["heron"]))
     caller = Hiding.of([("persons", False)], allow=["heron"], hide=["invoice"])
     left = owner.release("Priya has an invoice, 14/03/1979, heron.", PERSONAL, hiding=caller).text
     assert not [each for each in ("Priya", "invoice", "14/03/1979", "heron") if each in left]
@@ -199,7 +205,7 @@ def test_lists_are_bounded() -> None:
 
 
 def test_the_owner_may_forbid_the_policy(bundle: Bundle) -> None:
-    strict = Privatizer.of(bundle, floors=PrivacyLimits(least_policy="names"))
+    strict = Privatizer.of(bundle)
     with pytest.raises(NotReady, match="personal"):
         strict.release("Priya", PERSONAL)
 

@@ -11,7 +11,7 @@ from sottovoce.core.errors import BundleMismatch, DataLoss
 from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig
 
-ONE, OTHER = bytes(32), b"1" * 32
+ONE, OTHER = b"0" * 32, b"1" * 32
 
 
 def test_the_first_key_is_taken_and_no_other(tmp_path: Path) -> None:

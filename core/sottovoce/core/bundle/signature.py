@@ -160,7 +160,7 @@ def read_key(text: str) -> bytes:
     if _weak(key):
         raise InvalidInput(
             "this public key is of small order: anyone can sign with it",
-            fix="ask the provider for the key that `sotto-cloud serve` shows",
+            fix="ask the provider for the public key of its bundles",
             subject="key",
         )
     return key

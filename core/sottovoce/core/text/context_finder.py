@@ -44,9 +44,7 @@ _FARTHEST: Final = 64
 """The most words that one layer may reach to either side; padding grows with this number."""
 _MOST_BYTES: Final = 3 << 20
 """The largest network that is read."""
-_FIX: Final = (
-    "install sottovoce-core again, or train a finder with `sotto-models train-context-finder`"
-)
+_FIX: Final = "install sottovoce-core again"
 
 
 class ContextNetwork:

@@ -7,8 +7,6 @@ the device's.
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,8 +18,6 @@ from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.campaign.network import ERRANDS, Errand, World, customized, watched
 from tests.support.caller import credentials
-from tests.support.old_state import add_open_examples, stored
-from tests.support.processes import environment
 
 __all__ = ["ALL", "LEARNER"]
 
@@ -30,13 +26,6 @@ LEARNER: Final = "learner"
 
 _TEXTS: Final = ("the oven was very salt", "water and the garden", "salt in the bread")
 _OLD, _NEW = ("warm", "cold"), ("up", "down")
-_UPGRADE: Final = """
-import sys, pathlib
-from sottovoce.cloud.store.sqlite import SqliteDatabase
-SqliteDatabase(pathlib.Path(sys.argv[1])).close()
-"""
-"""What a server does first."""
-_EXAMPLES: Final = 40
 _TENANT: Final = "acme"
 
 
@@ -125,26 +114,6 @@ def _database(world: World) -> SqliteDatabase:
     return SqliteDatabase(world.cloud.folder / "state", create=False)
 
 
-def _left_behind(world: World, name: str) -> None:
-    folder = world.device.folder / name
-    folder.mkdir()
-    stored(folder, 6)
-    add_open_examples(folder, _EXAMPLES)
-
-
-def _upgraded(world: World, name: str) -> Iterator[object]:
-    folder = world.device.folder / name
-    command = [sys.executable, "-c", _UPGRADE, str(folder)]
-    ended = subprocess.run(command, env=environment() | dict(world.environ), check=False)
-    assert ended.returncode == 0, ended.returncode
-    held = b"".join(file.read_bytes() for file in folder.iterdir() if file.is_file())
-    with closing(SqliteDatabase(folder, create=False)) as database:
-        with database.read() as transaction:
-            rows = transaction.rows("SELECT count(*) AS n FROM examples")
-            keys = transaction.rows("SELECT count(*) AS n FROM keys")
-        yield rows[0]["n"], keys[0]["n"], b"text 7" in held
-
-
 ALL: Final = {
     **ERRANDS,
     "train": Errand(_trained, 25, charged=24, jobs=1),
@@ -152,5 +121,4 @@ ALL: Final = {
     "rotate": Errand(_rotated, 0),
     "learn": Errand(_learnt, 0, prepare=lambda world, name: _learn(world, _OLD)),
     "enroll": Errand(_enrolled, 4, prepare=_invited),
-    "upgrade": Errand(_upgraded, 0, prepare=_left_behind),
 }

@@ -142,10 +142,6 @@ MOMENTS: Final = (
         *("command", f"{_EDGE}state.sealing:Seal.make", "after", "first text"),
     ),
     Moment(
-        "first start: in the midst of the migrations",
-        *("command", f"{_EDGE}state.ledger_row:sign", "before", "first text"),
-    ),
-    Moment(
         "first start: database, and the key without its name",
         *("command", f"{_EDGE}state.database:_seal_of", "before", "first text"),
     ),
@@ -192,14 +188,6 @@ MOMENTS: Final = (
     Moment(
         "code used, not answered",
         *("cloud", f"{_CLOUD}tenants.codes:Codes.redeem", "after", "enroll"),
-    ),
-    Moment(
-        "in the midst of a migration of the cloud's",
-        *("command", f"{_CLOUD}store.keys:Keys.make", "after", "upgrade"),
-    ),
-    Moment(
-        "migrated, what was deleted still in the log",
-        *("command", f"{_CLOUD}store.sqlite:SqliteDatabase.scrub", "before", "upgrade"),
     ),
     Moment(
         "in the midst of a message of examples",

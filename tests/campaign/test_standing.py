@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from sottovoce.cloud.store.adapters import digest
-from sottovoce.cloud.store.migrations import VERSIONS
+from sottovoce.cloud.store.sqlite import SqliteDatabase
 from tests.campaign.moments import FILE, PROCESS
 from tests.campaign.standing import Books, faults_of_cloud, faults_of_device, processes
-from tests.support.old_state import stored
+from tests.support.examples import RELEASE
 from tests.support.waiting import until
 
 
@@ -35,6 +37,20 @@ def _examples_kept(state: Path) -> None:
         database.commit()
 
 
+def _state(state: Path) -> None:
+    with closing(SqliteDatabase(state)) as database, database.write() as transaction:
+        transaction.change("INSERT INTO tenants (name, created) VALUES ('acme', 3)")
+        for job, deleted in (("done", 0), ("gone", 1)):
+            transaction.change(
+                "INSERT INTO jobs (id, tenant, request_id, adapter, state, training, release, "
+                "deleted, created, updated) VALUES (:job, 'acme', :job, 'topics', 'SUCCEEDED', "
+                "'{}', :release, :deleted, 0, 0)",
+                job=job,
+                release=json.dumps(asdict(RELEASE)),
+                deleted=deleted,
+            )
+
+
 LEFT: dict[str, Callable[[Path], object]] = {
     "no adapter": lambda state: shutil.rmtree(state / "jobs/done/1/adapter"),
     "another's bytes": lambda state: _written(state / "jobs/done/1/adapter/file", "other"),
@@ -49,7 +65,7 @@ LEFT: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("left", LEFT)
 def test_what_a_cloud_has_left_is_told(tmp_path: Path, left: str) -> None:
-    stored(tmp_path, len(VERSIONS))
+    _state(tmp_path)
     adapter = tmp_path / "jobs/done/1/adapter"
     _written(adapter / "file")
     with closing(sqlite3.connect(tmp_path / "sottovoce.db")) as database:

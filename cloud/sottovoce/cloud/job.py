@@ -52,8 +52,6 @@ FINAL = frozenset(state for state, following in TRANSITIONS.items() if not follo
 class TrainingOptions:
     """The tenant's training options; 0 takes the trainer's default.
 
-    The defaults also apply to jobs stored by an earlier version.
-
     Attributes:
         method: the training method, by a name in `sottovoce.cloud.models.methods`.
         reconstruction: also learn to name the plain tokens (RAPT, section III-B2).

@@ -120,12 +120,14 @@ def test_a_description_that_is_something_else_is_damage(trained: Result, facts: 
         adapters.load(trained.folder)
 
 
-def test_an_adapter_of_an_earlier_version_has_no_hashes(trained: Result) -> None:
+@pytest.mark.parametrize("name", ["labels", "label_words", "sha256", "task"])
+def test_a_description_that_lacks_a_fact_is_damage(trained: Result, name: str) -> None:
     file = trained.folder / "adapter.json"
     facts = json.loads(file.read_bytes())
-    del facts["sha256"]
+    del facts[name]
     file.write_text(json.dumps(facts))
-    assert adapters.load(trained.folder).labels == trained.labels
+    with pytest.raises(DataLoss, match="damaged"):
+        adapters.load(trained.folder)
 
 
 def test_fingerprints_tell_runs_apart() -> None:

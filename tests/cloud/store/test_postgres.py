@@ -18,12 +18,12 @@ from psycopg.conninfo import conninfo_to_dict
 from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.store import opening
 from sottovoce.cloud.store import postgres as postgres_module
-from sottovoce.cloud.store.migrations import VERSIONS
 from sottovoce.cloud.store.opening import open_database
-from sottovoce.cloud.store.postgres import PostgresDatabase, conninfo, in_postgres
+from sottovoce.cloud.store.postgres import PostgresDatabase, conninfo
+from sottovoce.cloud.store.schema import VERSION
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants.tenants import Tenants
-from sottovoce.core.errors import ConfigError, DataLoss, NotFound, NotReady, Unavailable
+from sottovoce.core.errors import ConfigError, NotFound, NotReady, Unavailable
 from tests.support.waiting import until
 
 ENROLL = "INSERT INTO tenants (name, created) VALUES (:name, 0)"
@@ -100,60 +100,54 @@ def test_who_opens_at_once_makes_one_schema(url: str, tmp_path: Path) -> None:
         database.close()
 
 
-@pytest.mark.parametrize("version", range(len(VERSIONS) + 1))
-def test_every_earlier_version_is_brought_up_to_date(
-    postgres: PostgresServer, tmp_path: Path, version: int
+def test_both_databases_have_the_same_tables_and_columns(
+    database: PostgresDatabase, tmp_path: Path
 ) -> None:
-    found = []
-    for url, stands in ((postgres.new(), version), (postgres.new(), 0)):
-        if stands:
-            _stored(url, stands)
-        for _ in range(2):  # the second time there is nothing left to do
-            database = PostgresDatabase(url, tmp_path)
-            assert names(database) == (["acme"] if stands else [])
-            with database.read() as transaction:
-                columns = transaction.rows(
-                    "SELECT table_name, column_name, data_type, column_default, is_nullable FROM "
-                    "information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2"
-                )
-                indices = transaction.rows(
-                    "SELECT indexname, replace(indexdef, current_schema(), '') AS def "
-                    "FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1"
-                )
-            database.close()
-        found.append((columns, indices))
-    assert found[0] == found[1]
-    assert {"jobs", "examples", "adapters"} <= {row["table_name"] for row in found[0][0]}
-
-
-def _stored(url: str, version: int) -> None:
-    """A state as version ``version`` left it."""
-    with psycopg.connect(url) as connection:
-        for each in VERSIONS[:version]:
-            connection.execute(in_postgres(each.statements).encode())
-        connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
-        connection.execute("INSERT INTO schema_version VALUES (%s)", [version])
-        token = ", token_sha256" if version < 8 else ""
-        connection.execute(
-            f"INSERT INTO tenants (name, created{token}) VALUES ('acme', 0{', %s' * bool(token)})",
-            [b"\0"] * bool(token),
+    with database.read() as transaction:
+        found = transaction.rows(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND table_name <> 'schema_version'"
         )
+    with closing(SqliteDatabase(tmp_path / "file")) as file, file.read() as transaction:
+        wanted = transaction.rows(
+            "SELECT t.name AS table_name, c.name AS column_name FROM sqlite_schema AS t, "
+            "pragma_table_info(t.name) AS c WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%'"
+        )
+    assert len(wanted) > 50
+    assert {tuple(row.values()) for row in found} == {tuple(row.values()) for row in wanted}
 
 
-def test_who_only_looks_leaves_an_earlier_version_to_its_servers(url: str, tmp_path: Path) -> None:
-    _stored(url, len(VERSIONS) - 1)
-    for _ in range(2):
-        with pytest.raises(NotReady, match="earlier version"):
-            open_database(tmp_path, url, create=False)
-    open_database(tmp_path, url).close()
-    open_database(tmp_path, url, create=False).close()
+@pytest.mark.parametrize(
+    ("version", "fix"),
+    [
+        *((older, "empty database") for older in (0, 1, VERSION - 1)),
+        *((newer, "newer program") for newer in (VERSION + 1, 99)),
+    ],
+)
+def test_a_state_of_another_version_is_refused_and_stays_as_it_is(
+    database: PostgresDatabase, url: str, tmp_path: Path, version: int, fix: str
+) -> None:
+    def content() -> list[object]:
+        with psycopg.connect(url) as connection:
+            return [
+                connection.execute("SELECT xmin::text, * FROM schema_version").fetchall(),
+                connection.execute("SELECT xmin::text, * FROM tenants ORDER BY name").fetchall(),
+                connection.execute(
+                    "SELECT oid::text, relname FROM pg_class "
+                    "WHERE relnamespace = current_schema()::regnamespace ORDER BY 1"
+                ).fetchall(),
+            ]
 
-
-def test_a_newer_schema_is_refused(database: PostgresDatabase, url: str, tmp_path: Path) -> None:
     with psycopg.connect(url) as connection:
-        connection.execute("UPDATE schema_version SET version = 99")
-    with pytest.raises(DataLoss, match="version 99"):
-        PostgresDatabase(url, tmp_path)
+        connection.execute("UPDATE schema_version SET version = %s", [version])
+    before = content()
+    for create in (True, False):
+        with pytest.raises(
+            ConfigError, match=rf"version {version}\b.* version {VERSION}\b"
+        ) as caught:
+            open_database(tmp_path, url, create=create)
+        assert fix in caught.value.fix
+        assert content() == before
 
 
 def test_a_database_without_a_state_is_not_taken_for_an_empty_one(url: str, tmp_path: Path) -> None:

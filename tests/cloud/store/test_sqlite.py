@@ -11,10 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from sottovoce.cloud.cli import main
 from sottovoce.cloud.store import sqlite as sqlite_module
+from sottovoce.cloud.store.schema import VERSION
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.core.errors import DataLoss, NotReady, Unavailable
+from sottovoce.core.errors import ConfigError, DataLoss, NotFound, NotReady, Unavailable
 from tests.support.locks import locked
 
 
@@ -50,13 +53,54 @@ def test_a_damaged_or_foreign_file_is_named(tmp_path: Path) -> None:
     assert "--state" in caught.value.fix
 
 
-def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    SqliteDatabase(tmp_path).close()
-    connection = sqlite3.connect(tmp_path / "sottovoce.db")
-    connection.execute("PRAGMA user_version = 99")
+@pytest.mark.parametrize(
+    ("version", "fix"),
+    [
+        *((older, "new --state") for older in (-1, 1, VERSION - 1)),
+        *((newer, "newer program") for newer in (VERSION + 1, 99)),
+    ],
+)
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_a_state_of_another_version_is_refused_and_stays_as_it_is(
+    tmp_path: Path, version: int, fix: str, journal: str
+) -> None:
+    database = SqliteDatabase(tmp_path)
+    enroll(database, "a")
+    database.close()
+    set_version(tmp_path, version, journal)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    said = rf"version {version}\b.* version {VERSION}\b"
+    for create in (True, False):
+        with pytest.raises(ConfigError, match=said) as caught:
+            SqliteDatabase(tmp_path, create=create)
+        assert fix in caught.value.fix
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    for command in ("tokens list", "enroll other", "jobs list"):
+        done = CliRunner().invoke(main, [*command.split(), "--state", str(tmp_path)])
+        assert done.exit_code == ConfigError.exit_code
+        assert fix in done.stderr
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    set_version(tmp_path, VERSION, journal)
+    database = SqliteDatabase(tmp_path, create=False)
+    assert tenants(database) == 1
+    database.close()
+
+
+def set_version(state: Path, version: int, journal: str) -> None:
+    connection = sqlite3.connect(state / "sottovoce.db")
+    connection.execute(f"PRAGMA journal_mode = {journal}")
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.commit()
     connection.close()
-    with pytest.raises(DataLoss, match="version 99"):
-        SqliteDatabase(tmp_path)
+
+
+def test_an_empty_file_is_no_state_until_a_server_starts(tmp_path: Path) -> None:
+    (tmp_path / "sottovoce.db").touch(mode=0o600)
+    with pytest.raises(NotFound, match="no state"):
+        SqliteDatabase(tmp_path, create=False)
+    assert (tmp_path / "sottovoce.db").read_bytes() == b""
+    SqliteDatabase(tmp_path).close()
+    SqliteDatabase(tmp_path, create=False).close()
 
 
 @pytest.mark.parametrize("pragma", [("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 1)])

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded
 from sottovoce.edge.state.database import DATABASE, KEY, Store
 from sottovoce.edge.state.ledger import Ledger, Spending
-from sottovoce.edge.state.noise_keys import NoiseKeys
+from sottovoce.edge.state.schema import VERSION
 from tests.support.full_disk import in_memory, no_mounts
 
 INSERT = "INSERT INTO outbox VALUES (?, x'', 0, x'', ?, x'', 0, x'')"
@@ -160,20 +159,21 @@ def test_a_table_without_its_row_is_said(tmp_path: Path, table: str) -> None:
         Store.open(tmp_path)
 
 
-@pytest.mark.parametrize("where", ["FIRST", "rename"])
+@pytest.mark.parametrize("where", ["tables", "commit", "rename"])
 def test_a_first_start_that_was_killed_is_taken_up(tmp_path: Path, where: str) -> None:
     program = f"""
 import os, pathlib
-from sottovoce.edge.state import database
+from sottovoce.edge.state import database, ledger_row
 
-class Dying(str):
-    def split(self, *_):
-        os.kill(os.getpid(), 9)
+def die(*_):
+    os.kill(os.getpid(), 9)
 
 if {where!r} == "rename":
-    pathlib.Path.rename = lambda *_: os.kill(os.getpid(), 9)
+    pathlib.Path.rename = die
+elif {where!r} == "commit":
+    ledger_row.sign = die
 else:
-    database.schema.FIRST = Dying()
+    database._make = die
 database.Store.open(pathlib.Path({str(tmp_path)!r}))
 """
     killed = subprocess.run([sys.executable, "-c", program], check=False)
@@ -197,159 +197,41 @@ def test_many_may_be_the_first(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {DATABASE, KEY}
 
 
-def _as_of_version(folder: Path, version: int) -> None:
-    """Takes back what later versions added."""
-    staged = "example BLOB" if version == 3 else "sequence INTEGER"
-    with sqlite3.connect(folder / DATABASE) as connection:
-        _with_staging(connection)
-        if version < 10:
-            connection.execute("DROP TABLE apps")
-        if version < 9:
-            connection.execute("DROP TABLE corrections")
-        if version < 8:
-            connection.execute("DROP TABLE accounts")
-        if version < 7:
-            connection.execute("ALTER TABLE ledger DROP COLUMN mac")
-        if version < 6:
-            connection.execute("DROP TABLE conversations")
-            connection.execute("DROP TABLE answers")
-        if version < 5:
-            for column in ("adapters_private", "adapter_epsilon", "adapter_delta"):
-                connection.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
-        if version < 2:
-            connection.execute("DROP TABLE seal")
-        if version < 3:
-            connection.execute("DROP TABLE labelled")
-            connection.execute("ALTER TABLE customizations DROP COLUMN labels")
-            for column in ("label_epsilon", "labels_randomized", "labels_as_they_are"):
-                connection.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
-        if version < 4:
-            _as_before_keys(connection, staged)
-        connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
-
-
-def _with_staging(connection: sqlite3.Connection) -> None:
-    connection.execute("DROP TABLE outbox")
-    connection.execute(
-        "CREATE TABLE outbox (customization TEXT NOT NULL, sequence INTEGER NOT NULL,"
-        " sealed BLOB NOT NULL, PRIMARY KEY (customization, sequence)) WITHOUT ROWID"
-    )
-    connection.execute(
-        "CREATE TABLE staged (customization TEXT NOT NULL, example BLOB NOT NULL,"
-        " digest BLOB NOT NULL, charge REAL NOT NULL, labelled BLOB NOT NULL,"
-        " sealed BLOB NOT NULL, PRIMARY KEY (customization, example)) WITHOUT ROWID"
-    )
-
-
-def _as_before_keys(connection: sqlite3.Connection, staged: str) -> None:
-    connection.execute("DROP TABLE noise_key")
-    connection.execute("DROP TABLE charged")
-    connection.execute("DROP TABLE staged")
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS releases (key BLOB PRIMARY KEY, sealed BLOB NOT NULL)"
-        " WITHOUT ROWID"
-    )
-    connection.execute(
-        f"CREATE TABLE staged (customization TEXT NOT NULL, {staged} NOT NULL,"
-        " key BLOB NOT NULL, release BLOB NOT NULL, charge REAL NOT NULL,"
-        " labelled BLOB NOT NULL, sealed BLOB NOT NULL,"
-        f" PRIMARY KEY (customization, {staged.split()[0]})) WITHOUT ROWID"
-    )
-
-
-def _older(folder: Path, version: int, table: str | None = None) -> dict[str, list[str]]:
-    """Leaves a state of that version, something sealed in ``table``; gives this one's tables."""
-    store = Store.open(folder)
-    seal = store.seal
-    with store.transaction() as transaction:
-        Ledger(store, 0).charge(transaction, 7, 3)
-        transaction.execute(INSERT, ("c", b"v"))
-        if table == "customizations":
-            row = (1, "k", b"r", 0, seal.seal(b"v", b"customizationk"), b"", None)
-            transaction.execute("INSERT INTO customizations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-    store.close()
-    fresh = _tables(folder)
-    _as_of_version(folder, version)
-    assert _tables(folder) != fresh
-    if table == "releases":
-        with sqlite3.connect(folder / DATABASE) as connection:
-            row = (b"k", seal.seal(b"v", b"releasek"))
-            connection.execute("INSERT INTO releases VALUES (?, ?)", row)
-        connection.close()
-    return fresh
-
-
 @pytest.mark.parametrize(
-    ("version", "table"),
+    ("version", "fix"),
     [
-        *product([1, 2, 3], ["releases", "customizations", None]),
-        *product([5, 6, 7, 8, 9, 10], ["customizations", None]),
+        *((older, "ledger starts at 0") for older in (-1, 1, VERSION - 1)),
+        *((newer, "update sottovoce-edge") for newer in (VERSION + 1, 99)),
     ],
 )
-def test_an_older_state_is_held_to_its_key_keeps_its_ledger_and_is_brought_up(
-    tmp_path: Path, version: int, table: str | None
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_a_database_of_another_version_is_refused_and_stays_as_it_is(
+    tmp_path: Path, version: int, fix: str, journal: str
 ) -> None:
-    fresh = _older(tmp_path, version, table)
-    if version > 1 or table is not None:  # nothing else in version 1 could tell whose the key is
-        _flip(tmp_path / KEY)
-        for _ in range(2):
-            with pytest.raises(DataLoss, match=r"another key|is not the one"):
-                Store.open(tmp_path)
-        _flip(tmp_path / KEY)
     store = Store.open(tmp_path)
-    assert Ledger(store, 0).spending() == Spending(7.0, 3)
-    kept = [("k", None)] if table == "customizations" else []
-    assert store.rows("SELECT id, labels FROM customizations") == kept
-    key = NoiseKeys(store).current()
+    Ledger(store, 0).charge_once(b"digest", 7)
     store.close()
-    assert _tables(tmp_path) == fresh
+    _set_version(tmp_path, version, journal)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for _ in range(2):
+        with pytest.raises(
+            ConfigError, match=rf"version {version}\b.* version {VERSION}\b"
+        ) as caught:
+            Store.open(tmp_path)
+        assert fix in caught.value.fix
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    _set_version(tmp_path, VERSION, journal)
     store = Store.open(tmp_path)
-    assert NoiseKeys(store).current().name("x") == key.name("x")
-    store.close()
-    _flip(tmp_path / KEY)
-    with pytest.raises(DataLoss, match="is not the one"):
-        Store.open(tmp_path)
-
-
-def test_an_older_state_killed_on_its_way_is_still_the_older_one(tmp_path: Path) -> None:
-    _older(tmp_path, 2)
-    before = _tables(tmp_path)
-    program = f"""
-import os, pathlib
-from sottovoce.edge.state import database
-
-database.Seal.new_secret = lambda *_: os.kill(os.getpid(), 9)
-database.Store.open(pathlib.Path({str(tmp_path)!r}))
-"""
-    killed = subprocess.run([sys.executable, "-c", program], check=False)
-    assert killed.returncode == -9
-    assert _tables(tmp_path) == before
-    store = Store.open(tmp_path)
-    assert store.rows("SELECT spent FROM ledger") == [(7.0,)]
-    assert NoiseKeys(store).epoch == 1
+    assert Ledger(store, 0).spending() == Spending(7.0, 1)
     store.close()
 
 
-def _tables(folder: Path) -> dict[str, list[str]]:
-    """The columns of every table."""
-    with sqlite3.connect(folder / DATABASE) as connection:
-        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        tables = {
-            name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
-            for (name,) in names.fetchall()
-        }
+def _set_version(folder: Path, version: int, journal: str) -> None:
+    connection = sqlite3.connect(folder / DATABASE)
+    connection.execute(f"PRAGMA journal_mode = {journal}")
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.commit()
     connection.close()
-    return tables
-
-
-def test_a_newer_database_is_refused(tmp_path: Path) -> None:
-    Store.open(tmp_path).close()
-    with sqlite3.connect(tmp_path / DATABASE) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(ConfigError, match="newer agent"):
-        Store.open(tmp_path)
 
 
 def test_threads_and_processes_share_it(tmp_path: Path) -> None:

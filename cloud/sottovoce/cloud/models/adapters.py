@@ -138,10 +138,9 @@ def load(folder: Path) -> Adapter:
     """
     try:
         facts = json.loads((folder / _FACTS).read_bytes())
-        # Adapters of earlier versions have no hashes.
-        if any(sha256(folder / name) != kept for name, kept in facts.get("sha256", {}).items()):
+        if any(sha256(folder / name) != kept for name, kept in facts["sha256"].items()):
             raise ValueError("altered")
-        words, task = facts.get("label_words"), facts.get("task", "classification")
+        words, task = facts["label_words"], facts["task"]
         headed = words is None and task == "classification"
         head = load_file(folder / _HEAD) if headed else {}
         return Adapter(

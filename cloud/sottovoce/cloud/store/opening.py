@@ -31,12 +31,11 @@ def open_database(
         store: ``postgresql://...``; "" for a SQLite file in the folder.
         objects: ``file:///folder`` or ``s3://bucket/prefix``; "" for the folder itself.
         key_file: the master key's file; ``master.key`` in ``state`` if None.
-        create: create a missing state, and upgrade an earlier version. Only serving processes
-            should upgrade, because processes of the earlier version fail from then on.
+        create: create a missing state.
 
     Raises:
-        ConfigError: ``store`` is neither, or the PostgreSQL driver is not installed; see also
-            `open_objects`.
+        ConfigError: ``store`` is neither, the PostgreSQL driver is not installed, or the state has
+            another version; see also `open_objects`.
         SottovoceError: see `SqliteDatabase` and `PostgresDatabase`.
     """
     if not store:

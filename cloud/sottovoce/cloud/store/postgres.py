@@ -22,10 +22,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
-from sottovoce.cloud.store.database import Database, Row, Transaction
+from sottovoce.cloud.store.database import Row, Transaction
 from sottovoce.cloud.store.keys import MASTER_KEY, Keys
-from sottovoce.cloud.store.migrations import VERSIONS, earlier
 from sottovoce.cloud.store.objects import FileObjects, Objects
+from sottovoce.cloud.store.schema import SCHEMA, VERSION, check_version
 from sottovoce.core.errors import (
     ConfigError,
     DataLoss,
@@ -35,84 +35,62 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 
-__all__ = ["PostgresDatabase", "conninfo", "in_postgres", "upgrade"]
+__all__ = ["PostgresDatabase", "conninfo"]
 
-_UPGRADING: Final = 0x736F74746F  # an arbitrary number for the advisory lock
+_MAKING: Final = 0x736F74746F  # an arbitrary number for the advisory lock
 _WORDS: Final = (
     (r"\bINTEGER PRIMARY KEY AUTOINCREMENT\b", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
     (r"\bINTEGER\b", "BIGINT"),
     (r"\bREAL\b", "DOUBLE PRECISION"),
     (r"\bBLOB\b", "BYTEA"),
     (r"\) STRICT(, WITHOUT ROWID)?", ")"),
-    (r"\bWHERE deleted AND NOT purged\b", "WHERE deleted = 1 AND purged = 0"),
-    (r"\bmax\(trained, 1\.0\)", "greatest(trained, 1.0)"),
-    (r"\bstrftime\('%s', 'now'\)", "extract(epoch FROM now())"),
 )
 
 
-def in_postgres(declaration: str) -> str:
-    """Translate a statement of `VERSIONS` to PostgreSQL.
+def _in_postgres(declarations: str) -> str:
+    """Translate `SCHEMA` to PostgreSQL.
 
     Integers become 64 bits and floats double precision, as SQLite's always are.
     """
     for theirs, ours in _WORDS:
-        declaration = re.sub(theirs, ours, declaration)
-    return declaration
+        declarations = re.sub(theirs, ours, declarations)
+    return declarations
 
 
-def upgrade(
-    connection: psycopg.Connection[Any],
-    transaction: Transaction,
-    database: Database,
-    *,
-    create: bool,
-) -> None:
-    """Upgrade the schema to the current version, completely or not at all.
+def _prepare(connection: psycopg.Connection[Any], state: Path, *, create: bool) -> None:
+    """Create a missing schema, completely or not at all; check the version of an existing one.
 
     Args:
-        transaction: on the connection.
-        database: the database of the schema.
-        create: create a missing schema, and upgrade an earlier version.
+        state: the folder for files.
+        create: whether a missing schema is created.
 
     Raises:
-        NotFound, NotReady: it is missing, or of an earlier version, and ``create`` is False.
-        ConfigError: it is missing, and its folder holds a SQLite file that it would hide.
-        DataLoss: it is of a newer version.
+        NotFound: it is missing, and ``create`` is False.
+        ConfigError: it has another version, or it is missing and the folder holds a SQLite file
+            that it would hide.
     """
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_UPGRADING])
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MAKING])
         version = _version(connection)
-        if version is None:
-            if not create:
-                raise NotFound(
-                    "the database holds no state of a cloud",
-                    fix="give the --store that `sotto-cloud serve` has",
-                    subject="store",
-                )
-            if (database.state / "sottovoce.db").exists():
-                raise ConfigError(
-                    f"{database.state} holds tenants and jobs already, in sottovoce.db",
-                    fix="leave --store out to go on with them, or begin with another --state",
-                    subject="store",
-                )
-            connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
-            connection.execute("INSERT INTO schema_version VALUES (0)")
-            version = 0
-        if version > len(VERSIONS):
-            raise DataLoss(
-                f"the database's schema is of version {version}, this program knows "
-                f"{len(VERSIONS)}",
-                fix="run the newer program that has upgraded it",
+        if version is not None:
+            afresh = "start afresh: give an empty database in --store, and a new --state"
+            check_version(version, afresh, "store")
+            return
+        if not create:
+            raise NotFound(
+                "the database holds no state of a cloud",
+                fix="give the --store that `sotto-cloud serve` has",
                 subject="store",
             )
-        if version < len(VERSIONS) and not create:
-            raise earlier(version)
-        for following in VERSIONS[version:]:
-            connection.execute(in_postgres(following.statements).encode())
-            if following.read_files:
-                following.read_files(transaction, database)
-        if version < len(VERSIONS):
-            connection.execute("UPDATE schema_version SET version = %s", [len(VERSIONS)])
+        if (state / "sottovoce.db").exists():
+            raise ConfigError(
+                f"{state} holds tenants and jobs already, in sottovoce.db",
+                fix="leave --store out to go on with them, or begin with another --state",
+                subject="store",
+            )
+        connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
+        connection.execute("INSERT INTO schema_version VALUES (%s)", [VERSION])
+        connection.execute(_in_postgres(SCHEMA).encode())
 
 
 def _version(connection: psycopg.Connection[Any]) -> int | None:
@@ -191,16 +169,15 @@ class PostgresDatabase:
         objects: where adapters and checkpoints lie; in the folder, too, if None.
         key_file: the master key's file, the same for all machines; ``master.key`` in the folder if
             None.
-        create: create a missing schema, and upgrade an earlier one.
+        create: create a missing schema.
         clock: replaces the server's clock.
 
     Raises:
-        ConfigError: the URL is invalid, or the folder holds a state and the server does not.
+        ConfigError: the URL is invalid, the schema has another version, or the folder holds a state
+            and the server does not.
         NotFound: the schema is missing, and ``create`` is False.
-        NotReady: the folder cannot be made, the user may not make the schema, or it is of an
-            earlier version, and ``create`` is False.
+        NotReady: the folder cannot be made, or the user may not make the schema.
         Unavailable: the server cannot be reached.
-        DataLoss: the schema is of a newer version.
     """
 
     def __init__(
@@ -233,7 +210,7 @@ class PostgresDatabase:
         with _reached(), contextlib.closing(self._connect()) as connection:
             _configure(connection)
             try:
-                upgrade(connection, _Transaction(connection, clock), self, create=create)
+                _prepare(connection, state, create=create)
             except psycopg.errors.InsufficientPrivilege as error:
                 raise NotReady(
                     "this user may not make the tables of the cloud's state",

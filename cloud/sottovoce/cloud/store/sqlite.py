@@ -17,9 +17,9 @@ from pathlib import Path
 
 from sottovoce.cloud.store.database import Row, Transaction
 from sottovoce.cloud.store.keys import MASTER_KEY, Keys
-from sottovoce.cloud.store.migrations import VERSIONS, earlier, remove_leftovers
 from sottovoce.cloud.store.objects import FileObjects, Objects
-from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
+from sottovoce.cloud.store.schema import SCHEMA, VERSION, check_version
+from sottovoce.core.errors import DataLoss, NotFound, NotReady, SottovoceError, Unavailable
 from sottovoce.core.platform.database_files import DatabaseFiles, make_database
 
 __all__ = ["SqliteDatabase"]
@@ -34,16 +34,16 @@ class SqliteDatabase:
         state: the folder.
         objects: where adapters and checkpoints lie; in the folder, too, if None.
         key_file: the master key's file; ``master.key`` in the folder if None.
-        create: create a missing file, and upgrade an earlier version, which stops its servers.
-            False keeps a mistyped name from looking like an empty state.
+        create: create a missing state. False keeps a mistyped name from looking like an empty
+            state.
         clock: SQLite runs within its users' processes, so this machine's clock is the database's.
 
     Raises:
         NotFound: the state does not exist, and ``create`` is False.
-        NotReady: the folder cannot be written, or the file is of an earlier version, and ``create``
-            is False.
+        NotReady: the folder cannot be written.
+        ConfigError: the file has another version.
         Unavailable: the disk is full.
-        DataLoss: the file is not ours, or of a newer version.
+        DataLoss: the file is not ours.
     """
 
     def __init__(
@@ -64,11 +64,7 @@ class SqliteDatabase:
         file = state / "sottovoce.db"
         self._files = DatabaseFiles(file)
         if not create and not file.is_file():
-            raise NotFound(
-                f"{state} holds no state of a server",
-                fix="give the --state that `sotto-cloud serve` has",
-                subject="state",
-            )
+            raise _no_state(state)
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             # The file holds tenants' released texts, so only its owner may read it.
@@ -82,15 +78,17 @@ class SqliteDatabase:
                 subject="state",
             ) from error
         try:
+            if not self._is_made() and not create:
+                raise _no_state(state)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA foreign_keys = ON")
             # Deleted data must not linger in free pages.
             self._connection.execute("PRAGMA secure_delete = ON")
-            self._upgrade(create=create)
+            self._make()
             self._reader.execute("PRAGMA query_only = ON")
             self._files.note()
-        except (NotReady, Unavailable, DataLoss):
+        except SottovoceError:
             self.close()
             raise
         except sqlite3.OperationalError as error:
@@ -108,24 +106,20 @@ class SqliteDatabase:
                 subject="state",
             ) from error
 
-    def _upgrade(self, *, create: bool) -> None:
+    def _is_made(self) -> bool:
+        """Return whether the file has its tables; False for a new file."""
+        ((version,),) = self._connection.execute("PRAGMA user_version")
+        if version:
+            afresh = f"start afresh: move {self.state} away, or give a new --state"
+            check_version(version, afresh, "state")
+        return bool(version)
+
+    def _make(self) -> None:
         with self.write() as transaction:
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if version > len(VERSIONS):
-                raise sqlite3.DatabaseError(
-                    f"schema version {version}, this program knows {len(VERSIONS)}"
-                )
-            if version < len(VERSIONS) and not create:
-                raise earlier(version)
-            for following in VERSIONS[version:]:
-                for statement in following.statements.split(";"):
+            if not self._is_made():
+                for statement in SCHEMA.split(";"):
                     transaction.change(statement)
-                if following.read_files:
-                    following.read_files(transaction, self)
-            self._connection.execute(f"PRAGMA user_version = {len(VERSIONS)}")
-        if version < len(VERSIONS):
-            self.scrub()
-        remove_leftovers(self.state)
+                self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -256,3 +250,11 @@ def _connected(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     return connection
+
+
+def _no_state(state: Path) -> NotFound:
+    return NotFound(
+        f"{state} holds no state of a server",
+        fix="give the --state that `sotto-cloud serve` has",
+        subject="state",
+    )

@@ -74,10 +74,9 @@ class Checkpoint:
         except (OSError, SafetensorError):
             return None
         best = {name[5:]: t for name, t in tensors.items() if name.startswith("best.")}
-        step = int(facts["step"])
         return cls(
-            step,
-            int(facts.get("scored", step)),  # earlier versions saved after scoring
+            int(facts["step"]),
+            int(facts["scored"]),
             best,
             float(facts["accuracy"]),
             float(facts["loss"]),

@@ -125,9 +125,6 @@ They differ in the rest. Under `personal` the context decides, and all else pass
 
 DEFAULT: Final = "content"
 
-_FORMER: Final = {"default": "content"}
-"""What policies of earlier versions are called now."""
-
 
 def find(name: str) -> Policy:
     """The policy called ``name``.
@@ -136,8 +133,5 @@ def find(name: str) -> Policy:
         NotFound: there is none; the fix lists those there are.
     """
     if name not in POLICIES:
-        now = f'"{name}" is now "{_FORMER[name]}"; ' if name in _FORMER else ""
-        raise NotFound(
-            "unknown policy", fix=f"{now}use one of: {', '.join(POLICIES)}", subject="policy"
-        )
+        raise NotFound("unknown policy", fix=f"use one of: {', '.join(POLICIES)}", subject="policy")
     return POLICIES[name]

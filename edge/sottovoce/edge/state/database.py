@@ -22,14 +22,14 @@ from typing import Any
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.platform.database_files import DatabaseFiles, make_database
 from sottovoce.core.platform.files import disk, private_folder, sync_folder
-from sottovoce.edge.state import ledger_row, schema
+from sottovoce.edge.state import ledger_row
 from sottovoce.edge.state.device_key import HALVES, KEY, DeviceKey, InFile, beginning
+from sottovoce.edge.state.schema import SCHEMA, VERSION
 from sottovoce.edge.state.sealing import AFRESH, Seal
 
 __all__ = ["DATABASE", "KEY", "Store", "noise_place"]
 
 DATABASE = "agent.db"
-_VERSION = 11
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _NOT_TAKEN = tuple(
@@ -39,12 +39,6 @@ _NOT_TAKEN = tuple(
 
 Examples: no room for the log's index, or a quota, which SQLite cannot tell from a fault.
 """
-_MARK = "CREATE TABLE seal (mark BLOB NOT NULL)"
-_SEALED = (
-    ("SELECT key, sealed FROM releases LIMIT 1", b"release"),
-    ("SELECT CAST(id AS BLOB), sealed FROM customizations LIMIT 1", b"customization"),
-)
-"""Rows of a version 1 database that show its key; version 1 had no mark."""
 
 
 class Store:
@@ -89,8 +83,9 @@ class Store:
 
         Raises:
             DataLoss: the database or its key is damaged or missing.
-            ConfigError: the folder cannot be used, a newer agent wrote it, or its key lies in two
-                places or in another one. NotReady: the key cannot be read from this process.
+            ConfigError: the folder cannot be used, the database has another version, or its key
+                lies in two places or in another one.
+            NotReady: the key cannot be read from this process.
             QuotaExceeded: the disk is full.
         """
         private_folder(folder)
@@ -189,75 +184,63 @@ def _begun(folder: Path) -> bool:
 
 def _prepare(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Seal:
     path = folder / DATABASE
+    _is_made(connection, path)  # before the next statements alter the file
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA cache_size = -128")  # KiB; each row is read once, by key
     connection.execute("BEGIN IMMEDIATE")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > _VERSION:
-        raise ConfigError(
-            f"{path} was written by a newer agent",
-            fix="update sottovoce-edge, or set another agent.state",
-            subject=str(path),
-        )
-    if version == 0:
+    if not _is_made(connection, path):
         if _begun(folder):
             raise _damaged(path, _LOST)
         # The key gets its final name, below, once a database knows it. So a process that is killed
         # at any moment leaves no state, or a whole one.
-        seal = key.begin(folder)
-        for statement in (*schema.FIRST.split(";\n"), _MARK):
-            connection.execute(statement)
-        connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
-    elif version == 1:
-        seal = key.read(folder, folder / key.half)
-        for query, place in _SEALED:
-            for name, sealed in connection.execute(query):
-                seal.unseal(sealed, place + name)
-        connection.execute(_MARK)
-        connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
-    else:
-        seal = _seal_of(connection, folder, key)
-    if version < 3:
-        for statement in schema.THIRD.split(";\n"):
-            connection.execute(statement)
-    if version < 4:
-        for statement in schema.FOURTH.split(";\n"):
-            connection.execute(statement)
-        secret = seal.new_secret(noise_place(1))
-        connection.execute("INSERT INTO noise_key VALUES (1, 1, ?)", (secret,))
-    if version < 5:
-        for statement in schema.FIFTH.split(";\n"):
-            connection.execute(statement)
-    if version < 6:
-        for statement in schema.SIXTH.split(";\n"):
-            connection.execute(statement)
-    if version < 7:
-        connection.execute("ALTER TABLE ledger ADD COLUMN mac BLOB")  # keyed hash of the row
-        ledger_row.sign(connection, seal)
-    if version < 8:
-        for statement in schema.EIGHTH.split(";\n"):
-            connection.execute(statement)
-    if version < 9:
-        for statement in schema.NINTH.split(";\n"):
-            connection.execute(statement)
-    if version < 10:
-        for statement in schema.TENTH.split(";\n"):
-            connection.execute(statement)
-    if version < _VERSION:
-        for statement in schema.ELEVENTH.split(";\n"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
+        _make(connection, key.begin(folder))
         connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")
-        seal = _seal_of(connection, folder, key)
+    seal = _seal_of(connection, folder, key)
     for table in ("ledger", "noise_key"):
         if connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() != (1,):
             raise _damaged(path)
     ledger_row.figures(connection.execute(ledger_row.ROW), seal)
     connection.execute("COMMIT")
     return seal
+
+
+def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return whether the database has its tables; False for a new file.
+
+    The migration of a released version will be called where this function refuses it.
+
+    Raises:
+        ConfigError: the database has another version.
+    """
+    ((version,),) = connection.execute("PRAGMA user_version")
+    if version > VERSION:
+        raise ConfigError(
+            f"{path} was written by a newer agent: it has version {version}, and this agent knows "
+            f"version {VERSION}",
+            fix="update sottovoce-edge, or set another agent.state",
+            subject=str(path),
+        )
+    if version not in (0, VERSION):
+        raise ConfigError(
+            f"{path} has version {version}, which is older than the first release; this agent "
+            f"needs version {VERSION}",
+            fix=f"move the folder {path.parent} away to start afresh; {AFRESH}",
+            subject=str(path),
+        )
+    return bool(version)
+
+
+def _make(connection: sqlite3.Connection, seal: Seal) -> None:
+    for statement in SCHEMA.split(";\n"):
+        connection.execute(statement)
+    connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
+    secret = seal.new_secret(noise_place(1))
+    connection.execute("INSERT INTO noise_key VALUES (1, 1, ?)", (secret,))
+    ledger_row.sign(connection, seal)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _seal_of(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Seal:

@@ -47,13 +47,12 @@ def test_options_name_a_method_and_files_give_it_back(
             },
             Lora(rank=4, alpha=8, quantized=True),
         ),
-        ({"method": "lora", "lora": {"rank": 4, "alpha": 8, "dropout": 0.05}}, Lora(4, 8)),
         ({"method": "prompt", "prompt": {"tokens": 6}}, Prompt(6)),
         ({"method": "prefix", "prefix": {"tokens": 6}}, Prefix(6)),
         ({"method": "full", "full": {}}, Full()),
     ],
 )
-def test_what_earlier_versions_wrote_is_read(facts: dict[str, object], method: Method) -> None:
+def test_the_form_in_files_stays_the_same(facts: dict[str, object], method: Method) -> None:
     assert methods.from_dict(facts) == method
 
 

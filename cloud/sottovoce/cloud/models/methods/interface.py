@@ -41,7 +41,7 @@ class Method(ABC):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Return the method from the JSON form of `to_dict`, also of earlier versions.
+        """Return the method from the JSON form of `to_dict`.
 
         Raises:
             TypeError: ``facts`` describe something else.

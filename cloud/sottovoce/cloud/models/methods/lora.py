@@ -140,13 +140,6 @@ class Lora(Method):
         rank = options.rank or cls().rank
         return cls(rank=rank, alpha=2 * rank, quantized=options.method == "qlora")
 
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Return the method from its JSON form; earlier versions also wrote a dropout rate."""
-        given = {**facts}
-        given.pop("dropout", None)
-        return cls(**given)
-
     def check_available(self) -> None:
         """Refuse QLoRA without bitsandbytes, or on a CPU if its version needs a GPU."""
         if not self.quantized:

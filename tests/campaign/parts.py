@@ -26,7 +26,7 @@ from tests.campaign.tally import Tally
 from tests.campaign.tenants import apart, settled, tenants
 from tests.campaign.wire import CLOUD, DEVICE, wire
 from tests.support.caller import credentials
-from tests.support.encoder_bundle import with_encoder
+from tests.support.encoder_bundle import copied_with_encoder, with_encoder
 from tests.support.full_disk import in_memory, no_mounts
 from tests.support.paths import BUNDLE
 from tests.support.small_bundle import write_small_bundle
@@ -179,14 +179,15 @@ def _world(
     decoder = str(decoders.save(folder / "decoder"))
     options = {"decoder": decoder, "hand_out_adapters": "acme"}
     (folder / "device").mkdir(exist_ok=True)
+    bundle = copied_with_encoder(BUNDLE, folder / "bundle")
     with (
         daemons.cloud(
-            folder / "cloud", "default", BUNDLE, environs.get("cloud", {}), **options
+            folder / "cloud", "default", bundle, environs.get("cloud", {}), **options
         ) as provider,
         closing(FaultyLine(provider.address)) as line,
         daemons.device(
             folder / "device",
-            BUNDLE,
+            bundle,
             SOTTO_CLOUD_ADDRESS=line.address,
             SOTTO_CLOUD_TENANT="acme",
             SOTTO_CLOUD_TOKEN_FILE=str(token),

@@ -36,10 +36,20 @@ def with_some_files(bundle: Path, to: Path, language: str = "en") -> Path:
 
 def with_encoder(folder: Path, backbone: Path) -> Path:
     """A tiny bundle that has the encoder of its backbone."""
-    from sottovoce.cloud.models import backbone as backbones
-    from sottovoce.models import encoder as device_encoder  # only where there is torch
     from tests.support.tiny_bundle import tiny_bundle
 
-    tiny_bundle(folder, backbone)
-    device_encoder.write(backbones.load(str(backbone)), folder / ENCODER)
+    return _encoded(tiny_bundle(folder, backbone), str(backbone))
+
+
+def copied_with_encoder(bundle: Path, to: Path) -> Path:
+    """A copy of a bundle of the default backbone, with the encoder of that backbone."""
+    shutil.copytree(bundle, to)
+    return _encoded(to, "default")
+
+
+def _encoded(folder: Path, backbone: str) -> Path:
+    from sottovoce.cloud.models import backbone as backbones
+    from sottovoce.models import encoder as device_encoder  # only where there is torch
+
+    device_encoder.write(backbones.load(backbone), folder / ENCODER)
     return offered(folder)

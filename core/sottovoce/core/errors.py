@@ -110,7 +110,7 @@ class Remedy(Enum):
         "build it with `sotto-cloud build-bundle --encoder`",
     )
     GET_ENCODER = (
-        "fetch it with `sotto pull --encoder`",
+        "fetch it with `sotto pull --encoder`, or have the cloud answer with --where cloud",
         "build it with `sotto-cloud build-bundle --encoder`",
     )
     RESTORE_ENCODER = (

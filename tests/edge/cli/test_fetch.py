@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import pytest
 
+from sottovoce.core.bundle.folder import ENCODER, Bundle
+from sottovoce.core.errors import DataLoss
+from sottovoce.core.local.encoder import Encoder
 from sottovoce.edge.tasks import local_inference as homes
 from tests.support.agent import running
-from tests.support.fake_cloud import FakeCloud
+from tests.support.encoder_bundle import with_some_files
+from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
+from tests.support.waiting import until
 
 from .conftest import Device
 
@@ -41,15 +50,130 @@ def test_what_was_fetched_answers_with_the_cloud_gone(trained: Device, cloud: Fa
     assert answer["answered"] == "cloud"
 
 
-def test_an_adapter_without_an_encoder_is_told_at_once(linked: Device) -> None:
+def or_stand_in(bundle: Bundle) -> PlainEncoder:
+    """Open a stand-in if all of the encoder's files are here; they hold no graph."""
+    try:
+        Encoder.load(bundle)
+    except DataLoss:
+        assert {each.name for each in bundle.encoder_folder.iterdir()} == {
+            Path(path).name for path in bundle.manifest.optional
+        }
+    return PlainEncoder(bundle)
+
+
+@pytest.fixture
+def offering(tagged_bundle: Path, tmp_path: Path) -> Iterator[FakeCloud]:
+    """A cloud whose bundle has an encoder."""
+    with fake_cloud(with_some_files(tagged_bundle, tmp_path / "served")) as server:
+        yield server
+
+
+@pytest.fixture
+def pulled(
+    new_device: Callable[..., Device], offering: FakeCloud, monkeypatch: pytest.MonkeyPatch
+) -> Device:
+    """A device that pulled the bundle without the encoder, and had an adapter trained."""
+    monkeypatch.setattr(homes, "_open_encoder", or_stand_in)
+    device = new_device(SOTTO_CLOUD_ADDRESS=offering.address)
+    device.sotto("pull")
+    train(device, "wet", "dry")
+    assert not (device.config.bundle.current / ENCODER).exists()
+    return device
+
+
+def lose_encoder(device: Device) -> None:
+    shutil.rmtree(device.config.bundle.current.resolve() / ENCODER)
+
+
+def test_the_first_adapter_brings_the_encoder(pulled: Device, offering: FakeCloud) -> None:
+    shown = pulled.sotto("fetch", "desk").stdout
+    assert "encoder" in shown
+    assert "desk is at home" in shown
+    asked = ("predict", "desk", "--where", "device")
+    assert pulled.json(*asked, "the river")[0]["label"] == "wet"
+    offering.fetched.clear()
+    assert pulled.json("fetch", "desk")[0]["encoder_bytes"] == 0
+    assert offering.fetched.total() == 0
+
+
+def test_a_lost_encoder_comes_again_for_an_adapter_that_is_here(
+    pulled: Device, offering: FakeCloud
+) -> None:
+    pulled.sotto("fetch", "desk")
+    lose_encoder(pulled)
+    assert "`sotto pull --encoder`" in pulled.sotto("pull").stderr
+    (told,) = pulled.json("fetch", "desk")
+    assert told["up_to_date"]
+    files = (offering.bundle / ENCODER).iterdir()
+    assert told["encoder_bytes"] == sum(file.stat().st_size for file in files)
+    pulled.sotto("predict", "desk", "--where", "device", "the river")
+
+
+def test_a_provider_who_keeps_adapters_costs_no_encoder(
+    pulled: Device, offering: FakeCloud
+) -> None:
+    offering.adapters.clear()
+    pulled.sotto("fetch", "desk", code=4)
+    assert not (pulled.config.bundle.current / ENCODER).exists()
+
+
+def test_an_adapter_whose_encoder_does_not_arrive_leaves_the_earlier_one_in_use(
+    pulled: Device, offering: FakeCloud
+) -> None:
+    offering.altered = f"{ENCODER}/encoder.onnx"
+    refused = pulled.sotto("fetch", "desk", code=8)
+    assert "altered" in refused.stderr
+    assert "at home" not in refused.stdout
+    assert pulled.json("predict", "desk", "the river")[0]["answered"] == "cloud"
+    offering.altered = ""
+    (first,) = pulled.json("fetch", "desk")
+    train(pulled, "blue", "grey")
+    lose_encoder(pulled)
+    offering.altered = f"{ENCODER}/encoder.onnx"
+    pulled.sotto("fetch", "desk", code=8)
+    (listed,) = pulled.json("fetch", "desk", "--versions")
+    assert listed["versions"] == [{"version": first["version"], "in_use": True}]
+
+
+def test_a_followed_version_whose_encoder_does_not_arrive_changes_nothing(
+    pulled: Device, offering: FakeCloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    (first,) = pulled.json("fetch", "desk", "--follow")
+    lose_encoder(pulled)
+    offering.altered = f"{ENCODER}/encoder.onnx"
+    train(pulled, "blue", "grey")
+    caplog.clear()
+    with running(pulled.config):
+        until(lambda: "following adapters" in caplog.text)
+    assert "DataLoss" in caplog.text
+    (listed,) = pulled.json("fetch", "desk", "--versions")
+    assert listed["versions"] == [{"version": first["version"], "in_use": True}]
+
+
+def test_a_bundle_without_an_encoder_is_refused_before_anything_is_fetched(
+    linked: Device, cloud: FakeCloud
+) -> None:
     train(linked, "wet", "dry")
-    before = linked.config.bundle.current.resolve()
-    told = linked.sotto("fetch", "desk").stderr
-    assert "cannot answer with desk yet" in told
-    assert "build-bundle --encoder" in told
-    assert "--where cloud" in told
-    assert linked.json("predict", "desk", "--where", "cloud", "the river")[0]["label"] == "wet"
-    assert linked.config.bundle.current.resolve() == before, "the owner's link stays"
+    told = linked.sotto("fetch", "desk", code=3)
+    assert "build-bundle --encoder" in told.stderr
+    assert "--where cloud" in told.stderr
+    assert not told.stdout
+    assert cloud.fetched["adapter"] == 0
+    assert linked.json("predict", "desk", "the river")[0]["answered"] == "cloud"
+
+
+def test_a_bundle_that_was_linked_by_hand_stays_the_owners(
+    new_device: Callable[..., Device], offering: FakeCloud, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(offering.bundle, own)
+    shutil.rmtree(own / ENCODER)
+    device = new_device(own, SOTTO_CLOUD_ADDRESS=offering.address)
+    train(device, "wet", "dry")
+    before = device.config.bundle.current.resolve()
+    assert str(own / ENCODER) in device.sotto("fetch", "desk", code=3).stderr
+    assert device.config.bundle.current.resolve() == before
+    assert offering.fetched["adapter"] == 0
 
 
 def test_versions_are_listed_and_taken_back(trained: Device) -> None:

@@ -33,7 +33,7 @@ def test_who_holds_adapters_is_told_that_their_encoder_is_missing(linked: Device
         folder.begun("ab" * 32).write_bytes(b"x")
         assert "encoder" not in linked.sotto("pull").stderr  # it has not arrived
         folder.install(folder.begun("ab" * 32), "ab" * 32)
-    assert "sotto pull --encoder" in linked.sotto("pull").stderr
+    assert "build-bundle --encoder" in linked.sotto("pull").stderr  # this bundle has none
 
 
 def test_the_configured_cloud_is_the_default(linked: Device) -> None:

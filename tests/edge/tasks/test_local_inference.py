@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sottovoce.core.bundle.manifest import ENCODER, MANIFEST
 from sottovoce.core.errors import (
     BundleMismatch,
     DataLoss,
@@ -195,9 +197,11 @@ def test_an_encoder_that_went_is_an_error_and_no_reason_to_send(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, cloud, _ = home
-    monkeypatch.setattr(homes, "_open_encoder", _OPEN_ENCODER)
-    shutil.rmtree(device.engine.current().bundle.encoder_folder)
     device.home.fetch("desk")
+    monkeypatch.setattr(homes, "_open_encoder", _OPEN_ENCODER)
+    folder = device.engine.current().bundle.folder
+    shutil.rmtree(folder / ENCODER)
+    os.utime(folder / MANIFEST)  # so that the device opens the bundle again
 
     def refused() -> None:
         with pytest.raises(NotReady, match="sotto pull --encoder"):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError
+from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
@@ -26,9 +24,6 @@ from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.adapters import LARGEST, join, share
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
-
-if TYPE_CHECKING:
-    from sottovoce.edge.tasks.parts import Parts
 
 __all__ = [
     "cancel_command",
@@ -282,10 +277,10 @@ def fetch_command(
 ) -> None:
     """Bring ADAPTER home, or its newest version, so that this device answers itself.
 
-    `sotto predict` then needs no cloud: nothing is released, sent or charged. Also brings the
-    bundle's encoder, if this device has none. Needs a provider who hands adapters out. A running
-    agent takes the new version up by itself; if anything fails, the old one goes on answering.
-    Whoever gets hold of the device gets the adapter, and can test what it was trained on.
+    `sotto predict` then needs no cloud: nothing is released, sent or charged. The bundle's encoder
+    is fetched too, if this device has none. If the encoder or the adapter cannot be fetched, the
+    old version goes on answering. A running agent uses the new version at once. The provider must
+    hand adapters out. Anyone with access to the device can test what the adapter was trained on.
     """
     if roll_back + versions + (follow is not None) > 1:
         raise InvalidInput(
@@ -325,7 +320,6 @@ def fetch_command(
                 bar.update(task, completed=done >> 10, total=total >> 10, note="KiB")
 
             fetched = device.home.fetch(adapter, progress=progress)
-            missing = _complete(device, progress)
         if follow:
             device.home.follow(adapter, True)
     if as_json:
@@ -334,40 +328,15 @@ def fetch_command(
                 "version": fetched.version,
                 "bytes": fetched.bytes,
                 "up_to_date": fetched.up_to_date,
-                "encoder": missing is None,
+                "encoder_bytes": fetched.encoder_bytes,
             }
         )
-    elif fetched.up_to_date:
+        return
+    if fetched.encoder_bytes:
+        size = f"{fetched.encoder_bytes / 1e6:.1f} MB"
+        click.echo(f"the bundle's encoder, which adapters need, is on this device ({size})")
+    if fetched.up_to_date:
         click.echo(f"{adapter} is up to date (version {fetched.version[:16]})")
     else:
         size = f"{fetched.bytes / 1e6:.1f} MB"
         click.echo(f"{adapter} is at home (version {fetched.version[:16]}, {size})")
-    if missing is not None:
-        click.echo(
-            f"this device cannot answer with {adapter} yet: {missing.problem}\n"
-            f"  fix: {missing.fix}; until then: `sotto predict {adapter} --where cloud`",
-            err=True,
-        )
-
-
-def _complete(device: Parts, progress: Callable[[int, int], None]) -> SottovoceError | None:
-    """Fetch the encoder of the bundle in use, if this device has none; return why it cannot."""
-    try:
-        device.home.encoder()
-    except NotReady as error:
-        from sottovoce.edge.client.pull import pull
-
-        pulled = device.config.bundle.pulled.resolve()
-        if pulled not in device.engine.current().bundle.folder.resolve().parents:
-            return error  # linked by hand: a pull would move the owner's link
-        try:
-            pull(
-                device.cloud,
-                device.config.bundle,
-                wanted=device.engine.current().bundle.id,
-                encoder=True,
-                progress=lambda _, done, total: progress(done, total),
-            )
-        except SottovoceError as refused:
-            return refused
-    return None

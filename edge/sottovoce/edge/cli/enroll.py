@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
+from sottovoce.core.bundle.manifest import MANIFEST, Manifest
 from sottovoce.core.bundle.signature import read_key, show_key
-from sottovoce.core.errors import NotReady
+from sottovoce.core.errors import NotReady, Remedy, Side
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
@@ -157,9 +158,11 @@ def pull_command(
             cloud, config.bundle, wanted=wanted, encoder=encoder, key=expected, progress=progress
         )
     if not pulled.encoder and any_held(config.agent.state / ADAPTERS):
+        offered = Manifest.from_json((pulled.folder / MANIFEST).read_bytes()).optional
+        remedy = Remedy.GET_ENCODER if offered else Remedy.BUILD_ENCODER
         click.echo(
-            "the adapters on this device cannot answer without the bundle's encoder: fetch it with "
-            "`sotto pull --encoder`, or have the cloud answer with --where cloud",
+            "the adapters on this device cannot answer without the bundle's encoder: "
+            f"{remedy.value[Side.DEVICE]}",
             err=True,
         )
     if as_json:

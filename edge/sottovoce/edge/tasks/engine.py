@@ -17,7 +17,7 @@ from pathlib import Path
 from sottovoce.core.bundle.folder import Bundle, check_bound
 from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
-from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
+from sottovoce.core.errors import BundleMismatch, NotFound, NotReady, SottovoceError
 from sottovoce.core.platform import memory
 from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.graphs import Graphs
@@ -25,6 +25,7 @@ from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
+from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig, HideConfig, PrivacyConfig, TaggerConfig
 
@@ -196,6 +197,56 @@ class Engine:
                 self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()
             return self._opened
+
+    def check_pulled(self) -> None:
+        """Check that files can be added to the bundle in use.
+
+        Raises:
+            NotReady: the owner linked it by hand, and a pull would move the owner's link.
+        """
+        bundle = self.current().bundle
+        if not _pulled(self._config, bundle.folder):
+            raise NotReady(
+                "the bundle in use was linked by hand, and lacks its encoder",
+                fix=f"copy the encoder to {bundle.encoder_folder}, or use the cloud's bundle with "
+                "`sotto pull --encoder`",
+                subject="encoder",
+            )
+
+    def fetch_encoder(
+        self, cloud: Cloud, progress: Callable[[int, int], None], pause: float = 1.0
+    ) -> int:
+        """Fetch the encoder of the bundle in use; return its size in bytes.
+
+        Args:
+            cloud: the cloud to fetch from.
+            progress: receives the number of bytes present, and their total.
+            pause: seconds to wait after an interruption.
+
+        Raises:
+            NotReady: the bundle has no encoder, was linked by hand, or is no longer served.
+            See `pull` for the other errors.
+        """
+        from sottovoce.edge.client.pull import pull  # rarely needed
+
+        self.check_pulled()
+        bundle = self.current().bundle
+        try:
+            pull(
+                cloud,
+                self._config,
+                wanted=bundle.id,
+                encoder=True,
+                progress=lambda _, done, total: progress(done, total),
+                pause=pause,
+            )
+        except NotFound as error:
+            raise NotReady(
+                "this device's bundle lacks its encoder, and the cloud now serves another bundle",
+                fix="run `sotto pull --encoder`",
+                subject="encoder",
+            ) from error
+        return sum(stored.bytes for stored in bundle.manifest.optional.values())
 
     def warm(self) -> None:
         """Do the work that the first text would wait for, if the bundle is usable.

@@ -12,8 +12,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -93,11 +93,19 @@ _ROOM: Final = 2 * LARGEST_ADAPTER
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A fetched version, its size, and whether the device already had it."""
+    """A fetched version of an adapter.
+
+    Attributes:
+        version: its hash.
+        bytes: its size.
+        up_to_date: whether the device already had it.
+        encoder_bytes: the size of the encoder that was fetched with it, or 0.
+    """
 
     version: str
     bytes: int
     up_to_date: bool
+    encoder_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +208,8 @@ class Home:
     ) -> Fetched:
         """Fetch the newest version of an adapter and put it in use.
 
-        The previous version answers until then, and also if anything fails.
+        An adapter answers over the bundle's encoder. So the encoder is fetched too, if the device
+        lacks it. The previous version answers until both are here, and also if anything fails.
 
         Args:
             name: as in `PredictRequest`.
@@ -209,8 +218,8 @@ class Home:
 
         Raises:
             NotFound: the adapter exists neither here nor in the cloud.
-            NotReady: the provider does not serve it, devices cannot run it, or another fetch is
-                running.
+            NotReady: the provider does not serve it, devices cannot run it, another fetch is
+                running, or the encoder is missing and cannot be fetched.
             BundleMismatch: this device cannot run it with its bundle.
             DataLoss: the received bytes are not the promised ones; they are removed.
             Unavailable: the connection broke repeatedly; the received bytes are kept.
@@ -219,22 +228,17 @@ class Home:
         if found.local:
             raise _only_here()
         names, folder = found.names, found.folder
+        self._check_encoder()
         with folder.alone(), disk(self._folder):
-            breaks = 0
-            while True:
-                there = _size(folder.partial()[0])
-                try:
-                    return self._fetch(names, folder, progress)
-                except Unavailable:
-                    moved = _size(folder.partial()[0]) > there
-                    breaks = 0 if moved else breaks + 1
-                    if breaks >= _BREAKS:
-                        raise
-                    time.sleep(pause)
-                except OutOfRange:  # more than the cloud ever sent: start again
-                    if not there:
-                        raise
-                    folder.partial()[0].unlink(missing_ok=True)
+            file, arrived = self._download(names, folder, progress, pause)
+            adapter = None if arrived is None else self._verify(names, arrived, file.sha256)
+            brought = self._bring_encoder(progress, pause)
+            if arrived is not None and adapter is not None:
+                with _removed_if_refused(arrived):
+                    adapter.check(self._encoder_now().shape)
+                folder.install(arrived, file.sha256)
+                folder.prune()
+        return Fetched(file.sha256, file.bytes, arrived is None, brought)
 
     def follow(self, name: str, on: bool) -> None:
         """Switch automatic fetching of an adapter's new versions on or off.
@@ -288,9 +292,52 @@ class Home:
         with folder.alone():
             return folder.roll_back()
 
-    def _fetch(
+    def _check_encoder(self) -> None:
+        """Refuse at once if no adapter could answer: the encoder is neither here nor offered."""
+        try:
+            self._encoder_now()
+        except NotReady:
+            if not self._engine.current().bundle.manifest.optional:
+                raise
+            self._engine.check_pulled()
+
+    def _bring_encoder(self, progress: Callable[[int, int], None], pause: float) -> int:
+        """Fetch the encoder of the bundle in use, if it is not here; return the bytes fetched."""
+        try:
+            self._encoder_now()
+        except NotReady:
+            brought = self._engine.fetch_encoder(self._cloud, progress, pause)
+            self._encoder_now()
+            return brought
+        return 0
+
+    def _download(
+        self,
+        names: OpaqueIds,
+        folder: AdapterFolder,
+        progress: Callable[[int, int], None],
+        pause: float,
+    ) -> tuple[training.AdapterFile, Path | None]:
+        """Download the newest version; return its description, and its file if it is new."""
+        breaks = 0
+        while True:
+            there = _size(folder.partial()[0])
+            try:
+                return self._receive(names, folder, progress)
+            except Unavailable:
+                moved = _size(folder.partial()[0]) > there
+                breaks = 0 if moved else breaks + 1
+                if breaks >= _BREAKS:
+                    raise
+                time.sleep(pause)
+            except OutOfRange:  # more than the cloud ever sent: start again
+                if not there:
+                    raise
+                folder.partial()[0].unlink(missing_ok=True)
+
+    def _receive(
         self, names: OpaqueIds, folder: AdapterFolder, progress: Callable[[int, int], None]
-    ) -> Fetched:
+    ) -> tuple[training.AdapterFile, Path | None]:
         partial, begun = folder.partial()
         current = folder.current
         offset = _size(partial)
@@ -303,7 +350,7 @@ class Home:
         if not is_version(file.sha256) or not 0 < file.bytes <= LARGEST_ADAPTER:
             raise DataLoss("the cloud names no adapter that a device takes", fix="ask the provider")
         if file.sha256 == held:
-            return Fetched(file.sha256, file.bytes, up_to_date=True)
+            return file, None
         arriving = folder.begun(file.sha256)
         if partial != arriving:
             partial.unlink(missing_ok=True)
@@ -320,14 +367,13 @@ class Home:
             os.fsync(out.fileno())
         if _size(arriving) < file.bytes:
             raise Unavailable("the cloud ended the file early", fix="run `sotto fetch` again")
-        self._accept(names, folder, arriving, file.sha256)
-        return Fetched(file.sha256, file.bytes, up_to_date=False)
+        return file, arriving
 
-    def _accept(self, names: OpaqueIds, folder: AdapterFolder, arrived: Path, version: str) -> None:
-        """Install a download, if it is as promised and this device can run it."""
+    def _verify(self, names: OpaqueIds, arrived: Path, version: str) -> LocalAdapter:
+        """Read a download, and remove it unless it is as promised and fits the bundle."""
         from sottovoce.core.local.adapter import LocalAdapter
 
-        try:
+        with _removed_if_refused(arrived):
             if sha256(arrived) != version:
                 raise DataLoss(
                     f"the adapter's file {version}.safetensors arrived altered and was removed",
@@ -335,21 +381,10 @@ class Home:
                     subject="adapter",
                 )
             adapter = LocalAdapter.read(arrived)
-            self._check(adapter)
+            adapter.check_backbone(self._engine.current().bundle.manifest.backbone.sha256)
             for label in adapter.labels:
                 names.label(label)
-        except BaseException:
-            arrived.unlink(missing_ok=True)
-            raise
-        folder.install(arrived, version)
-        folder.prune()
-
-    def _check(self, adapter: LocalAdapter) -> None:
-        """Refuse an adapter that would not run here; the one in use goes on answering."""
-        bundle = self._engine.current().bundle
-        adapter.check_backbone(bundle.manifest.backbone.sha256)
-        if bundle.encoder_folder.is_dir():
-            adapter.check(self._encoder_now().shape)
+            return adapter
 
     def _find(self, name: str) -> _Found:
         names, trained = self._outbox.adapter(name)
@@ -379,6 +414,15 @@ class Home:
             while sum(adapter.nbytes for adapter in self._adapters.values()) > _ROOM:
                 del self._adapters[next(iter(self._adapters))]
             return found
+
+
+@contextmanager
+def _removed_if_refused(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
 
 
 def _only_here() -> NotReady:
@@ -477,7 +521,8 @@ class Follower:
 
     def _warn(self, error: SottovoceError) -> None:
         if not self._stopped.is_set():
-            _log.warning("following adapters: %s", type(error).__name__)
+            missing = ", the encoder cannot be fetched" if error.subject == "encoder" else ""
+            _log.warning("following adapters: %s%s", type(error).__name__, missing)
 
     def _stoppable(self, end: Callable[[], None]) -> None:
         self._end = end

@@ -72,6 +72,20 @@ def test_what_a_faithful_cloud_echoes_comes_back(
             assert back.text == turn
 
 
+@pytest.mark.parametrize("number", range(50))
+def test_spelled_names_come_back_under_any_key(small_privatizer: Privatizer, number: int) -> None:
+    names = ("M-A-R-I-A", "j. o. n. e. s", "M I R A L", "É.l.i.s.e")
+    said = "".join(f"the actor is {name}, and {name} has a lamp. " for name in names)
+    key = Key(bytes((number,)) * 32)
+    release = small_privatizer.release(said, NAMES, key=key, session="s")
+    back = Restoration(observe([release]), frozenset({"the", "is", "and"}), str.isalpha).restore(
+        release.text
+    )
+    assert not [name for name in names if name in release.text]
+    assert back.text == said
+    assert not back.doubtful
+
+
 SAID = (
     "Ida ida IDA Idas Ida's Lowell cask CASKS casks' 482 4 4.5 48217 9,482.5 9482.5 two Upper Rome"
     " the QK-482 qk-482 QK a'b pat@example.org pat@example pat . , ' -"

@@ -165,7 +165,7 @@ def test_an_answer_by_another_is_privatised_like_all_else(
     turns = (USER, TEXT), (ASSISTANT, answer + " Brunquist"), (USER, "go on")
     answered(device.conversations.chat(request(*turns)))
     assert not [secret for secret in (*SECRETS, "Brunquist") if secret in sent(cloud)[1]]
-    plain = "the garden and the pond and the lamp by the clinic " * 5
+    plain = "the garden and the pond and the lamp by the bridge " * 5  # words without noise
     _, answer, _ = answered(device.conversations.chat(request((USER, plain))))
     assert answer == plain
     strong = agent.PrivacyOptions(policy="all", level="strong")
@@ -275,7 +275,7 @@ def test_a_spelled_name_leaves_as_another_and_comes_back(
     both: tuple[Parts, EchoingCloud], name: str
 ) -> None:
     device, cloud = both
-    said = f"the doctor is {name}, and {name} has a cough"
+    said = f"the actor is {name}, and {name} has a lamp"  # words without noise
     _, text, ended = answered(device.conversations.chat(request((USER, said))))
     (left,) = sent(cloud)
     assert name not in left

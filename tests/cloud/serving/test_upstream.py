@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -42,6 +43,13 @@ def of(server: OpenAIServer, **options: Any) -> Upstream:
 
 def told(server: OpenAIServer, asked: Asked, **options: Any) -> tuple[str, Done]:
     return read(of(server, **options).write("acme", "", "", asked))
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The log, which holds nothing of the server's or of the prompt."""
+    found = [record.getMessage() for record in caplog.records]
+    assert not [line for line in found if any(text in line for text in ("SECRET", "Paris", "In "))]
+    return found
 
 
 def test_a_conversation_is_passed_on_and_its_answer_comes_in_pieces(server: OpenAIServer) -> None:
@@ -123,23 +131,31 @@ def test_adapters_are_their_tenants_alone(server: OpenAIServer) -> None:
     ],
 )
 def test_refusals_have_their_kind_and_quote_nothing(
-    server: OpenAIServer, status: int, kind: type[errors.SottovoceError]
+    server: OpenAIServer,
+    status: int,
+    kind: type[errors.SottovoceError],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     server.status = status
     with pytest.raises(kind) as caught:
         told(server, Asked(TURNS))
+    (line,) = lines(caplog)
+    assert str(status) in line
+    assert urlsplit(server.url).netloc in line
     assert type(caught.value) is kind
     assert caught.value.fix
     assert "SECRET" not in repr(caught.value)
     assert caught.value.__cause__ is None
 
 
-def test_a_server_that_is_not_there_is_unavailable() -> None:
+def test_a_server_that_is_not_there_is_unavailable(caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         upstream = Upstream(f"http://127.0.0.1:{taken.getsockname()[1]}", "big")
         with pytest.raises(errors.Unavailable, match="behind the cloud"):
             read(upstream.write("acme", "", "", Asked(TURNS)))
+    (line,) = lines(caplog)
+    assert "ConnectionRefusedError" in line
 
 
 @pytest.mark.parametrize(
@@ -154,7 +170,7 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
     ],
 )
 def test_an_answer_that_breaks_off_is_unavailable_after_what_came(
-    server: OpenAIServer, line: bytes
+    server: OpenAIServer, line: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun = chat("In ", finish=None)
     server.answer = lambda body: iter([*begun(body), line])
@@ -163,6 +179,8 @@ def test_an_answer_that_breaks_off_is_unavailable_after_what_came(
     with pytest.raises(errors.Unavailable) as caught:
         next(pieces)
     assert "SECRET" not in repr(caught.value)
+    (logged,) = lines(caplog)
+    assert "Error at " in logged
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(server: OpenAIServer) -> None:
@@ -202,7 +220,9 @@ def test_who_writes_without_an_end_is_cut_off(server: OpenAIServer) -> None:
     assert server.hung_up.wait(60)
 
 
-def test_a_cancelled_text_hangs_up(server: OpenAIServer) -> None:
+def test_a_cancelled_text_hangs_up_and_is_no_failure(
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
     server.answer = endless
     answer = of(server).write("acme", "", "", Asked(TURNS, Sampling(max_tokens=8_192)))
     pieces = iter(answer)
@@ -211,6 +231,7 @@ def test_a_cancelled_text_hangs_up(server: OpenAIServer) -> None:
     with pytest.raises(CancelledError):
         list(pieces)
     assert server.hung_up.wait(60)
+    assert not lines(caplog)
 
 
 def test_one_cancelled_while_nothing_comes_is_not_waited_for(server: OpenAIServer) -> None:

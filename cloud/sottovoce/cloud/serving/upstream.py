@@ -2,12 +2,14 @@
 
 Large models run on engines made for them. The cloud stands in front of such an engine. It knows the
 tenants, and their adapters are names of models there. It passes on released text only, and keeps
-nothing. The other server's error messages are not passed on, because they may quote a prompt.
+nothing. The other server's error messages are neither passed on nor logged, because they may quote
+a prompt. The log holds the kind and place of a failure.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import ssl
 import threading
@@ -28,6 +30,7 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.rpc.openai import cut, heard, message, request, timed
+from sottovoce.core.rpc.status import kind_and_place
 from sottovoce.core.rpc.streams import Stops
 
 __all__ = ["Upstream"]
@@ -39,6 +42,8 @@ CONNECT: Final = 10.0
 
 _LARGEST_TOKEN: Final = 64
 """Bytes of text for each token; above this, the other server counts tokens differently."""
+
+_log = logging.getLogger(__name__)
 
 _FINISHES: Final = {
     "length": Finish.LENGTH,
@@ -161,9 +166,13 @@ class _Answer:
         except (OSError, HTTPException, ValueError, RecursionError) as e:
             if self._cancelled.is_set():
                 raise CancelledError from None
+            _log.warning("upstream %s failed: %s", self._place(), kind_and_place(e))
             raise _broken() from e
         finally:
             self._line.close()
+
+    def _place(self) -> str:
+        return f"{self._line.host}:{self._line.port}"
 
     def _pieces(self) -> Iterator[Piece]:
         self._line.connect()
@@ -175,6 +184,7 @@ class _Answer:
             self._line.request("POST", self._call.path, self._call.body, self._call.headers)
             with self._line.getresponse() as response:
                 if response.status != 200:
+                    _log.warning("upstream %s gave status %d", self._place(), response.status)
                     raise _refused(response.status)
                 yield from self._read(response)
 
@@ -194,7 +204,7 @@ class _Answer:
         if self._cancelled.is_set():
             raise CancelledError
         if finish is None:
-            raise _broken()
+            raise ValueError("no end")
         yield Piece(self._stops.finish(), Done(finish, *usage))
 
 

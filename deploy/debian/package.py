@@ -49,7 +49,7 @@ _FILES: Final = {
 }
 _START = f"""\
 #!{HOME}/bin/python3 -I
-from sottovoce.edge.cli import main
+from sottovoce.edge.__main__ import main
 
 main()
 """

@@ -46,7 +46,7 @@ PLAN: Plan = {
         ["tasks"],
         ["http"],
         ["daemon"],
-        ["cli"],
+        ["cli", "__main__"],
     ],
     "sottovoce.cloud": [
         ["balancing", "metrics", "logs", "disk", "job", "config"],
@@ -55,7 +55,7 @@ PLAN: Plan = {
         ["jobs"],
         ["api", "training", "views"],
         ["page"],
-        ["cli"],
+        ["cli", "__main__"],
     ],
     "sottovoce.models": [
         ["corpus", "onnx_export", "public_words"],
@@ -63,7 +63,7 @@ PLAN: Plan = {
         ["calibration", "encoder", "names"],
         ["bundle", "context_finder"],
         ["denoiser"],
-        ["cli"],
+        ["cli", "__main__"],
     ],
     "bench": [
         ["cache", "data", "live", "processes", "resampling"],

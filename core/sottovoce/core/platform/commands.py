@@ -18,7 +18,8 @@ import click
 from click.shell_completion import get_completion_class
 
 from sottovoce.core.errors import Side, speaking_to
-from sottovoce.core.platform.console import INTERRUPTED, Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.program import INTERRUPTED
 
 __all__ = ["EXIT_CODES", "LazyGroup", "completion_command", "version_command"]
 

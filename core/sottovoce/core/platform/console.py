@@ -23,12 +23,12 @@ import click
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.platform.limits import room_for_files
+from sottovoce.core.platform.program import INTERRUPTED, raise_interrupts
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 __all__ = [
-    "INTERRUPTED",
     "Command",
     "if_interrupted",
     "json_option",
@@ -39,8 +39,6 @@ __all__ = [
     "tell",
 ]
 
-INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C, as in shells: 128 plus the number of the signal."""
 _NOTE: Final = "sottovoce.interrupted"
 _GAP = "  "
 _WHOLE = 10
@@ -57,6 +55,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            raise_interrupts()
             room_for_files()
             return super().invoke(ctx)
         except SottovoceError as error:

@@ -15,8 +15,9 @@ from pathlib import Path
 import click
 
 from sottovoce.core.errors import ConfigError, NotReady
-from sottovoce.core.platform.console import INTERRUPTED, Command, json_option, print_json
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import disk, in_place_of
+from sottovoce.core.platform.program import INTERRUPTED
 from sottovoce.core.rpc.logs import Sentences, to_standard_error
 from sottovoce.edge.cli import systemd
 from sottovoce.edge.cli.client import remote

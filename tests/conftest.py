@@ -18,6 +18,12 @@ from tests.support import threads
 from tests.support.paths import BUNDLE, MODELS
 from tests.support.small_bundle import LexiconFinder, LexiconTagger, write_small_bundle
 
+# pytest imports readline, which sets COLUMNS and LINES in the process's C environment. Workers and
+# programs that tests start would inherit the two, and print tables of 80 columns.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+    os.unsetenv(_name)
+
 # How long an example takes says nothing here: the first one opens models.
 hypothesis.settings.register_profile("sottovoce", deadline=None)
 hypothesis.settings.load_profile("sottovoce")
@@ -88,9 +94,3 @@ def counted_words() -> list[tuple[str, bool, str, int]]:
     with gzip.open(table, "rt", encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         return [(r["word"], r["clitic"] == "1", r["tag"], int(r["count"])) for r in rows]
-
-
-@pytest.fixture(autouse=True)
-def _no_terminal() -> None:
-    """Tables are printed whole, whatever the terminal that runs the tests."""
-    os.environ.pop("COLUMNS", None)

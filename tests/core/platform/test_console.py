@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -240,3 +241,10 @@ def test_a_narrow_table_folds_the_widest_values_and_loses_none(
     assert "".join(lines).count("x") == 40
     for word in ("long", "story", "words", "50.0%"):
         assert any(word in line for line in lines)
+
+
+def test_programs_of_the_tests_inherit_no_width_of_a_terminal() -> None:
+    program = "import os; print([name for name in ('COLUMNS', 'LINES') if name in os.environ])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.stdout == "[]\n"
+    assert "COLUMNS" not in os.environ

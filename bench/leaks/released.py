@@ -27,8 +27,8 @@ from sottovoce.core.privacy.setting import LEVELS
 try:
     from sottovoce.core.privacy.policies import POLICIES
 except ImportError:  # an older version
-    from sottovoce.core.privacy.policies import POLICIES
-print(json.dumps([LEVELS, list(POLICIES)]))
+    from sottovoce.core.privacy.setting import POLICIES
+print(json.dumps([LEVELS, [n for n, p in POLICIES.items() if not getattr(p, "context", False)]]))
 """
 
 

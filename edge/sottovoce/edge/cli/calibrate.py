@@ -301,6 +301,7 @@ def _as_typed(
             "drawn": drawn(shares, policy),
         }
         for name, policy in POLICIES.items()
+        if not policy.context  # readings alone do not give the shares either
     }
 
 

@@ -13,6 +13,8 @@ from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.cli.config import write
 from sottovoce.edge.config import Config
 
+__all__ = ["command"]
+
 
 @click.group("words")
 def command() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -81,9 +81,11 @@ class PostgresServer:
         self._process.wait()
 
     def throw_away(self) -> None:
-        """Ends it without keeping anything."""
-        self._process.send_signal(signal.SIGQUIT)
-        self._process.wait()
+        """Ends it without keeping anything. A server that just started may overlook a signal."""
+        while self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
 
     def url(self, schema: str = "public") -> str:
         """Of a schema."""

@@ -51,7 +51,7 @@ COMMANDS: Final[dict[str, tuple[tuple[str, ...], int]]] = {
     "predict": (("{name}", "{text}", "--where", "cloud", *_LIGHT), 0),
     "correct": (("{name}", "{text}", "clinic"), 0),
     "corrections": (("{name}", "--show"), 0),
-    "fetch": (("{name}",), 0),
+    "fetch": (("{name}",), 3),  # the bundle has no encoder
     "learn": (("own", "--input", "{table}"), 3),  # the bundle has no encoder
     "share": (("{name}", "--output", "{shared}"), 0),
     "join": (("{shared}",), 3),  # it is here
@@ -81,6 +81,7 @@ COMMANDS: Final[dict[str, tuple[tuple[str, ...], int]]] = {
     "doctor": ((), 0),
     "bugreport": ((), 0),
     "config": (("list",), 0),
+    "words": (("list",), 0),
     "service": (("install", "--print"), 0),
     "licences": ((), 0),
     "completion": (("bash",), 0),

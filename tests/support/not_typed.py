@@ -23,6 +23,8 @@ NOT_TYPED: Final = {
     r"(sudo|apt-get) ": "needs root",
     r"git ": "makes another checkout",
     r"grpcurl ": "is on few machines; the service read its method and message",
+    r"sotto config set cloud.certificate ": "needs an authority's files; test_certificates.py does",
+    r"sotto-models export ": "needs a model hub; test_encoder.py exports small models",
     r"sotto service ": "has systemd run something",
     r"sotto pull cloud.example.org": "is for another machine, where nothing is set; README pulls",
     r"sotto distill ": "has a server label hundreds of texts; test_distill.py has one",

@@ -204,6 +204,8 @@ def test_what_starting_made_is_not_looked_through_for_garbage(
     class Nothing:
         def __init__(self, *_: object) -> None: ...
 
+        def set(self) -> None: ...
+
         def wait(self) -> None: ...
 
         def stop(self) -> None: ...
@@ -227,6 +229,8 @@ def test_a_server_may_leave_training_to_others(
     class Nothing:
         def __init__(self, *given: object) -> None:
             started.extend(given)
+
+        def set(self) -> None: ...
 
         def wait(self) -> None: ...
 
@@ -313,7 +317,7 @@ def test_tls_is_served_and_its_files_are_checked(
                 Caller(channel, ()).bundles.GetManifest(bundles_pb2.GetManifestRequest())
             assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
     key.write_text("not a key")
-    with pytest.raises(ConfigError, match="cannot listen"):
+    with pytest.raises(ConfigError, match="key cannot be read"):
         Server(settings)
     key.write_bytes(made.key)
     certificate.write_bytes(Certificate.make(days=(-9, -2)).certificate)

@@ -71,6 +71,8 @@ def test_a_request_without_anything_private_leaves_as_typed(
         ("Summarise for Priya.", ["Priya"]),
         ("Ask Dr Elena Marsh about it.", ["Elena", "Marsh"]),
         ("Mrs. Fish and Mr Long disagree.", ["Fish", "Long"]),
+        ("Please call Mrs Hope PRICE tomorrow", ["Hope", "PRICE"]),
+        ("Mrs. Fish is my landlady.", ["Fish"]),
         ("Surname: Long", ["Long"]),
         ('{"name": "Rose"}', ["Rose"]),
         ("Dear Rose,\nthank you.", ["Rose"]),

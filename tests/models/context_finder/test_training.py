@@ -16,14 +16,19 @@ from sottovoce.core.text.context_finder import ContextFinder
 from sottovoce.core.text.words import split
 from sottovoce.models.context_finder.evaluation import Document, documents, evaluate
 from sottovoce.models.context_finder.network import Size
-from sottovoce.models.context_finder.training import Hyperparameters, fit, read_marked, write
+from sottovoce.models.context_finder.training import (
+    ContextFinderHyperparameters,
+    fit,
+    read_marked,
+    write,
+)
 from sottovoce.models.context_finder.vectors import Vectors, read_vectors
 from sottovoce.models.names.data import NONE, Lists, Marked
 
 PERSON = 2
 WORDS = ("rose", "will", "may", "mark")
 LISTS = Lists(("Anna",), ("Marsh",), ("Rome",), ("Freedonia",), ("Rue Longue",), ("Acme",))
-RECIPE = Hyperparameters(
+RECIPE = ContextFinderHyperparameters(
     epochs=12,
     marked=4,
     requests=4,

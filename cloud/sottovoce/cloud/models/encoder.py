@@ -143,7 +143,7 @@ class PosteriorMean:
         space: Floats2d (tokens, r): every token's place in the privacy space.
         embeddings: Floats2d (tokens, width), the backbone's input embeddings.
         log_prior: Floats1d (tokens,), log of the token frequencies, see
-            `sottovoce.models.corpus.token_frequencies`.
+            `sottovoce.models.calibration.tokens`.
         device: for the arrays and the computation.
     """
 

@@ -5,7 +5,7 @@ treatment and a class. Noise, search and surrogates see nothing else. In doubt, 
 
 Neighbours count by their looks alone, which the release shows anyway. Exchanging a neighbour for a
 word with the same looks changes no decision. A mechanism that reads context gives this up, see
-`sottovoce.core.privacy.decisions`.
+`Contextual`, and so does the policy `personal`.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Finder(Protocol):
         """Number of words that the finder reads on either side."""
 
     def alone(self, words: Sequence[str], ids: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the features of words without context; see `known_words.Alone`."""
+        """Return the features of words without context; see `Alone`."""
 
     def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
         """Return the names in consecutive words of one document.

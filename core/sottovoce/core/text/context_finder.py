@@ -48,7 +48,7 @@ _FIX: Final = "install sottovoce-core again"
 
 
 class ContextNetwork:
-    """The network of `sottovoce.core.text.context_finder`.
+    """The network of a `ContextFinder`.
 
     Args:
         stored: the constants of ``context_finder.onnx`` by name.

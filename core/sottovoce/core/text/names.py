@@ -80,7 +80,7 @@ class Layer:
 
 
 class NameNetwork:
-    """The network of `sottovoce.core.text.names`.
+    """The network of a `NameFinder`.
 
     Args:
         stored: the constants of ``names.onnx`` by name.

@@ -38,7 +38,7 @@ from sottovoce.models.names.data import (
 )
 from sottovoce.models.tagger import NO_WORD, Progress, averaged, partial_loss
 
-__all__ = ["Hyperparameters", "fit", "read_marked", "train_context_finder", "write"]
+__all__ = ["ContextFinderHyperparameters", "fit", "read_marked", "train_context_finder", "write"]
 
 _BLOCK: Final = 128
 _GAP: Final = " "
@@ -48,7 +48,7 @@ _OFTEN: Final = 3
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
+class ContextFinderHyperparameters:
     """How to train; the defaults ship."""
 
     epochs: int = 2
@@ -103,7 +103,7 @@ def train_context_finder(
     lists: Lists,
     backbone: LoadedBackbone,
     *,
-    recipe: Hyperparameters | None = None,
+    recipe: ContextFinderHyperparameters | None = None,
     rare: Sequence[str] = (),
     foreign: Sequence[Sequence[str]] = (),
     progress: Progress | None = None,
@@ -116,7 +116,7 @@ def train_context_finder(
     Raises:
         InvalidInput: one of the data sets is missing.
     """
-    recipe = recipe or Hyperparameters()
+    recipe = recipe or ContextFinderHyperparameters()
     treebanks, marked = read_masc_and_web(data), read_marked(data)
     vectors = read_vectors(backbone, [*treebanks, *marked], lists, own_texts())
     return write(
@@ -129,7 +129,7 @@ def fit(
     marked: Sequence[Marked],
     lists: Lists,
     vectors: Vectors | None,
-    recipe: Hyperparameters,
+    recipe: ContextFinderHyperparameters,
     progress: Progress | None = None,
     rare: Sequence[str] = (),
     foreign: Sequence[Sequence[str]] = (),
@@ -148,7 +148,7 @@ def fit(
         return averaged(network, losses, recipe.learning_rate, recipe.memory, progress)
 
 
-def write(network: Network, out: Path, recipe: Hyperparameters) -> int:
+def write(network: Network, out: Path, recipe: ContextFinderHyperparameters) -> int:
     """Write both files to `out`, and return the size of the network in bytes."""
     out.mkdir(parents=True, exist_ok=True)
     model = to_onnx(network)
@@ -172,7 +172,7 @@ def write(network: Network, out: Path, recipe: Hyperparameters) -> int:
 def _learn_vectors(
     network: Network,
     known: Vectors,
-    recipe: Hyperparameters,
+    recipe: ContextFinderHyperparameters,
     random: Generator,
     progress: Progress | None,
 ) -> None:
@@ -202,7 +202,7 @@ def _losses(
     marked: Sequence[Marked],
     mentions: Mentions,
     sentences: Sentences,
-    recipe: Hyperparameters,
+    recipe: ContextFinderHyperparameters,
     random: Generator,
 ) -> Iterator[tuple[float, Tensor]]:
     """Yield the share of the training that is done, and the loss on the next blocks."""

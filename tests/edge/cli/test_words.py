@@ -23,6 +23,13 @@ def test_a_hidden_word_stays_hidden_and_its_owner_is_told(device: Device) -> Non
     assert "stay hidden" in device.sotto("words", "allow", "falcon").stderr
 
 
+def test_the_owner_is_told_that_another_policy_does_not_read_the_lists(device: Device) -> None:
+    assert "chat.policy personal" in device.sotto("words", "hide", "Falcon").stderr
+    device.sotto("config", "set", "privacy.least_policy", "personal")
+    device.sotto("config", "set", "chat.policy", "personal")
+    assert device.sotto("words", "hide", "Heron").stderr == ""
+
+
 def test_what_is_in_no_list_cannot_be_taken_out(device: Device) -> None:
     told = device.sotto("words", "rm", "falcon", code=2).stderr
     assert "neither list" in told

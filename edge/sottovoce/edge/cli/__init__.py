@@ -57,7 +57,7 @@ COMMANDS = {
     "doctor": "Check this device's setup and say how to mend it.",
     "bugreport": "Print what a report of a fault needs; no text, no names.",
     "config": "List, get or set the settings.",
-    "words": "Say which words always pass, and which never do.",
+    "words": "Say which words pass under the policy personal, and which do not.",
     "service": "Have systemd run the agent.",
     "licences": "Say under which licences program and models are.",
     "completion": "Print the completion script for a shell.",

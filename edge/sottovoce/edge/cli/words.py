@@ -1,4 +1,4 @@
-"""``sotto words``: which words always pass, and which never do."""
+"""``sotto words``: words that pass, or never do, under the policy `personal`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["command"]
 
 @click.group("words")
 def command() -> None:
-    """Say which words always pass, and which never do.
+    """Say which words pass under the policy `personal`, and which do not.
 
-    The lists are for the policy `personal`. A word may be a phrase. Case does not count. What is
+    Other policies do not read these lists. A word may be a phrase. Case does not count. What is
     hidden wins over what is allowed. A running agent goes by the lists after a restart.
     """
 
@@ -30,10 +30,11 @@ def command() -> None:
 @json_option
 @click.pass_context
 def allow(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
-    """Let WORDS pass, unless they are also hidden."""
+    """Let WORDS pass under the policy `personal`, unless they are also hidden."""
     config = load_config(ctx)
     file = _write(config, {"hide.allow": _with(config.hide.allow, words)})
     _told(f"{len(words)} allowed, in {file}", as_json, file, "allow", words)
+    _warn(config)
     both = {word.casefold() for word in words} & {word.casefold() for word in config.hide.words}
     if both:
         click.echo(f"{len(both)} of them stay hidden; see `sotto words rm`", err=True)
@@ -44,10 +45,11 @@ def allow(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
 @json_option
 @click.pass_context
 def hide(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
-    """Never let WORDS pass."""
+    """Let WORDS never pass under the policy `personal`."""
     config = load_config(ctx)
     file = _write(config, {"hide.words": _with(config.hide.words, words)})
     _told(f"{len(words)} hidden, in {file}", as_json, file, "hide", words)
+    _warn(config)
 
 
 @command.command("rm", cls=Command)
@@ -93,6 +95,16 @@ def _with(listed: tuple[str, ...], words: tuple[str, ...]) -> list[str]:
 
 def _write(config: Config, lists: dict[str, list[str]]) -> Path:
     return write(config, {n: json.dumps(words, ensure_ascii=False) for n, words in lists.items()})
+
+
+def _warn(config: Config) -> None:
+    if config.chat.policy != "personal":
+        click.echo(
+            f"conversations use the policy {config.chat.policy}, which does not read this list; "
+            "allow personal with `sotto config set privacy.least_policy personal`, then choose it "
+            "with `sotto config set chat.policy personal`",
+            err=True,
+        )
 
 
 def _told(line: str, as_json: bool, file: Path, action: str, words: tuple[str, ...]) -> None:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.platform.files import open_to_others
+from sottovoce.core.platform.files import read_secret
 from sottovoce.core.rpc.address import matching_pair
 
 __all__ = ["ClientCertificate", "Shown"]
 
 _log = logging.getLogger(__name__)
 _LARGEST: Final = 1 << 20
-"""Most bytes of either file."""
+"""Most bytes of a certificate with its chain."""
 _Identity = tuple[tuple[int, int, int], ...]
 
 
@@ -71,14 +71,9 @@ class ClientCertificate:
         return shown
 
     def _read(self) -> Shown:
-        if open_to_others(self.files[1]):
-            raise ConfigError(
-                f"other users can read the key {self.files[1]}",
-                fix=f"chmod 600 {self.files[1]}",
-                subject="cloud.certificate_key",
-            )
         try:
-            certificate, key = (_bytes(file) for file in self.files)
+            certificate = _bytes(self.files[0])
+            key = read_secret(self.files[1], subject="cloud.certificate_key")
         except OSError as error:
             raise _unreadable(error) from error
         ends = matching_pair(certificate, key, "cloud.certificate", "cloud.certificate_key")

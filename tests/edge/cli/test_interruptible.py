@@ -60,6 +60,8 @@ def test_an_answer_that_is_broken_off_is_cancelled() -> None:
 
 def test_one_that_had_not_begun_is_cancelled_when_it_does() -> None:
     """Ctrl-C comes to the main thread, while another makes the call."""
+    # A shell has its background jobs ignore Ctrl-C, and these tests may run in one.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     begin, cancelled = threading.Event(), threading.Event()
     main = threading.get_ident()
 
@@ -68,8 +70,11 @@ def test_one_that_had_not_begun_is_cancelled_when_it_does() -> None:
         assert begin.wait(60)
         return Stream(iter(()), cancelled.set)
 
-    with pytest.raises(KeyboardInterrupt):
-        next(interruptible(call))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            next(interruptible(call))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not cancelled.is_set()
     begin.set()
     assert cancelled.wait(60)

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 
 import click
 
@@ -84,9 +84,6 @@ def numbered(error: SottovoceError, place: str) -> SottovoceError:
 
 T = TypeVar("T")
 
-_SECONDS: Final = 0.5
-"""The longest wait of the main thread; Python misses a signal in the instant before one."""
-
 
 class Stream(Iterator[T]):
     """The responses of a call; any thread may call ``cancel`` to end the call."""
@@ -111,7 +108,7 @@ def interruptible(call: Callable[[], Stream[T]]) -> Generator[T, None, None]:
     thread = threading.Thread(target=reader.run, daemon=True)
     try:
         thread.start()  # here, because Ctrl-C may come while it starts
-        while (came := reader.next()) is not None:
+        while (came := reader.came.get()) is not None:
             if isinstance(came, BaseException):
                 raise came
             yield came[0]
@@ -139,14 +136,6 @@ class _Reader(Generic[T]):
         except BaseException as error:
             self.came.put(error)
         self.came.put(None)
-
-    def next(self) -> tuple[T] | BaseException | None:
-        """Wait for what comes next. Ctrl-C just before a wait is seen when the wait ends."""
-        while True:
-            try:
-                return self.came.get(timeout=_SECONDS)
-            except Empty:
-                continue
 
     def stop(self) -> None:
         with self._lock:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 from tests.support.fake_cloud import FakeCloud
 
@@ -43,7 +48,7 @@ def test_it_needs_to_know_which_cloud(new_device: Callable[..., Device]) -> None
 
 
 def test_a_configuration_that_cannot_be_written_keeps_the_token_and_the_code(
-    new_device: Callable[..., Device], cloud: FakeCloud
+    new_device: Callable[..., Device], cloud: FakeCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = new_device()
     _bare(device)
@@ -53,10 +58,15 @@ def test_a_configuration_that_cannot_be_written_keeps_the_token_and_the_code(
     (told,) = device.json("config", "set", "privacy.level", "strong")
     file = Path(told["file"])
     before = file.read_text()
-    file.write_text(f'cloud.tenant = "x"\n{before}')  # in a way that is not ours to change
-    device.sotto(*asked, code=78)
+    with monkeypatch.context() as patch:
+        patch.setattr("sottovoce.edge.cli.config.in_place_of", _full)
+        device.sotto(*asked, code=5)
+    assert file.read_text() == before
     assert token.read_text() == "of before\n"
-    file.write_text(before)
     device.sotto(*asked)
     assert cloud.redeemed("acme", token.read_text().strip())
     assert tomllib.loads(file.read_text())["cloud"]["token_file"] == str(token)
+
+
+def _full(file: Path) -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))

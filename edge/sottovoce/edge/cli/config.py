@@ -6,9 +6,7 @@ import dataclasses
 import difflib
 import json
 import os
-import re
 import stat
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -101,10 +99,10 @@ def set_(ctx: click.Context, name: str, value: str, more: tuple[str, ...], as_js
     kinds = settings.kinds()
     for each in values:
         _known(each, kinds)
-    toml = {each: _toml(each, text, kinds[each]) for each, text in values.items()}
+    written = {each: _value(each, text, kinds[each]) for each, text in values.items()}
     file = settings.found(ctx.obj) or settings.usual()
     with as_owner_of(file):
-        _write(file, toml, lambda config: _check_here(config, toml))
+        _write(file, written, lambda config: _check_here(config, written))
     for each in values:
         if as_json:
             print_json({"file": str(file), "name": each})
@@ -114,12 +112,12 @@ def set_(ctx: click.Context, name: str, value: str, more: tuple[str, ...], as_js
             click.echo(f"{overriding} is set, and overrides it", err=True)
 
 
-def write(config: Config, values: Mapping[str, str]) -> Path:
+def write(config: Config, values: Mapping[str, Any]) -> Path:
     """Write all settings into the configuration file, or none.
 
     Args:
         config: the loaded settings.
-        values: TOML values by setting name.
+        values: by setting name.
 
     Returns:
         The file.
@@ -140,7 +138,7 @@ def place(config: Config) -> Path:
 
 def _write(
     file: Path,
-    values: Mapping[str, str],
+    values: Mapping[str, Any],
     check: Callable[[Config], None] = lambda config: None,
 ) -> None:
     # A variable that overrides a written value would hide an error in it.
@@ -162,26 +160,24 @@ def _write(
             raise ConfigError(problem, fix=error.fix, subject=error.subject) from error
 
 
-def _toml(name: str, text: str, kind: Any) -> str:
-    """Return the value of a setting in TOML.
+def _value(name: str, text: str, kind: Any) -> Any:
+    """Return the value of a setting as it is written into the file.
 
     Raises:
         ConfigError: the text is not a value of this kind.
     """
     value = settings.parsed(name, text, kind)
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, int | float):
-        return repr(value)
+        return value
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ConfigError(f"{name} is not UTF-8", fix="type it as UTF-8", subject=name) from error
     if isinstance(value, tuple):
-        return json.dumps([*value], ensure_ascii=False)
+        return [*value]
     if isinstance(value, Path) and not text.startswith(("~", "$")):
-        text = str(value.absolute())  # a daemon has another working directory
-    return json.dumps(text, ensure_ascii=False)
+        return str(value.absolute())  # a daemon has another working directory
+    return text
 
 
 def _check_here(config: Config, names: Iterable[str]) -> None:
@@ -270,52 +266,28 @@ def _new(aside: Path, *, like: Path) -> BinaryIO:
     return os.fdopen(descriptor, "wb")
 
 
-def changed(text: str, name: str, value: str) -> str:
-    """Return a TOML document with one setting changed.
+def changed(text: str, name: str, value: Any) -> str:
+    """Return a TOML document with one setting changed, comments and layout kept.
 
     Args:
         text: the document.
         name: "section.key".
-        value: the value in TOML.
+        value: of a type that TOML has.
 
     Raises:
-        ConfigError: the setting has a layout that this cannot change, or the value is not TOML.
+        ConfigError: the document is not TOML, or has a value where the section should be.
     """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
     section, _, key = name.partition(".")
-    line = f"{key} = {value}"
-    lines = text.removesuffix("\n").split("\n") if text else []
-    heads = [n for n, each in enumerate(lines) if re.match(r"\s*\[", each)]
-    head = next((n for n in heads if re.match(rf"\s*\[\s*{section}\s*\]", lines[n])), None)
-    if head is None:
-        lines += ["", f"[{section}]", line] if lines else [f"[{section}]", line]
-    else:
-        end = next((n for n in heads if n > head), len(lines))
-        found = (n for n in range(head + 1, end) if re.match(rf"\s*{key}\s*=", lines[n]))
-        place = next(found, None)
-        if place is None:
-            lines.insert(head + 1, line)
-        else:
-            lines[place] = line + _comment(lines[place])
-    after = "\n".join(lines) + "\n"
     try:
-        wanted = tomllib.loads(text)
-        wanted.setdefault(section, {})[key] = tomllib.loads(f"v = {value}")["v"]
-        if tomllib.loads(after) == wanted:
-            return after
-    except tomllib.TOMLDecodeError as error:
+        document = tomlkit.parse(text)
+        table: Any = document.setdefault(section, tomlkit.table())
+        table[key] = value
+        return tomlkit.dumps(document)
+    except (TOMLKitError, TypeError, ValueError) as error:
         raise ConfigError(f"{name} cannot be written: {error}", subject=name) from error
-    raise ConfigError(
-        f"{name} stands in the file in a way of its own", fix="change it by hand", subject=name
-    )
-
-
-def _comment(line: str) -> str:
-    """Return the spaces and comment after the value in a line, or an empty string."""
-    for sign in re.finditer(r"\s*#", line):
-        with suppress(tomllib.TOMLDecodeError):  # a "#" within the value
-            tomllib.loads(line[: sign.start()])
-            return line[sign.start() :]
-    return ""
 
 
 def _known(name: str, settings: Collection[str]) -> None:

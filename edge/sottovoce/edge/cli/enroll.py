@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from contextlib import closing
 from pathlib import Path
 
@@ -79,9 +78,7 @@ def enroll_command(
     whose = as_owner_of(place(config))
     with whose, closing(Cloud(settings)) as cloud, enroll(cloud, code, file) as done:
         values["tenant"] = done.tenant
-        written = write(
-            config, {f"cloud.{k}": json.dumps(v, ensure_ascii=False) for k, v in values.items()}
-        )
+        written = write(config, {f"cloud.{key}": value for key, value in values.items()})
     if as_json:
         print_json(
             {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 
 import click
@@ -47,7 +46,7 @@ def move_key_command(ctx: click.Context, there: str, as_json: bool) -> None:
         copy_key(state, config.agent.key_place, there)
         by_hand = f"set {_SETTING} to {there!r} there as whoever may; then run this again"
         try:
-            write(config, {_SETTING: json.dumps(there)})
+            write(config, {_SETTING: there})
         except ConfigError as error:
             raise ConfigError(
                 f"the key is in both places now, and {place(config)} cannot be changed",

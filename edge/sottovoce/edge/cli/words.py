@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -32,7 +31,7 @@ def command() -> None:
 def allow(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Let WORDS pass under the policy `personal`, unless they are also hidden."""
     config = load_config(ctx)
-    file = _write(config, {"hide.allow": _with(config.hide.allow, words)})
+    file = write(config, {"hide.allow": _with(config.hide.allow, words)})
     _told(f"{len(words)} allowed, in {file}", as_json, file, "allow", words)
     _warn(config)
     both = {word.casefold() for word in words} & {word.casefold() for word in config.hide.words}
@@ -47,7 +46,7 @@ def allow(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
 def hide(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Let WORDS never pass under the policy `personal`."""
     config = load_config(ctx)
-    file = _write(config, {"hide.words": _with(config.hide.words, words)})
+    file = write(config, {"hide.words": _with(config.hide.words, words)})
     _told(f"{len(words)} hidden, in {file}", as_json, file, "hide", words)
     _warn(config)
 
@@ -69,7 +68,7 @@ def rm(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
             subject="words",
         )
     kept = {name: [w for w in each if w.casefold() not in gone] for name, each in lists.items()}
-    file = _write(config, kept)
+    file = write(config, kept)
     _told(f"{len(words)} taken out, in {file}", as_json, file, "rm", words)
 
 
@@ -91,10 +90,6 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 def _with(listed: tuple[str, ...], words: tuple[str, ...]) -> list[str]:
     """Return the list with new words, each once in any case."""
     return [*{word.casefold(): word for word in (*words[::-1], *listed[::-1])}.values()][::-1]
-
-
-def _write(config: Config, lists: dict[str, list[str]]) -> Path:
-    return write(config, {n: json.dumps(words, ensure_ascii=False) for n, words in lists.items()})
 
 
 def _warn(config: Config) -> None:

@@ -83,7 +83,7 @@ def of_the_device() -> None:
             browser.until("document.body.dataset.ready")
             browser.run(f"document.getElementById('text').value = {TEXT!r}")
             browser.run("document.getElementById('form').requestSubmit()")
-            browser.until("document.querySelectorAll('#tried li').length === 5")
+            browser.until("document.querySelectorAll('#tried ol li').length === 5")
             shoot(browser, "try", 860, 760)
             shoot(browser, "try-small-dark", *SMALL, dark=True)
             for tab, ready in (("ledger", "#days td"), ("left", "#leftlist .text")):

@@ -96,6 +96,8 @@ DOORWAY: Final = {path: method for path, (method, _) in ENDPOINTS.items()}
 _BODIES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "/api/try": {"text": TEXT},
+        "/api/words/change": {"word": "heron", "to": "allow"},
+        "/api/waiting/allow": {"id": "none"},
         "/v1/chat/completions": {"messages": [{"role": "user", "content": TEXT}]},
         "/v1/completions": {"prompt": TEXT},
         "/v1/embeddings": {"input": TEXT},

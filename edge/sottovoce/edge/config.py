@@ -11,7 +11,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -146,11 +146,12 @@ class PrivacyConfig:
 
 @dataclass(frozen=True, slots=True)
 class HideConfig:
-    """What the policy `personal` hides. The table may also be called ``[privacy.hide]``.
+    """What is hidden. The table may also be called ``[privacy.hide]``.
 
-    One switch for each kind of personal data. ``words`` never pass, ``allow`` lists words that do,
-    unless they are also among ``words``. ``patterns`` are texts "NAME=EXPRESSION"; what such a
-    regular expression matches never passes.
+    Under the policy `personal` there is one switch for each kind of personal data, and the words in
+    ``allow`` pass, unless they are also hidden. Under every policy, ``words`` never pass.
+    ``patterns`` are texts "NAME=EXPRESSION"; what such a regular expression matches never passes.
+    ``sotto words`` adds to both lists.
     """
 
     persons: bool = True
@@ -167,8 +168,12 @@ class HideConfig:
     allow: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
 
-    def hiding(self) -> Hiding:
-        """Return the choices as the policy takes them.
+    def hiding(self, allow: Iterable[str] = (), hide: Iterable[str] = ()) -> Hiding:
+        """Return the choices as policies take them.
+
+        Args:
+            allow: words that pass in addition to the settings.
+            hide: words that never pass in addition to the settings.
 
         Raises:
             InvalidInput: a word or a pattern cannot be taken.
@@ -176,7 +181,7 @@ class HideConfig:
         from sottovoce.core.privacy.hiding import KINDS, Hiding  # most commands need no patterns
 
         switches = ((kind, getattr(self, kind)) for kind in KINDS)
-        return Hiding.of(switches, self.allow, self.words, self.patterns)
+        return Hiding.of(switches, (*self.allow, *allow), (*self.words, *hide), self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +208,8 @@ class ChatConfig:
     key and certificate authorities. Without it, our cloud answers. ``model`` is used for requests
     that name none. ``keep_days`` limits how long a conversation can continue after its last turn; 0
     notes nothing. ``trusted_tools`` names functions whose arguments are restored in addresses too,
-    because the owner trusts every address in their calls.
+    because the owner trusts every address in their calls. With ``ask_first``, the first message of
+    a conversation leaves only once the owner has seen and allowed it.
     """
 
     policy: str = "names"
@@ -213,6 +219,7 @@ class ChatConfig:
     ca_file: Path | None = None
     keep_days: int = 30
     trusted_tools: tuple[str, ...] = ()
+    ask_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

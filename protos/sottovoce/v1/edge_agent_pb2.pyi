@@ -68,7 +68,7 @@ class PrivacyOptions(_message.Message):
     def __init__(self, level: _Optional[str] = ..., mechanism: _Optional[str] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class ReleasedWord(_message.Message):
-    __slots__ = ("start", "end", "released_start", "released_end", "tag", "protected", "replaced", "treatment")
+    __slots__ = ("start", "end", "released_start", "released_end", "tag", "protected", "replaced", "treatment", "hides")
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     RELEASED_START_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class ReleasedWord(_message.Message):
     PROTECTED_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
     TREATMENT_FIELD_NUMBER: _ClassVar[int]
+    HIDES_FIELD_NUMBER: _ClassVar[int]
     start: int
     end: int
     released_start: int
@@ -85,7 +86,8 @@ class ReleasedWord(_message.Message):
     protected: bool
     replaced: bool
     treatment: Treatment
-    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., released_start: _Optional[int] = ..., released_end: _Optional[int] = ..., tag: _Optional[str] = ..., protected: _Optional[bool] = ..., replaced: _Optional[bool] = ..., treatment: _Optional[_Union[Treatment, str]] = ...) -> None: ...
+    hides: str
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., released_start: _Optional[int] = ..., released_end: _Optional[int] = ..., tag: _Optional[str] = ..., protected: _Optional[bool] = ..., replaced: _Optional[bool] = ..., treatment: _Optional[_Union[Treatment, str]] = ..., hides: _Optional[str] = ...) -> None: ...
 
 class PrivatizeRequest(_message.Message):
     __slots__ = ("text", "privacy", "words", "session")

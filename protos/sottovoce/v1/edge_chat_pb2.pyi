@@ -53,7 +53,7 @@ class Sampling(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class ChatRequest(_message.Message):
-    __slots__ = ("turns", "model", "privacy", "conversation", "sampling", "stops", "tools", "tool_use", "tool", "parallel_tool_calls")
+    __slots__ = ("turns", "model", "privacy", "conversation", "sampling", "stops", "tools", "tool_use", "tool", "parallel_tool_calls", "preview", "words", "agreed")
     TURNS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +64,9 @@ class ChatRequest(_message.Message):
     TOOL_USE_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     PARALLEL_TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    PREVIEW_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
     turns: _containers.RepeatedCompositeFieldContainer[ChatTurn]
     model: str
     privacy: _edge_agent_pb2.PrivacyOptions
@@ -74,7 +77,10 @@ class ChatRequest(_message.Message):
     tool_use: _generation_pb2.ToolUse
     tool: str
     parallel_tool_calls: bool
-    def __init__(self, turns: _Optional[_Iterable[_Union[ChatTurn, _Mapping]]] = ..., model: _Optional[str] = ..., privacy: _Optional[_Union[_edge_agent_pb2.PrivacyOptions, _Mapping]] = ..., conversation: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[_Union[ChatTool, _Mapping]]] = ..., tool_use: _Optional[_Union[_generation_pb2.ToolUse, str]] = ..., tool: _Optional[str] = ..., parallel_tool_calls: _Optional[bool] = ...) -> None: ...
+    preview: bool
+    words: bool
+    agreed: bool
+    def __init__(self, turns: _Optional[_Iterable[_Union[ChatTurn, _Mapping]]] = ..., model: _Optional[str] = ..., privacy: _Optional[_Union[_edge_agent_pb2.PrivacyOptions, _Mapping]] = ..., conversation: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[_Union[ChatTool, _Mapping]]] = ..., tool_use: _Optional[_Union[_generation_pb2.ToolUse, str]] = ..., tool: _Optional[str] = ..., parallel_tool_calls: _Optional[bool] = ..., preview: _Optional[bool] = ..., words: _Optional[bool] = ..., agreed: _Optional[bool] = ...) -> None: ...
 
 class DepartedToolCall(_message.Message):
     __slots__ = ("id", "released_name", "released_arguments")
@@ -87,16 +93,18 @@ class DepartedToolCall(_message.Message):
     def __init__(self, id: _Optional[str] = ..., released_name: _Optional[str] = ..., released_arguments: _Optional[str] = ...) -> None: ...
 
 class DepartedTurn(_message.Message):
-    __slots__ = ("role", "released_text", "tool_calls", "tool_call_id")
+    __slots__ = ("role", "released_text", "tool_calls", "tool_call_id", "words")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     RELEASED_TEXT_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
     role: _generation_pb2.Role
     released_text: str
     tool_calls: _containers.RepeatedCompositeFieldContainer[DepartedToolCall]
     tool_call_id: str
-    def __init__(self, role: _Optional[_Union[_generation_pb2.Role, str]] = ..., released_text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[DepartedToolCall, _Mapping]]] = ..., tool_call_id: _Optional[str] = ...) -> None: ...
+    words: _containers.RepeatedCompositeFieldContainer[_edge_agent_pb2.ReleasedWord]
+    def __init__(self, role: _Optional[_Union[_generation_pb2.Role, str]] = ..., released_text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[DepartedToolCall, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., words: _Optional[_Iterable[_Union[_edge_agent_pb2.ReleasedWord, _Mapping]]] = ...) -> None: ...
 
 class DepartedTool(_message.Message):
     __slots__ = ("released_name", "released_description", "released_parameters")
@@ -179,20 +187,26 @@ class ChatResponse(_message.Message):
     def __init__(self, departed: _Optional[_Union[Departed, _Mapping]] = ..., delta_text: _Optional[str] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., tool_call: _Optional[_Union[ToolCall, _Mapping]] = ...) -> None: ...
 
 class CompleteRequest(_message.Message):
-    __slots__ = ("text", "model", "privacy", "conversation", "sampling", "stops")
+    __slots__ = ("text", "model", "privacy", "conversation", "sampling", "stops", "preview", "words", "agreed")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     STOPS_FIELD_NUMBER: _ClassVar[int]
+    PREVIEW_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
     text: str
     model: str
     privacy: _edge_agent_pb2.PrivacyOptions
     conversation: str
     sampling: Sampling
     stops: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, text: _Optional[str] = ..., model: _Optional[str] = ..., privacy: _Optional[_Union[_edge_agent_pb2.PrivacyOptions, _Mapping]] = ..., conversation: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[str]] = ...) -> None: ...
+    preview: bool
+    words: bool
+    agreed: bool
+    def __init__(self, text: _Optional[str] = ..., model: _Optional[str] = ..., privacy: _Optional[_Union[_edge_agent_pb2.PrivacyOptions, _Mapping]] = ..., conversation: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[str]] = ..., preview: _Optional[bool] = ..., words: _Optional[bool] = ..., agreed: _Optional[bool] = ...) -> None: ...
 
 class CompleteResponse(_message.Message):
     __slots__ = ("departed", "delta_text", "answered")

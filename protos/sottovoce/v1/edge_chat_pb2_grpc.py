@@ -29,7 +29,8 @@ class EdgeChatServiceStub:
     """Privatises conversations, has a model in the cloud answer, and turns the
     surrogates in its answer back.
 
-    Errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
+    FAILED_PRECONDITION where the owner has to see the first message of a
+    conversation, and has not. Other errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
     named on this device. Whatever goes wrong, nothing leaves that was not
     privatised and charged.
     """
@@ -56,7 +57,8 @@ class EdgeChatServiceServicer:
     """Privatises conversations, has a model in the cloud answer, and turns the
     surrogates in its answer back.
 
-    Errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
+    FAILED_PRECONDITION where the owner has to see the first message of a
+    conversation, and has not. Other errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
     named on this device. Whatever goes wrong, nothing leaves that was not
     privatised and charged.
     """
@@ -101,7 +103,8 @@ class EdgeChatService:
     """Privatises conversations, has a model in the cloud answer, and turns the
     surrogates in its answer back.
 
-    Errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
+    FAILED_PRECONDITION where the owner has to see the first message of a
+    conversation, and has not. Other errors are those of EdgeAgentService and of GenerationService; an adapter is named as it is
     named on this device. Whatever goes wrong, nothing leaves that was not
     privatised and charged.
     """

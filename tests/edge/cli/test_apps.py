@@ -35,7 +35,8 @@ def test_an_app_is_made_listed_and_removed_beside_a_running_agent(
         assert _ask(address, made["token"])
         (listed,) = device.json("apps", "list")
         assert listed.pop("spent_today") > 0
-        assert listed == {"name": "mail", "calls_a_minute": 9, "a_day": 500.0}
+        hides: dict[str, list[str]] = {"hide": [], "words": [], "patterns": []}
+        assert listed == {"name": "mail", "calls_a_minute": 9, "a_day": 500.0} | hides
         shown = device.sotto("apps", "list").stdout
         assert "mail" in shown
         assert made["token"] not in shown
@@ -89,3 +90,29 @@ def test_a_report_of_a_fault_tells_of_no_app(
     assert told["settings"]["agent.apps"] is True
     for secret in (made["token"], own, "zebulon", "123.75"):
         assert secret not in str(told)
+
+
+def test_what_an_app_also_hides_is_changed_beside_a_running_agent(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle, SOTTO_AGENT_APPS="true", SOTTO_PRIVACY_POLICY="names")
+    with running(device.config) as address:
+        options = ("--hide-words", "the pond", "--hide", "facts")
+        (made,) = device.json("apps", "new", "mail", *options)
+        (other,) = device.json("apps", "new", "lamp")
+        assert "pond" not in _ask(address, made["token"])
+        assert _ask(address, other["token"]).endswith("the pond")
+        device.sotto("apps", "hide", "mail", "--hide-pattern", "w=p[aeiou]nd", "--afresh")
+        assert "the " in _ask(address, made["token"])
+        assert "pond" not in _ask(address, made["token"])
+        device.sotto("apps", "hide", "mail", "--afresh")
+        assert _ask(address, made["token"]).endswith("the pond")
+        device.sotto("words", "hide", "pond")
+        assert not [each for each in (made, other) if "pond" in _ask(address, each["token"])]
+        shown = device.sotto("apps", "hide", "mail", "--hide-words", "saw").stdout
+        assert "1 words" in shown
+        assert "pond" not in device.sotto("apps", "list").stdout
+    assert device.json("apps", "list")[0]["words"] in ([], ["saw"])
+    device.sotto("apps", "hide", "none", code=4)
+    device.sotto("apps", "hide", "mail", "--hide", "nothing", code=2)
+    device.sotto("apps", "hide", "mail", "--hide-pattern", "w=(a+)+b", code=2)

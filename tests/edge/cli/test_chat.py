@@ -62,7 +62,7 @@ def test_what_left_and_what_came_is_shown_beside(talking: Device, cloud: Echoing
     result = talking.sotto("chat", "--show", stdin=TEXT)
     assert result.stdout == f"{TEXT}\n"
     left = last_text(cloud.asked[0])
-    assert f"left  {left}\n" in result.stderr
+    assert f"leaves  {left}\n" in result.stderr
     assert f"came  {left}\n" in result.stderr
     assert " -> Anna" in result.stderr
     (told,) = talking.json("chat", "--policy", "names", stdin=TEXT)
@@ -70,6 +70,31 @@ def test_what_left_and_what_came_is_shown_beside(talking: Device, cloud: Echoing
     assert told["left"] == [{"role": "user", "text": told["came"]}]
     assert {each["shown"] for each in told["restored"]} >= {"Anna", "Marsh", "Mark"}
     assert (told["finish_reason"], told["policy"], told["doubtful"]) == ("stop", "names", [])
+
+
+def test_what_leaves_is_shown_though_nothing_is_sent(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle, SOTTO_CLOUD_ADDRESS="127.0.0.1:9")
+    options = ("chat", "--show", "--policy", "names")
+    told = device.sotto(*options, stdin=TEXT, code=6)
+    assert "leaves  " in told.stderr
+    assert "Anna (name)" in told.stderr
+    (shown,) = device.json(*options, stdin=TEXT, code=6)
+    (turn,) = shown["leaves"]
+    assert "Anna" not in turn["text"]
+    words = {TEXT[word["start"] : word["end"]]: word["hides"] for word in turn["words"]}
+    assert (words["Anna"], words["AX-68042"]) == ("name", "identifier")
+
+
+def test_a_pipe_is_refused_where_the_owner_is_to_be_asked(
+    talking: Device, cloud: EchoingCloud
+) -> None:
+    talking.environment["SOTTO_CHAT_ASK_FIRST"] = "true"
+    for command in (("chat",), ("chat", "--show", "--json")):
+        told = talking.sotto(*command, stdin=TEXT, code=3)
+        assert "chat.ask_first false" in told.stderr
+    assert cloud.asked == []
 
 
 def test_addresses_that_were_kept_are_told_of(talking: Device, cloud: EchoingCloud) -> None:
@@ -213,4 +238,29 @@ def test_ctrl_c_ends_the_answer_and_ctrl_d_the_conversation(
         assert [turn.role for turn in cloud.asked[1].conversation.turns] == [2, 3, 2]
         terminal.shows("> ")
         terminal.shows("(Ctrl-D ends", pressed=True)
+        assert terminal.ends() == 0
+
+
+def test_a_person_is_asked_before_the_first_message_alone(
+    talking: Device, cloud: EchoingCloud
+) -> None:
+    talking.environment["SOTTO_CHAT_ASK_FIRST"] = "true"
+    with Terminal(talking) as terminal:
+        terminal.shows("> ")
+        terminal.types("tell Anna a story\n")
+        terminal.shows("leaves  ")
+        terminal.shows("Anna (name)")
+        terminal.shows("Send it?")
+        assert cloud.asked == []
+        terminal.types("n\n")
+        terminal.shows("> ")
+        terminal.types("tell Mark a story\n")
+        terminal.shows("Send it?")
+        terminal.types("y\n")
+        terminal.shows("tell Mark a story")
+        terminal.shows("> ")
+        terminal.types("go on\n")
+        terminal.shows("go on")
+        terminal.shows("> ")
+        assert [len(each.conversation.turns) for each in cloud.asked] == [1, 3]
         assert terminal.ends() == 0

@@ -99,6 +99,7 @@ INVALID = {
     "chat.model": ("two\nlines",),
     "chat.key_file": ("/nowhere/key", "/"),
     "chat.ca_file": ("/nowhere/ca.pem", "/dev/null"),
+    "chat.ask_first": ("perhaps", ""),
     "chat.trusted_tools": ("a b", "x" * 65),
     "chat.keep_days": ("-1", "4000"),
     "doorway.address": ("0.0.0.0:8472", "127.0.0.1:x", "nonsense"),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from tests.support.agent import running
+
 from .conftest import Device
 
 
@@ -18,16 +22,73 @@ def test_words_are_listed_moved_and_taken_out(device: Device) -> None:
     assert told == {"allow": ["Zeroh"], "hide": [], "patterns": []}
 
 
-def test_a_hidden_word_stays_hidden_and_its_owner_is_told(device: Device) -> None:
-    device.sotto("words", "hide", "Falcon")
+def test_a_word_that_the_configuration_hides_stays_hidden(device: Device) -> None:
+    device.sotto("config", "set", "hide.words", "Falcon")
     assert "stay hidden" in device.sotto("words", "allow", "falcon").stderr
+    told = json.loads(device.sotto("words", "list", "--json").stdout)
+    assert (told["hide"], told["allow"]) == (["Falcon"], ["falcon"])
+    assert "Falcon" not in device.sotto("privatize", "the Falcon").stdout
 
 
-def test_the_owner_is_told_that_another_policy_does_not_read_the_lists(device: Device) -> None:
-    assert "chat.policy personal" in device.sotto("words", "hide", "Falcon").stderr
+def test_the_last_word_counts(device: Device) -> None:
+    device.sotto("words", "hide", "Falcon", "heron")
+    device.sotto("words", "allow", "falcon")
+    told = json.loads(device.sotto("words", "list", "--json").stdout)
+    assert (told["hide"], told["allow"]) == (["heron"], ["falcon"])
+
+
+def test_the_owner_is_told_that_other_policies_let_no_allowed_word_pass(device: Device) -> None:
+    assert "chat.policy personal" in device.sotto("words", "allow", "Falcon").stderr
+    assert device.sotto("words", "hide", "Heron").stderr == ""
     device.sotto("config", "set", "privacy.least_policy", "personal")
     device.sotto("config", "set", "chat.policy", "personal")
-    assert device.sotto("words", "hide", "Heron").stderr == ""
+    assert device.sotto("words", "allow", "Falcon").stderr == ""
+
+
+@pytest.mark.parametrize("policy", ["names", "content", "all"])
+def test_a_hidden_word_leaves_under_no_policy(device: Device, policy: str) -> None:
+    text = "they were in the garden with the other pond"
+    asked = ("privatize", "--level", "light", "--policy", policy)
+
+    def report() -> dict[str, tuple[str, str]]:
+        (told,) = device.json(*asked, stdin=text)
+        words = told["words"]
+        return {text[w["start"] : w["end"]]: (w["treatment"], w["hides"]) for w in words}
+
+    with running(device.config):
+        assert report()["other"][1] != "listed"
+        device.sotto("words", "hide", "the other", "garden")  # a running agent heeds it at once
+        hidden = report()
+        assert {hidden[word] for word in ("other", "garden")} == {("DRAW", "listed")}
+        assert hidden["they"][1] != "listed"
+        device.sotto("words", "rm", "garden", "the other")
+        assert report()["garden"][0] != "DRAW"
+
+
+def test_a_word_is_charged_once_it_is_hidden_no_more(device: Device) -> None:
+    def spent() -> float:
+        (status,) = device.json("status")
+        return float(status["ledger"]["spent"])
+
+    asked = ("privatize", "--policy", "content", "garden")
+    device.sotto("words", "hide", "garden")
+    device.sotto(*asked)
+    assert spent() == 0
+    device.sotto("words", "rm", "garden")
+    device.sotto(*asked)
+    assert spent() > 0
+
+
+def test_the_lists_lie_sealed(device: Device) -> None:
+    device.sotto("words", "hide", "Blumentopfsand")
+    files = [path for path in device.config.agent.state.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if b"Blumentopfsand" in path.read_bytes()]
+
+
+def test_a_text_with_a_hidden_word_is_not_embedded_in_the_cloud(linked: Device) -> None:
+    linked.sotto("words", "hide", "garden")
+    assert "never to leave" in linked.sotto("embed", "the Garden", code=2).stderr
 
 
 def test_what_is_in_no_list_cannot_be_taken_out(device: Device) -> None:
@@ -37,6 +98,5 @@ def test_what_is_in_no_list_cannot_be_taken_out(device: Device) -> None:
 
 
 def test_a_word_without_letters_is_refused_and_nothing_is_written(device: Device) -> None:
-    told = device.sotto("words", "hide", "...", code=78).stderr
-    assert "hide.words" in told
+    assert "no letter or digit" in device.sotto("words", "hide", "...", code=2).stderr
     assert json.loads(device.sotto("words", "list", "--json").stdout)["hide"] == []

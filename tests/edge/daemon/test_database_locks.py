@@ -99,10 +99,11 @@ def test_no_endpoint_and_no_rpc_takes_its_locks(daemon: Daemon) -> None:
         for name, ended in every_rpc(channel, random.Random("locks"), SOUND):
             held(name, ok=ended == "OK")
     assert listed >= {name for name in declared() if name.startswith("sottovoce.v1.Edge")}
-    # The link was used before, health lists nothing, and a single training that has ended can be
-    # neither cancelled nor rolled back. All else was answered, not refused.
+    # The link was used before, no message waits, health lists nothing, and a single training that
+    # has ended can be neither cancelled nor rolled back. All else was answered, not refused.
     assert {name.rpartition(".")[2] for name, ok in well.items() if not ok} <= {
         "page /api/session",
+        "page /api/waiting/allow",
         "List",
         "CancelCustomization",
         "RollBackAdapter",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,11 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.http.gate import read_key
 from sottovoce.edge.http.openai.endpoints import openai_server
 from sottovoce.edge.state.apps import Apps
+from sottovoce.edge.state.caller import Hides
 from sottovoce.edge.state.database import DATABASE
 from tests.support.agent import configured, opened
 from tests.support.doorway import Answer, Door
-from tests.support.echo import EchoingCloud, echoing_cloud
+from tests.support.echo import EchoingCloud, echoing_cloud, last_text
 
 Found = tuple[Door, Apps, EchoingCloud]
 
@@ -137,3 +140,44 @@ def test_a_damaged_app_is_told_so_and_the_others_are_not(found: Found, tmp_path:
     assert (broken.status, broken.error["code"]) == (500, "data_loss")
     assert lamp.ask("/v1/models").status == 200
     assert dataclasses.replace(door, key="sotto-app-none").ask("/v1/models").status == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("chat/completions", {"messages": [{"role": "user", "content": "TEXT"}]}),
+        ("chat/completions", {"messages": [{"role": "user", "content": "TEXT"}], "stream": True}),
+        ("completions", {"prompt": "TEXT"}),
+        ("responses", {"input": "TEXT"}),
+    ],
+)
+def test_an_app_hides_more_than_the_owner_at_every_endpoint(
+    found: Found, path: str, body: dict[str, Any]
+) -> None:
+    door, apps, cloud = found
+    text = "they were in the garden by the pond"
+    asked = json.loads(json.dumps(body).replace("TEXT", text))
+    mail = dataclasses.replace(door, key=apps.new("mail", hides=Hides(words=("the garden",))))
+    assert [each.ask(f"/v1/{path}", asked).status for each in (door, mail)] == [200, 200]
+    of_the_owner, of_the_app = map(last_text, cloud.asked)
+    assert of_the_owner == text
+    assert "garden" not in of_the_app
+    assert of_the_app.endswith("by the pond")
+
+
+def test_an_app_allows_nothing(found: Found) -> None:
+    door, apps, cloud = found
+    mail = dataclasses.replace(door, key=apps.new("mail", hides=Hides(kinds=("facts",))))
+    body = {"messages": [{"role": "user", "content": "Anna saw the pond"}]}
+    refused = mail.ask("/v1/chat/completions", body, x_sottovoce_policy="personal")
+    assert refused.status in (400, 403, 409, 503)
+    assert "least_policy" in refused.body.decode()
+    assert cloud.asked == []
+
+
+def test_a_text_with_what_an_app_hides_is_not_embedded(found: Found) -> None:
+    door, apps, _ = found
+    mail = dataclasses.replace(door, key=apps.new("mail", hides=Hides(words=("pond",))))
+    refused = mail.ask("/v1/embeddings", {"input": "the pond"})
+    assert refused.status == 400
+    assert "never to leave" in refused.error["message"]

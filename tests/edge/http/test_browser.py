@@ -30,6 +30,7 @@ READY = {
 }
 """What each tab shows once its answer is there."""
 TABS = tuple(READY)
+_LINES = "[...document.querySelectorAll('#tried ol li')].map(each => each.textContent)"
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +83,69 @@ def test_a_text_is_shown_before_and_after(shown: tuple[Browser, str]) -> None:
     browser.run("document.getElementById('level').value = 'balanced'")
     browser.run("document.getElementById('policy').value = 'content'")
     browser.run("document.getElementById('form').requestSubmit()")
-    browser.until("document.querySelectorAll('#tried li').length === 5")
-    drawn = browser.run("[...document.querySelectorAll('#tried li')].map(each => each.textContent)")
+    browser.until("document.querySelectorAll('#tried ol li').length === 5")
+    drawn = browser.run(_LINES)
     assert all("<" in each and "Anna" not in each and "4711" not in each for each in drawn)
     assert browser.run("document.querySelectorAll('#tried mark.draw').length") >= 5
     assert "of 100 words with noise" in browser.run("document.getElementById('tried').innerText")
+
+
+def _tries(browser: Browser, text: str) -> None:
+    browser.run("document.getElementById('tab-try').click()")
+    browser.run(f"document.getElementById('text').value = {text!r}")
+    browser.run("document.getElementById('level').value = 'balanced'")
+    browser.run("document.getElementById('policy').value = 'names'")
+    browser.run("document.getElementById('tried').replaceChildren()")
+    browser.run("document.getElementById('form').requestSubmit()")
+    browser.until("document.querySelectorAll('#tried ol li').length === 5")
+
+
+def _button(label: str) -> str:
+    return f"document.querySelector('button[aria-label=\"{label}\"]')"
+
+
+def test_one_click_hides_a_word_and_one_takes_that_back(shown: tuple[Browser, str]) -> None:
+    browser, _ = shown
+    _tries(browser, "Anna was in the garden")
+    assert "Anna (name)" in browser.run("document.getElementById('tried').innerText")
+    browser.run(f"{_button('Always hide: garden')}.click()")
+    browser.until("document.getElementById('said').textContent.includes('garden')")
+    assert browser.run("document.activeElement.id") == "said"  # a screen reader goes on there
+    assert "garden (listed)" in browser.run("document.getElementById('tried').innerText")
+    drawn = browser.run(_LINES)
+    assert not [each for each in drawn if "garden" in each]
+    assert "garden" in browser.run("document.getElementById('words').innerText")
+    browser.run(f"{_button('Remove: garden')}.click()")
+    browser.until("document.getElementById('said').textContent.includes('neither')")
+    assert "garden" not in browser.run("document.getElementById('words').innerText")
+
+
+def test_a_phrase_is_typed_and_hidden_by_keyboard(shown: tuple[Browser, str]) -> None:
+    browser, _ = shown
+    browser.run("document.getElementById('tab-try').click()")
+    browser.run("document.getElementById('word').value = 'by the pond'")
+    browser.run("document.getElementById('word').focus()")
+    enter = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
+    for kind in ("keyDown", "keyUp"):
+        browser.send("Input.dispatchKeyEvent", type=kind, **enter)
+    browser.until("document.getElementById('words').innerText.includes('by the pond')")
+    _tries(browser, "Anna was by the pond")
+    assert browser.run("document.querySelectorAll('#tried ol li mark').length") == 20
+    browser.run(f"{_button('Remove: by the pond')}.click()")
+    browser.until("!document.getElementById('words').innerText.includes('by the pond')")
+
+
+@pytest.mark.parametrize("width", [320, 360])
+def test_a_phone_shows_the_whole_preview(shown: tuple[Browser, str], width: int) -> None:
+    browser, _ = shown
+    browser.window(width, 640)
+    try:
+        _tries(browser, f"Anna was in the garden by the pond, {'x' * 60}")
+        browser.run("document.querySelectorAll('#tried details').forEach(each => each.open = true)")
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        assert browser.clipped == []
+    finally:
+        browser.window(900, 900)
 
 
 @pytest.mark.parametrize("name", ["ledger", "adapters", "left"])
@@ -124,7 +183,7 @@ def test_the_keyboard_goes_everywhere(shown: tuple[Browser, str]) -> None:
     browser.press("Home")
     assert browser.run(focused) == TABS[0]
     named = (
-        "[...document.querySelectorAll('button, select, textarea')]"
+        "[...document.querySelectorAll('button, input, select, textarea')]"
         ".every(each => each.textContent.trim() || each.labels.length)"
     )
     assert browser.run(named)

@@ -5,7 +5,8 @@ treatment and a class. Noise, search and surrogates see nothing else. In doubt, 
 
 Neighbours count by their looks alone, which the release shows anyway. Exchanging a neighbour for a
 word with the same looks changes no decision. A mechanism that reads context gives this up, see
-`Contextual`, and so does the policy `personal`.
+`Contextual`, and so does the policy `personal`. The owner's phrases and patterns may span several
+words. They only ever turn noise or passing into a draw.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.hiding import LISTED, Spans
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.personal import REACH, Personal
+from sottovoce.core.privacy.personal import REACH, REASONS, Personal, drawn_as
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, NAMES, PUNCTUATION, Policy, Treatment
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.names import Found
@@ -286,6 +288,8 @@ class Decision:
         classes: by place, within which class a word moves that gets noise.
         like_names: Bools1d (n + 2,), whether the word before the first, each of them, and the word
             after the last looks as if it belonged to a name.
+        reasons: Ints1d (n,), what each hides, places in `personal.REASONS`; 0 where the policy's
+            table decided.
     """
 
     words: Sequence[Word]
@@ -295,6 +299,7 @@ class Decision:
     treatments: NDArray[np.uint8]
     classes: Mapping[int, str]
     like_names: NDArray[np.bool_]
+    reasons: NDArray[np.uint8]
 
     def drawn(self) -> list[int]:
         """Return the places of the words to be drawn anew, ascending."""
@@ -350,8 +355,14 @@ class Decider:
         mechanism: Mechanism,
         policy: Policy,
         context: Contextual | None,
+        forced: Spans | None = None,
     ) -> Iterator[Decision]:
         """Yield decisions window by window, with the same result as for the whole document.
+
+        Args:
+            words: of the document, in order.
+            mechanism, policy, context: of the request.
+            forced: where a word is drawn, whatever the policy says of it.
 
         Raises:
             InvalidInput: a word over 4,096 characters.
@@ -381,8 +392,14 @@ class Decider:
                 window, forms = seen[own], [known.forms[number] for number in which[own].tolist()]
                 other = (treatments == Treatment.PASS) & facts["otherwise"]
                 treatments = np.where(other, Treatment.NOISE, treatments).astype(np.uint8)[own]
-                classes = _classes(window, tags[own], treatments, names, mechanism)
-            yield Decision(window, forms, facts["id"][own], tags[own], treatments, classes, around)
+                tags, reasons = tags[own], np.zeros(len(window), np.uint8)
+                if forced:
+                    tags, treatments = tags.copy(), treatments.copy()
+                    _force(window, forced, tags, treatments, reasons)
+                classes = _classes(window, tags, treatments, names, mechanism)
+            yield Decision(
+                window, forms, facts["id"][own], tags, treatments, classes, around, reasons
+            )
 
     def decide_in_context(
         self, document: str, words: Iterable[Word], personal: Personal
@@ -413,7 +430,9 @@ class Decider:
                 else:
                     named = [word.text != word.text.lower() for word in seen]
                     found = np.repeat(np.array(named, np.float32)[:, None] / 3, 3, axis=1)
-                tags, treatments = personal.weigh(document, seen, found, facts["kind"], forced)
+                tags, treatments, reasons = personal.weigh(
+                    document, seen, found, facts["kind"], forced
+                )
                 like = np.concatenate([[False], treatments == Treatment.DRAW, [False]])
             yield Decision(
                 seen[own],
@@ -423,6 +442,7 @@ class Decider:
                 treatments[own],
                 {},
                 like[own.start : own.stop + 2],
+                reasons[own],
             )
 
     def _windows(self, words: Iterable[Word], reach: int) -> Iterator[tuple[list[Word], slice]]:
@@ -439,6 +459,23 @@ class Decider:
                 return
             yield before + taken, slice(len(before), len(before) + len(window))
             before = (before + window)[-reach:] if reach else []
+
+
+def _force(
+    words: Sequence[Word],
+    forced: Spans,
+    tags: NDArray[np.uint8],
+    treatments: NDArray[np.uint8],
+    reasons: NDArray[np.uint8],
+) -> None:
+    """Have the words drawn that the owner hides; a word that is drawn anyway keeps its kind."""
+    for place, word in enumerate(words):
+        if word.kind is Kind.PUNCTUATION or not forced.hides(word):
+            continue
+        reasons[place] = REASONS.index(LISTED)
+        if treatments[place] != Treatment.DRAW:
+            treatments[place] = Treatment.DRAW
+            tags[place] = KINDS.index(drawn_as(word, LISTED))
 
 
 def _read(reader: Reader, document: str, words: Sequence[Word]) -> NDArray[np.float32]:

@@ -1,8 +1,8 @@
-"""The owner's choices under the policy `personal`: kinds, words and patterns to hide.
+"""The owner's choices: kinds, words and patterns to hide.
 
-Each kind of personal data can be switched off. Words and phrases of the owner always pass, or never
-do. What is hidden wins over what is allowed. An app can add to what is hidden, and cannot take away
-from it.
+Under the policy `personal` each kind of personal data can be switched off, and words and phrases of
+the owner pass. Hidden words and patterns never pass, under any policy. What is hidden wins over
+what is allowed. An app can add to what is hidden, and cannot take away from it.
 
 A pattern is a regular expression. Python's `re` has no time limit, and some expressions need
 exponential time. So the number of ways in which an expression can match is bounded before it is
@@ -22,13 +22,25 @@ from typing import Any, Final, Self
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.words import Word
 
-__all__ = ["KINDS", "MOST_PATTERNS", "MOST_WORDS", "Hiding", "Pattern", "Phrases", "Spans"]
+__all__ = [
+    "KINDS",
+    "LISTED",
+    "MOST_PATTERNS",
+    "MOST_WORDS",
+    "Hiding",
+    "Pattern",
+    "Phrases",
+    "Spans",
+]
 
 KINDS: Final = (
     *("persons", "places", "organisations", "contacts", "numbers", "secrets", "dates", "origins"),
     *("unlisted", "facts"),
 )
 """What can be hidden: see `docs/privacy.md` for what each kind holds."""
+
+LISTED: Final = "listed"
+"""What a word hides that a list or pattern names, and no kind."""
 
 _PASSING: Final = frozenset({"facts"})
 """Kinds that pass unless the owner says otherwise."""
@@ -147,17 +159,20 @@ class Phrases:
     Args:
         phrases: each is one word or several; blanks and signs between them do not count.
         name: of the setting, for errors.
+        most: how many are taken.
 
     Raises:
         InvalidInput: too many, one too long, or one without a letter or digit.
     """
 
-    def __init__(self, phrases: Iterable[str] = (), name: str = "words") -> None:
+    def __init__(
+        self, phrases: Iterable[str] = (), name: str = "words", most: int = MOST_WORDS
+    ) -> None:
         self._by_first: dict[str, list[tuple[str, ...]]] = {}
         self.given = tuple(phrases)
-        if len(self.given) > MOST_WORDS:
+        if len(self.given) > most:
             raise InvalidInput(
-                f"the list has {len(self.given)} words, at most {MOST_WORDS} are taken",
+                f"the list has {len(self.given)} words, at most {most} are taken",
                 fix="use a pattern for words of one form",
                 subject=name,
             )
@@ -199,13 +214,13 @@ def _parts(phrase: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Hiding:
-    """What the policy `personal` hides, besides what its rules say.
+    """What is hidden besides what a policy's rules say.
 
     Attributes:
-        kinds: of `KINDS`, those that are hidden.
-        allow: words and phrases that pass, unless they are also hidden.
-        hide: words and phrases that never pass.
-        patterns: texts of these forms never pass.
+        kinds: of `KINDS`, those that are hidden under `personal`.
+        allow: words and phrases that pass under `personal`, unless they are also hidden.
+        hide: words and phrases that never pass, under any policy.
+        patterns: texts of these forms never pass, under any policy.
     """
 
     kinds: frozenset[str] = frozenset(KINDS) - _PASSING
@@ -245,12 +260,29 @@ class Hiding:
 
     def and_more(self, other: Hiding) -> Hiding:
         """Return what hides as much as both; what the other allows does not count."""
+        words = dict.fromkeys((*self.hide.given, *other.hide.given))
         return Hiding(
             self.kinds | other.kinds,
             self.allow,
-            Phrases(dict.fromkeys((*self.hide.given, *other.hide.given))),
+            Phrases(words, most=len(words)),
             tuple(dict.fromkeys((*self.patterns, *other.patterns))),
         )
+
+    @property
+    def always(self) -> tuple[str, ...]:
+        """Hidden words, then patterns: what decides under every policy."""
+        return *self.hide.given, *(pattern.expression for pattern in self.patterns)
+
+    def spans(self, document: str, *, allow: bool) -> Spans:
+        """Return where the lists and patterns match in a document.
+
+        Args:
+            document: the whole text.
+            allow: whether allowed words pass, as under `personal` alone.
+        """
+        hide = [span for pattern in self.patterns for span in pattern.spans(document)]
+        allowed = self.allow.spans(document) if allow else ()
+        return Spans(allowed, hide + self.hide.spans(document))
 
     def __repr__(self) -> str:
         """Name kinds and numbers; the words themselves may be private."""
@@ -270,11 +302,16 @@ class Spans:
     def __init__(self, allow: Sequence[tuple[int, int]], hide: Sequence[tuple[int, int]]) -> None:
         self._allow, self._hide = _merged(allow), _merged(hide)
 
-    def change(self, word: Word, hidden: str) -> str:
-        """Return what a word hides once the lists are taken into account."""
-        if _overlaps(self._hide, word, whole=False):
-            return hidden or "secrets"
-        return "" if _overlaps(self._allow, word, whole=True) else hidden
+    def __bool__(self) -> bool:
+        return bool(self._allow or self._hide)
+
+    def hides(self, word: Word) -> bool:
+        """Return whether a hidden word or a pattern touches the word."""
+        return _overlaps(self._hide, word, whole=False)
+
+    def allows(self, word: Word) -> bool:
+        """Return whether the whole word is allowed."""
+        return _overlaps(self._allow, word, whole=True)
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.privacy import identifying
-from sottovoce.core.privacy.hiding import Hiding, Spans
+from sottovoce.core.privacy.hiding import KINDS as HIDDEN
+from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.signs import Sight, signs
 from sottovoce.core.privacy.surrogates import formats
@@ -27,10 +28,13 @@ from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["REACH", "Personal"]
+__all__ = ["REACH", "REASONS", "Personal", "drawn_as"]
 
 REACH: Final = 32
 """Words on either side that a decision may depend on, besides what the finder reads."""
+
+REASONS: Final = ("", *HIDDEN, LISTED)
+"""What a drawn word hides, as `Personal.weigh` numbers it; the first, of words that pass."""
 
 _FOUND: Final = ("persons", "places", "organisations")
 """What the columns of a finder hide."""
@@ -77,8 +81,10 @@ class Personal:
         found: NDArray[np.float32],
         kinds: NDArray[np.uint8],
         forced: Spans,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return what each word is called, places in `policies.KINDS`, and its treatment.
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return what each word is called, its treatment, and what it hides.
+
+        These are places in `policies.KINDS`, numbers of `Treatment`, and places in `REASONS`.
 
         Args:
             document: the whole text.
@@ -88,7 +94,7 @@ class Personal:
             forced: what the owner's lists say of the document.
         """
         if not words:
-            return kinds, np.full(0, _PASS, np.uint8)
+            return kinds, np.full(0, _PASS, np.uint8), np.zeros(0, np.uint8)
         sight = self._sight(document, words)
         hides = [self._alone(sight, found, place, document) for place in range(len(words))]
         _forms(document, sight, hides)
@@ -102,20 +108,23 @@ class Personal:
             for place in np.flatnonzero(kinds == _FACT).tolist():
                 hides[place] = hides[place] or "facts"
         called, treatments = kinds.copy(), np.full(len(words), _PASS, np.uint8)
+        reasons = np.zeros(len(words), np.uint8)
         for place, hidden in enumerate(hides):
             if hidden not in self._hiding.kinds:
                 hidden = ""
-            hidden = forced.change(words[place], hidden)
+            if forced.hides(words[place]):
+                hidden = hidden or LISTED
+            elif forced.allows(words[place]):
+                hidden = ""
             if hidden and words[place].kind is not Kind.PUNCTUATION:
                 treatments[place] = _DRAW
-                called[place] = _REPORTED[_drawn_as(words[place], hidden)]
-        return called, treatments
+                called[place] = _REPORTED[drawn_as(words[place], hidden)]
+                reasons[place] = REASONS.index(hidden)
+        return called, treatments, reasons
 
     def forced(self, document: str) -> Spans:
         """Return where the owner's lists and patterns match in a document."""
-        hiding = self._hiding
-        hide = [span for pattern in hiding.patterns for span in pattern.spans(document)]
-        return Spans(hiding.allow.spans(document), hide + hiding.hide.spans(document))
+        return self._hiding.spans(document, allow=True)
 
     def _sight(self, document: str, words: Sequence[Word]) -> Sight:
         gaps, end = [], words[0].start if words else 0
@@ -352,7 +361,8 @@ _ADDRESS: Final = frozenset({"places", "unlisted", "persons", "organisations"})
 _HOUSE = re.compile(r"\d{1,4}[A-Za-z]?(?:[-/]\d{1,3}[A-Za-z]?)?")
 
 
-def _drawn_as(word: Word, hidden: str) -> str:
+def drawn_as(word: Word, hidden: str) -> str:
+    """Return what kind of word takes the place of one that hides something."""
     if word.kind is Kind.IDENTIFIER or hidden == "dates":
         return IDENTIFIER
     return _KIND.get(hidden, UNLISTED)

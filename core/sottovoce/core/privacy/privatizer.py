@@ -28,7 +28,7 @@ from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
-from sottovoce.core.privacy.personal import Personal
+from sottovoce.core.privacy.personal import REASONS, Personal
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
@@ -77,7 +77,7 @@ class Privatizer:
         graphs: keeps the graphs that searches build, see `Search`.
         trusted: what the device takes the words for.
         stage: entered with the name of each of `STAGES` while it runs, for measurements.
-        hiding: the owner's choices under policies that read the context.
+        hiding: the owner's choices, or a function that returns the current ones.
         reader: opens the finder that reads the context.
     """
 
@@ -92,7 +92,7 @@ class Privatizer:
         graphs: Graphs | None = None,
         trusted: TrustedWords | None = None,
         stage: Stage = nullcontext,
-        hiding: Hiding | None = None,
+        hiding: Hiding | Callable[[], Hiding] | None = None,
         reader: Callable[[], Reader | None] = lambda: None,
     ) -> None:
         self._hiding = hiding or Hiding()
@@ -118,7 +118,7 @@ class Privatizer:
         graphs: Graphs | None = None,
         accept_unchecked: bool = False,
         stage: Stage = nullcontext,
-        hiding: Hiding | None = None,
+        hiding: Hiding | Callable[[], Hiding] | None = None,
     ) -> Self:
         """Over ``bundle``, with the parts that it brings and, if given, another tagger.
 
@@ -201,12 +201,16 @@ class Privatizer:
             scope = ("session", session) if session else ("document", document)
             draws = key.draws(self._bundle.space_id, *scope)
         words = iter_words(document, self._clitics)
+        choices = self._hiding if isinstance(self._hiding, Hiding) else self._hiding()
+        if hiding:
+            choices = choices.and_more(hiding)
         if policy.context:
-            choices = self._hiding.and_more(hiding) if hiding else self._hiding
             personal = Personal(Vocabulary.shipped(), choices)
             decided = self._decider.decide_in_context(document, words, personal)
         else:
-            decided = self._decider.decide(words, mechanism, policy, context)
+            forced = choices.spans(document, allow=False)
+            decided = self._decider.decide(words, mechanism, policy, context, forced)
+        reasons = bytearray()
         draft, before, surrogates = Draft(document), Context(), Surrogates(draws.surrogate, owners)
         charge, place = 0.0, 0
         for decision in decided:
@@ -215,6 +219,7 @@ class Privatizer:
             with self._stage("draws"):
                 replaced |= _drawn(decision, surrogates, place)
             place += len(decision.words)
+            reasons += decision.reasons.tobytes()
             with self._stage("text"):
                 draft.write(decision.words, _outputs(decision, replaced))
         return Release(
@@ -228,6 +233,9 @@ class Privatizer:
             clitics=self._clitics,
             lengths=draft.lengths,
             marks=draft.marks,
+            reasons=bytes(reasons) if any(reasons) else b"",
+            known=REASONS,
+            always=choices.always,
         )
 
     def release_plain_tokens(

@@ -1,6 +1,6 @@
 """The result for one document: the released text, and a report on every word for its owner.
 
-A document of 50,000 words must not cost 50,000 objects. The report takes six bytes a word, in the
+A document of 50,000 words must not cost 50,000 objects. The report takes seven bytes a word, in the
 order of the words. Their positions follow from splitting the document again. Parts of speech are
 named on request.
 """
@@ -35,6 +35,8 @@ class WordRelease:
             word that passes or gets noise, its part of speech.
         treatment: how the word was treated.
         replaced: whether the released word differs from the typed one.
+        hides: what the word says of a person, of `personal.REASONS`; empty where the policy's table
+            decided.
     """
 
     start: int
@@ -44,6 +46,7 @@ class WordRelease:
     tag: str
     treatment: Treatment
     replaced: bool
+    hides: str = ""
 
     @property
     def protected(self) -> bool:
@@ -65,6 +68,9 @@ class Release:
         tags, clitics: how to read the report.
         lengths: code points of each word's replacement.
         marks: its tag's place in ``tags``, its treatment, whether it differs.
+        reasons: what each word hides, by its place in ``known``; empty for nothing.
+        known: see ``reasons``.
+        always: `Hiding.always` of the choices that decided.
     """
 
     text: str
@@ -77,6 +83,9 @@ class Release:
     clitics: tuple[str, ...] = field(repr=False)
     lengths: array[int] = field(repr=False)
     marks: array[int] = field(repr=False)
+    reasons: bytes = field(repr=False, default=b"")
+    known: tuple[str, ...] = field(repr=False, default=("",))
+    always: tuple[str, ...] = field(repr=False, default=())
 
     @property
     def words(self) -> tuple[WordRelease, ...]:
@@ -87,7 +96,10 @@ class Release:
         """Every word of the document, in order."""
         shift = 0  # how much longer the release is so far
         words = iter_words(self.document, self.clitics)
-        for word, length, mark in zip(words, self.lengths, self.marks, strict=True):
+        reasons = self.reasons or bytes(len(self.marks))
+        for word, length, mark, reason in zip(
+            words, self.lengths, self.marks, reasons, strict=True
+        ):
             start = word.start + shift
             shift += length - (word.end - word.start)
             yield WordRelease(
@@ -98,6 +110,7 @@ class Release:
                 tag=self.tags[mark >> _TAG],
                 treatment=Treatment(mark & _TREATMENT),
                 replaced=bool(mark & _REPLACED),
+                hides=self.known[reason],
             )
 
     def cut(self, place: int) -> tuple[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -14,10 +15,37 @@ from sottovoce.core.platform.files import atomic
 from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import Apps
+from sottovoce.edge.state.caller import Hides
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
 
 __all__ = ["command"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _hiding_options(function: _F) -> _F:
+    """Add the options for what an app hides in addition to the owner's choices."""
+    for option in (
+        click.option(
+            "--hide-pattern",
+            "patterns",
+            multiple=True,
+            metavar="NAME=EXPRESSION",
+            help="Also hide what a regular expression matches; may be repeated.",
+        ),
+        click.option(
+            "--hide-words", "words", multiple=True, help="Also hide a word; may be repeated."
+        ),
+        click.option(
+            "--hide",
+            "kinds",
+            multiple=True,
+            help="Also hide a kind, such as facts, under the policy `personal`; may be repeated.",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 @click.group("apps")
@@ -46,6 +74,7 @@ def command() -> None:
     type=click.Path(path_type=Path),
     help="Write the token there, mode 600, and do not show it.",
 )
+@_hiding_options
 @json_option
 @click.pass_context
 def new(
@@ -54,16 +83,22 @@ def new(
     calls_a_minute: int,
     a_day: float,
     token_file: Path | None,
+    kinds: tuple[str, ...],
+    words: tuple[str, ...],
+    patterns: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Make a token for the app NAME. It is not kept, and not shown again."""
+    """Make a token for the app NAME. It is not kept, and not shown again.
+
+    An app may hide more than the owner, and never less.
+    """
     config = load_config(ctx)
     if token_file is not None and token_file.exists():
         raise InvalidInput(
             f"{token_file} is there", fix="name a file that is not", subject="token_file"
         )
     with _apps(config) as apps:
-        token = apps.new(name, calls_a_minute, a_day)
+        token = apps.new(name, calls_a_minute, a_day, Hides(kinds, words, patterns))
         if token_file is not None:
             try:
                 with atomic(token_file) as file:
@@ -79,6 +114,37 @@ def new(
         click.echo(
             "the socket asks no app for it yet: `sotto config set agent.apps true`", err=True
         )
+
+
+@command.command("hide", cls=Command)
+@click.argument("name")
+@_hiding_options
+@click.option("--afresh", is_flag=True, help="Forget first what the app hid.")
+@json_option
+@click.pass_context
+def hide(
+    ctx: click.Context,
+    name: str,
+    kinds: tuple[str, ...],
+    words: tuple[str, ...],
+    patterns: tuple[str, ...],
+    afresh: bool,
+    as_json: bool,
+) -> None:
+    """Have the app NAME hide more than the owner does, from its next text on.
+
+    With --afresh alone it hides what the owner hides, and no more.
+    """
+    with _apps(load_config(ctx)) as apps:
+        had = Hides() if afresh else apps.named(name).hides
+        hides = Hides(
+            _joined(had.kinds, kinds), _joined(had.words, words), _joined(had.patterns, patterns)
+        )
+        apps.hide(name, hides)
+    if as_json:
+        print_json({"name": name} | _hides(hides))
+    else:
+        click.echo(f"{name} hides {_counted(hides) or 'no more than the owner'}")
 
 
 @command.command("list", cls=Command)
@@ -97,14 +163,21 @@ def list_(ctx: click.Context, as_json: bool) -> None:
                     "a_day": app.a_day,
                     "spent_today": spent,
                 }
+                | _hides(app.hides)
             )
         return
     rows = [
-        (app.name, _limit(app.calls_a_minute), _limit(app.a_day), f"{spent:,.6g}")
+        (
+            app.name,
+            _limit(app.calls_a_minute),
+            _limit(app.a_day),
+            f"{spent:,.6g}",
+            _counted(app.hides) or "-",
+        )
         for app, spent in found
     ]
     if rows:
-        print_table(("name", "calls a minute", "eta a day", "eta spent today"), rows)
+        print_table(("name", "calls a minute", "eta a day", "eta spent today", "also hides"), rows)
     else:
         click.echo("no apps; `sotto apps new NAME` makes a token for one", err=True)
 
@@ -135,3 +208,17 @@ def _apps(config: Config) -> Iterator[Apps]:
 
 def _limit(number: float) -> str:
     return f"{number:,.6g}" if number else "-"
+
+
+def _joined(had: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*had, *more)))
+
+
+def _hides(hides: Hides) -> dict[str, list[str]]:
+    return {"hide": [*hides.kinds], "words": [*hides.words], "patterns": [*hides.patterns]}
+
+
+def _counted(hides: Hides) -> str:
+    """Return the kinds, and the number of words and patterns, which may be private."""
+    counts = ((len(hides.words), "words"), (len(hides.patterns), "patterns"))
+    return ", ".join((*hides.kinds, *(f"{count} {what}" for count, what in counts if count)))

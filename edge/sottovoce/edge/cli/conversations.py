@@ -23,6 +23,7 @@ from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Client, local, reach, remote
 from sottovoce.edge.cli.common import interruptible, load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, answered, read_lines, read_texts, text_argument
+from sottovoce.edge.cli.preview import Preview, note
 from sottovoce.edge.config import Config
 from sottovoce.edge.http.gate import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -46,7 +47,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def sampling_options(function: _F) -> _F:
     """Add the sampling options, --upstream and --show."""
     for option in (
-        click.option("--show", "shown", is_flag=True, help="Also print what left and what came."),
+        click.option(
+            "--show", "shown", is_flag=True, help="Print what leaves before it does, and what came."
+        ),
         click.option("--upstream", default="", help="Server that speaks as OpenAI's do: its URL."),
         click.option("--stop", "stops", multiple=True, help="Ends the answer; may be repeated."),
         click.option("--seed", type=click.IntRange(min=0), help="Of the model's choices."),
@@ -112,7 +115,7 @@ def show(
 
     Args:
         events: the agent's events; closed at the end.
-        shown: also print the released and the received text, on standard error.
+        shown: also print the received text, on standard error.
         as_json: print one object when the answer is complete.
         part: called with every piece, the only way to keep the text of an interrupted answer.
     """
@@ -123,8 +126,6 @@ def show(
             match event.WhichOneof("event"):
                 case "departed":
                     departed = event.departed
-                    if shown and not as_json:
-                        _note("left", departed.turns[-1].released_text)
                 case "delta_text":
                     text.add(event.delta_text)
                     part(event.delta_text)
@@ -148,8 +149,7 @@ def show(
 
 
 def _note(name: str, text: str) -> None:
-    if text:
-        click.echo(f"{name:>8}  {plain(text, line=True)}", err=True)
+    note(name, plain(text, line=True))
 
 
 @click.command("chat", cls=Command)
@@ -189,8 +189,10 @@ def chat_command(
     )
     if system:
         asked.turns.add(role=generation.ROLE_SYSTEM, text=system)
-    with answering(load_config(ctx), upstream) as client:
-        talk = _Talk(client, asked, shown=shown, as_json=as_json)
+    config = load_config(ctx)
+    with answering(config, upstream) as client:
+        preview = Preview(client, shown=shown, as_json=as_json, ask=config.chat.ask_first)
+        talk = _Talk(client, asked, preview, shown=shown, as_json=as_json)
         if sys.stdin.isatty():
             talk.with_a_person()
         else:
@@ -201,8 +203,15 @@ class _Talk:
     """A conversation with its turns so far."""
 
     def __init__(
-        self, client: Client, asked: chats.ChatRequest, *, shown: bool, as_json: bool
+        self,
+        client: Client,
+        asked: chats.ChatRequest,
+        preview: Preview,
+        *,
+        shown: bool,
+        as_json: bool,
     ) -> None:
+        self._preview = preview
         self._client = client
         self._asked = asked
         self._shown = shown
@@ -229,13 +238,15 @@ class _Talk:
     def _turn(self, text: str) -> None:
         """Add a turn and its answer, or the received part of an interrupted answer.
 
-        A turn that cannot be answered is removed.
+        A turn that cannot be answered, or is not to leave, is removed.
         """
         turns = self._asked.turns
         turns.add(role=generation.ROLE_USER, text=text)
         _shorten(self._asked)
         parts: list[str] = []
         try:
+            if not self._preview.passes(self._asked):
+                return
             show(
                 interruptible(partial(self._client.chat.Chat, self._asked)),
                 shown=self._shown,
@@ -310,11 +321,14 @@ def generate_command(
         sampling=sampling(max_tokens, temperature, seed),
         stops=stops,
     )
-    lines = read_texts(text, source)
-    with answering(load_config(ctx), upstream) as client:
+    lines, config = read_texts(text, source), load_config(ctx)
+    with answering(config, upstream) as client:
+        preview = Preview(client, shown=shown, as_json=as_json, ask=config.chat.ask_first)
         for number, line in enumerate(lines, 1):
-            asked.text = line.text
+            asked.text, asked.agreed = line.text, False
             try:
+                if not preview.passes(asked):
+                    continue
                 events = interruptible(partial(client.chat.Complete, asked))
                 show(events, shown=shown, as_json=as_json)
             except SottovoceError as error:

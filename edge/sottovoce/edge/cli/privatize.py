@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,13 @@ from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Client, reach
 from sottovoce.edge.cli.common import load_config, numbered, privacy_options
 from sottovoce.edge.cli.lines import Line, answered, read_texts, text_argument
+from sottovoce.edge.cli.preview import coloured, hint, replaced
+from sottovoce.edge.config import Config
+from sottovoce.edge.state.database import DATABASE, Store
+from sottovoce.edge.state.device_key import key_in
+from sottovoce.edge.state.words import Words
 from sottovoce.edge.tasks.engine import Engine
-from sottovoce.edge.tasks.privatize import MOST_DRAWS, Piece, Trial, settings, tried
+from sottovoce.edge.tasks.privatize import MOST_DRAWS, Trial, settings, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["privatize_command", "try_command"]
@@ -97,10 +102,9 @@ def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:
             typed = text[word.start : word.end]
             released = response.text[word.released_start : word.released_end]
             treatment = views.treatment_name(word).lower()
-            yield f"    {typed:20}  {released:20}  {treatment:5}  {word.tag}"
-
-
-_COLOURS = {"noise": "yellow", "draw": "cyan"}
+            known = word.hides in ("", word.tag.lower())
+            kind = word.tag if known else f"{word.tag} ({word.hides})"
+            yield f"    {typed:20}  {released:20}  {treatment:5}  {kind}"
 
 
 @click.command("try", cls=Command)
@@ -129,22 +133,37 @@ def try_command(
 
     With noise drawn for this screen alone: nothing is sent and nothing is charged, and what is
     released afterwards is another draw. Yellow got noise, and is underlined where it came out as
-    itself; blue gave way to a random one of its kind; the rest leaves as typed.
+    itself; blue gave way to a random one of its kind; the rest leaves as typed. Below each, what
+    the blue words are taken for. `sotto words` changes that.
     """
     config = load_config(ctx)
+    with _engine(config) as engine:
+        opened = engine.current()
+        mechanism = mechanism or config.privacy.mechanism
+        wanted = settings(opened, level, mechanism, policy)
+        for line in read_texts(text, source, "trying"):
+            try:
+                trials = [tried(opened, line.text, each, draws) for each in wanted]
+            except SottovoceError as error:
+                raise (numbered(error, line.place) if line.place else error) from error
+            if as_json:
+                print_json({"text": line.text, "tried": [*map(_view, trials)]})
+            else:
+                _show(line.text, trials)
+    if not as_json and sys.stdout.isatty():
+        hint()
+
+
+@contextmanager
+def _engine(config: Config) -> Iterator[Engine]:
+    """Open the engine with the owner's lists, which a device without a state does not have."""
     engine = Engine.configured(config.bundle, config.privacy, config.tagger, hide=config.hide)
-    opened = engine.current()
-    mechanism = mechanism or config.privacy.mechanism
-    wanted = settings(opened, level, mechanism, policy)
-    for line in read_texts(text, source, "trying"):
-        try:
-            trials = [tried(opened, line.text, each, draws) for each in wanted]
-        except SottovoceError as error:
-            raise (numbered(error, line.place) if line.place else error) from error
-        if as_json:
-            print_json({"text": line.text, "tried": [*map(_view, trials)]})
-        else:
-            _show(line.text, trials)
+    if not (config.agent.state / DATABASE).exists():
+        yield engine
+        return
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+        engine.heed(Words(store, config.hide.hiding).hiding)
+        yield engine
 
 
 def _view(trial: Trial) -> dict[str, Any]:
@@ -161,6 +180,11 @@ def _view(trial: Trial) -> dict[str, Any]:
         "guessed": trial.guessed,
         "charge": trial.charge,
         "releases": [release.text for release in trial.releases],
+        "words": [
+            {"word": piece.typed, "became": piece.became, "hides": piece.hides}
+            for piece in trial.pieces()[0]
+            if piece.hides
+        ],
     }
 
 
@@ -175,9 +199,12 @@ def _show(text: str, trials: list[Trial]) -> None:
         if trial.refused:
             click.echo(f"{setting.level:10}not allowed here: {trial.refused}")
             continue
-        for number, pieces in enumerate(trial.pieces()):
-            shown = "".join(map(_coloured, pieces))
+        drawn = trial.pieces()
+        for number, pieces in enumerate(drawn):
+            shown = "".join(map(coloured, pieces))
             click.echo(f"{'' if number else setting.level:10}{shown}")
+        if hidden := ", ".join(replaced(drawn[0])):
+            click.echo(f"{'':10}hides {hidden}")
         rows.append(
             (
                 policy,
@@ -194,8 +221,3 @@ def _show(text: str, trials: list[Trial]) -> None:
             "\nguessed: of words with noise, by the strongest attacker we have, on the worst kind\n"
             "of text that was tried (`sotto calibrate`); costs: what the ledger is charged for it."
         )
-
-
-def _coloured(piece: Piece) -> str:
-    shown, colour = plain(piece.text, line=True), _COLOURS.get(piece.became)
-    return click.style(shown, fg=colour, underline=piece.kept or None) if colour else shown

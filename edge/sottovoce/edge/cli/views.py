@@ -32,7 +32,9 @@ __all__ = [
     "state_name",
     "status",
     "treatment_name",
+    "turn",
     "where_name",
+    "word",
 ]
 
 
@@ -40,24 +42,32 @@ def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
     """Return a released text."""
     return {
         "text": response.text,
-        "words": [
-            {
-                "start": word.start,
-                "end": word.end,
-                "released_start": word.released_start,
-                "released_end": word.released_end,
-                "tag": word.tag,
-                "treatment": treatment_name(word),
-                "protected": word.protected,
-                "replaced": word.replaced,
-            }
-            for word in response.words
-        ],
+        "words": [*map(word, response.words)],
         "level": response.level,
         "mechanism": response.mechanism,
         "eta": response.eta,
         "bundle_id": response.bundle_id,
     }
+
+
+def word(word: agent.ReleasedWord) -> dict[str, Any]:
+    """Return the report on a word."""
+    return {
+        "start": word.start,
+        "end": word.end,
+        "released_start": word.released_start,
+        "released_end": word.released_end,
+        "tag": word.tag,
+        "treatment": treatment_name(word),
+        "protected": word.protected,
+        "replaced": word.replaced,
+        "hides": word.hides,
+    }
+
+
+def turn(turn: chats.DepartedTurn) -> dict[str, Any]:
+    """Return a turn as it left."""
+    return {"role": _named(generation.Role.Name(turn.role)), "text": turn.released_text}
 
 
 def prediction(response: agent.PredictResponse) -> dict[str, Any]:
@@ -88,10 +98,7 @@ def answer(departed: chats.Departed, text: str, ended: chats.Answered) -> dict[s
         ],
         "doubtful": [{"came": each.came, "times": each.times} for each in ended.doubtful],
         "addresses_kept": ended.addresses_kept,
-        "left": [
-            {"role": _named(generation.Role.Name(turn.role)), "text": turn.released_text}
-            for turn in departed.turns
-        ],
+        "left": [*map(turn, departed.turns)],
         "charged": departed.charged,
         "level": departed.level,
         "mechanism": departed.mechanism,

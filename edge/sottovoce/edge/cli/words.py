@@ -1,26 +1,29 @@
-"""``sotto words``: words that pass, or never do, under the policy `personal`."""
+"""``sotto words``: words that never leave, and words that pass under the policy `personal`."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 
 import click
 
-from sottovoce.core.errors import InvalidInput
 from sottovoce.core.platform.console import Command, json_option, print_json
-from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.cli.config import write
+from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.config import Config
+from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.device_key import key_in
+from sottovoce.edge.state.words import Lists, Words
 
 __all__ = ["command"]
 
 
 @click.group("words")
 def command() -> None:
-    """Say which words pass under the policy `personal`, and which do not.
+    """Say which words never leave, and which pass under the policy `personal`.
 
-    Other policies do not read these lists. A word may be a phrase. Case does not count. What is
-    hidden wins over what is allowed. A running agent goes by the lists after a restart.
+    A word may be a phrase. Case does not count. Hidden words win over allowed ones, and are hidden
+    under every policy. A running agent goes by the lists with the next text. They are sealed in the
+    agent's state. `hide.words` and `hide.allow` in the configuration count as well.
     """
 
 
@@ -29,14 +32,19 @@ def command() -> None:
 @json_option
 @click.pass_context
 def allow(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
-    """Let WORDS pass under the policy `personal`, unless they are also hidden."""
+    """Let WORDS pass under the policy `personal`. Other policies do not read this list."""
     config = load_config(ctx)
-    file = write(config, {"hide.allow": _with(config.hide.allow, words)})
-    _told(f"{len(words)} allowed, in {file}", as_json, file, "allow", words)
-    _warn(config)
+    _change(config, words, as_json, "allow", Words.allow)
+    if config.chat.policy != "personal":
+        click.echo(
+            f"conversations use the policy {config.chat.policy}, which lets no allowed word pass; "
+            "allow personal with `sotto config set privacy.least_policy personal`, then choose it "
+            "with `sotto config set chat.policy personal`",
+            err=True,
+        )
     both = {word.casefold() for word in words} & {word.casefold() for word in config.hide.words}
     if both:
-        click.echo(f"{len(both)} of them stay hidden; see `sotto words rm`", err=True)
+        click.echo(f"{len(both)} of them stay hidden by hide.words in the configuration", err=True)
 
 
 @command.command("hide", cls=Command)
@@ -44,11 +52,8 @@ def allow(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
 @json_option
 @click.pass_context
 def hide(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
-    """Let WORDS never pass under the policy `personal`."""
-    config = load_config(ctx)
-    file = write(config, {"hide.words": _with(config.hide.words, words)})
-    _told(f"{len(words)} hidden, in {file}", as_json, file, "hide", words)
-    _warn(config)
+    """Let WORDS never pass, under any policy."""
+    _change(load_config(ctx), words, as_json, "hide", Words.hide)
 
 
 @command.command("rm", cls=Command)
@@ -57,53 +62,49 @@ def hide(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
 @click.pass_context
 def rm(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Take WORDS out of both lists."""
-    config = load_config(ctx)
-    gone = {word.casefold() for word in words}
-    lists = {"hide.words": config.hide.words, "hide.allow": config.hide.allow}
-    known = {word.casefold() for each in lists.values() for word in each}
-    if missing := [word for word in words if word.casefold() not in known]:
-        raise InvalidInput(
-            f"{missing[0]!r} is in neither list",
-            fix="`sotto words list` shows both",
-            subject="words",
-        )
-    kept = {name: [w for w in each if w.casefold() not in gone] for name, each in lists.items()}
-    file = write(config, kept)
-    _told(f"{len(words)} taken out, in {file}", as_json, file, "rm", words)
+    _change(load_config(ctx), words, as_json, "rm", Words.remove)
 
 
 @command.command("list", cls=Command)
 @json_option
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
-    """Show both lists, and the named patterns."""
-    chosen = load_config(ctx).hide
+    """Show both lists, and the named patterns, those of the configuration among them."""
+    config = load_config(ctx)
+    with _words(config) as words:
+        lists = words.lists()
+    told = {
+        "allow": [*config.hide.allow, *lists.allow],
+        "hide": [*config.hide.words, *lists.hide],
+        "patterns": [*config.hide.patterns],
+    }
     if as_json:
-        told = {"allow": chosen.allow, "hide": chosen.words, "patterns": chosen.patterns}
-        print_json({name: [*each] for name, each in told.items()})
+        print_json(told)
         return
-    for name, each in (("allow", chosen.allow), ("hide", chosen.words)):
+    for name, each in zip(("allow", "hide", "pattern"), told.values(), strict=True):
         click.echo("".join(f"{name}\t{word}\n" for word in each), nl=False)
-    click.echo("".join(f"pattern\t{pattern}\n" for pattern in chosen.patterns), nl=False)
 
 
-def _with(listed: tuple[str, ...], words: tuple[str, ...]) -> list[str]:
-    """Return the list with new words, each once in any case."""
-    return [*{word.casefold(): word for word in (*words[::-1], *listed[::-1])}.values()][::-1]
+_TOLD = {"allow": "allowed", "hide": "hidden", "rm": "taken out"}
 
 
-def _warn(config: Config) -> None:
-    if config.chat.policy != "personal":
-        click.echo(
-            f"conversations use the policy {config.chat.policy}, which does not read this list; "
-            "allow personal with `sotto config set privacy.least_policy personal`, then choose it "
-            "with `sotto config set chat.policy personal`",
-            err=True,
-        )
-
-
-def _told(line: str, as_json: bool, file: Path, action: str, words: tuple[str, ...]) -> None:
+def _change(
+    config: Config,
+    given: tuple[str, ...],
+    as_json: bool,
+    action: str,
+    change: Callable[[Words, tuple[str, ...]], Lists],
+) -> None:
+    with _words(config) as words:
+        change(words, given)
     if as_json:
-        print_json({"file": str(file), action: [*words]})
+        print_json({action: [*given]})
     else:
-        click.echo(line)
+        click.echo(f"{len(given)} {_TOLD[action]}")
+
+
+@contextmanager
+def _words(config: Config) -> Iterator[Words]:
+    not_as_root(config)
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+        yield Words(store, config.hide.hiding)

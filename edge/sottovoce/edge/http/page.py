@@ -16,12 +16,13 @@ from sottovoce.core.http.page import PageServer
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.rpc.address import answers, socket_path
 from sottovoce.edge.config import Config
-from sottovoce.edge.http.fields import parsed
+from sottovoce.edge.http.fields import parsed, refuse
 from sottovoce.edge.state.outbox import is_usable
+from sottovoce.edge.state.words import Lists
 from sottovoce.edge.tasks import parts, spending
 from sottovoce.edge.tasks.doctor import examine
 from sottovoce.edge.tasks.parts import Parts
-from sottovoce.edge.tasks.privatize import MOST_DRAWS, Trial, settings, tried
+from sottovoce.edge.tasks.privatize import MOST_DRAWS, Piece, Trial, settings, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["ENDPOINTS", "LONGEST_TEXT", "MOST_TRIED", "page_server"]
@@ -48,7 +49,7 @@ def _overview(device: Parts, request: Request) -> Response:
             "backbone": status.backbone,
             "level": status.default_level,
             "mechanism": status.default_mechanism,
-            "policy": device.default.policy,
+            "policy": device.config.chat.policy,
             "cloud": status.cloud_address,
             "policies": {name: each.about for name, each in POLICIES.items()},
             "levels": _levels(device.engine.current().bundle.manifest.calibration)
@@ -124,10 +125,50 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "guessed": trial.guessed,
         "charge": trial.charge,
         "draws": [
-            [{"text": p.text, "became": p.became, "kept": p.kept} for p in draw]
-            for draw in trial.pieces()
+            [_piece(each, whole=not number) for each in draw]
+            for number, draw in enumerate(trial.pieces())
         ],
     }
+
+
+def _piece(piece: Piece, *, whole: bool) -> dict[str, Any]:
+    """Return a piece; what it is taken for, which all draws share, only if ``whole``."""
+    told = {"text": piece.text, "became": piece.became, "kept": piece.kept}
+    return told | {"hides": piece.hides, "typed": piece.typed} if whole else told
+
+
+def _words(device: Parts, request: Request) -> Response:
+    return _listed(device, device.words.lists())
+
+
+def _change_words(device: Parts, request: Request) -> Response:
+    fields = parsed(request.body)
+    word, to = fields.text("word"), fields.text("to")
+    fields.end()
+    changes = {"allow": device.words.allow, "hide": device.words.hide, "none": device.words.remove}
+    if to not in changes:
+        refuse(fields.where("to"), "is no list", f"use one of {', '.join(changes)}")
+    return _listed(device, changes[to]([word]))
+
+
+def _listed(device: Parts, lists: Lists) -> Response:
+    """Return the lists that the page can change, and those of the configuration."""
+    own = device.config.hide
+    fixed = {"allow": own.allow, "hide": own.words, "patterns": own.patterns}
+    return _json({"allow": lists.allow, "hide": lists.hide, "fixed": fixed})
+
+
+def _waiting(device: Parts, request: Request) -> Response:
+    waiting = [asdict(each) for each in device.consent.waiting()]
+    return _json({"asks": device.consent.needed, "waiting": waiting})
+
+
+def _let_leave(device: Parts, request: Request) -> Response:
+    fields = parsed(request.body)
+    identity = fields.text("id")
+    fields.end()
+    device.consent.allow(identity)
+    return _waiting(device, request)
 
 
 def _ledger(device: Parts, request: Request) -> Response:
@@ -157,6 +198,10 @@ def _answers(config: Config) -> bool:
 ENDPOINTS: Final[dict[str, tuple[str, Callable[[Parts, Request], Response]]]] = {
     "/api/overview": ("GET", _overview),
     "/api/try": ("POST", _try),
+    "/api/words": ("GET", _words),
+    "/api/words/change": ("POST", _change_words),
+    "/api/waiting": ("GET", _waiting),
+    "/api/waiting/allow": ("POST", _let_leave),
     "/api/ledger": ("GET", _ledger),
     "/api/record": ("GET", _record),
     "/api/doctor": ("GET", _doctor),

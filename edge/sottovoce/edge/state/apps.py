@@ -13,11 +13,15 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from sottovoce.core.errors import InvalidInput, NotFound, QuotaExceeded, Unauthenticated
-from sottovoce.edge.state.caller import App
+from sottovoce.edge.state.caller import App, Hides
 from sottovoce.edge.state.database import Store
+
+if TYPE_CHECKING:
+    from sottovoce.core.privacy.hiding import Hiding
 
 __all__ = ["MOST_APPS", "Apps", "stranger"]
 
@@ -27,6 +31,7 @@ _PREFIX: Final = "sotto-app-"
 _LONGEST: Final = 128
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DAY_SECONDS: Final = 86_400
+_NOTHING: Final = Hides()
 
 
 def stranger() -> Unauthenticated:
@@ -44,17 +49,21 @@ class Apps:
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
 
-    def new(self, name: str, calls_a_minute: int = 0, a_day: float = 0.0) -> str:
+    def new(
+        self, name: str, calls_a_minute: int = 0, a_day: float = 0.0, hides: Hides = _NOTHING
+    ) -> str:
         """Add an app and return its token, which cannot be shown again.
 
         Raises:
-            InvalidInput: the name or a limit is invalid, or another app has the name.
+            InvalidInput: the name, a limit, or a part of ``hides`` is invalid, or another app has
+                the name.
             QuotaExceeded: there are `MOST_APPS` already, or the disk is full.
         """
         _check(name, calls_a_minute, a_day)
+        _hiding(hides)
         token = _PREFIX + secrets.token_urlsafe(32)
         key = self._key(token)
-        told = json.dumps([name, calls_a_minute, a_day]).encode()
+        app = App(key, name, calls_a_minute, a_day, hides)
         with self._store.transaction() as transaction:
             known = [app.name for app, _ in self.all()]
             if name in known:
@@ -71,9 +80,51 @@ class Apps:
                 )
             transaction.execute(
                 "INSERT INTO apps VALUES (?, ?, ?, 0)",
-                (key, self._store.seal.seal(told, b"app" + key), self._today),
+                (key, self._sealed(app), self._today),
             )
         return token
+
+    def hide(self, name: str, hides: Hides) -> None:
+        """Replace what an app hides in addition to the owner's choices, from its next text on.
+
+        Raises:
+            InvalidInput: a kind, word or pattern is invalid.
+            NotFound: no app has this name.
+        """
+        _hiding(hides)
+        with self._store.transaction() as transaction:
+            app = self.named(name)
+            changed = App(app.key, app.name, app.calls_a_minute, app.a_day, hides)
+            transaction.execute(
+                "UPDATE apps SET sealed = ? WHERE key = ?", (self._sealed(changed), app.key)
+            )
+
+    def named(self, name: str) -> App:
+        """Return the app of this name.
+
+        Raises:
+            NotFound: no app has this name.
+        """
+        for app, _ in self.all():
+            if app.name == name:
+                return app
+        raise NotFound("no app of that name", fix="`sotto apps list` has them", subject=name)
+
+    def hiding(self, app: App | None) -> Hiding | None:
+        """Return what a caller hides in addition to the owner's choices, as it holds now.
+
+        Args:
+            app: as it was when its call began; None is the owner.
+
+        Raises:
+            Unauthenticated: the app was removed.
+        """
+        if app is None:
+            return None
+        rows = self._store.rows("SELECT sealed FROM apps WHERE key = ?", app.key)
+        if not rows:
+            raise stranger()
+        return _hiding(self._opened(app.key, rows[0][0]).hides)
 
     def all(self) -> list[tuple[App, float]]:
         """Return all apps by name, each with the eta that it was charged today.
@@ -96,11 +147,7 @@ class Apps:
             NotFound: no app has this name.
         """
         with self._store.transaction() as transaction:
-            for app, _ in self.all():
-                if app.name == name:
-                    transaction.execute("DELETE FROM apps WHERE key = ?", (app.key,))
-                    return
-        raise NotFound("no app of that name", fix="`sotto apps list` has them", subject=name)
+            transaction.execute("DELETE FROM apps WHERE key = ?", (self.named(name).key,))
 
     def find(self, token: str) -> App | None:
         """Return the app with this token, or None.
@@ -147,7 +194,13 @@ class Apps:
         )
 
     def _opened(self, key: bytes, sealed: bytes) -> App:
-        return App(key, *json.loads(self._store.seal.unseal(sealed, b"app" + key)))
+        name, calls, a_day, *hides = json.loads(self._store.seal.unseal(sealed, b"app" + key))
+        return App(key, name, calls, a_day, Hides(*map(tuple, hides)))
+
+    def _sealed(self, app: App) -> bytes:
+        hides = app.hides
+        told = [app.name, app.calls_a_minute, app.a_day, hides.kinds, hides.words, hides.patterns]
+        return self._store.seal.seal(json.dumps(told).encode(), b"app" + app.key)
 
     @property
     def _today(self) -> int:
@@ -155,6 +208,21 @@ class Apps:
 
     def _key(self, token: str) -> bytes:
         return self._store.seal.name(b"app", token.encode())
+
+
+@lru_cache(MOST_APPS)
+def _hiding(hides: Hides) -> Hiding | None:
+    """Return the choices in the form that the privatizer takes.
+
+    Raises:
+        InvalidInput: a kind, word or pattern is invalid.
+    """
+    if not hides:
+        return None
+    from sottovoce.core.privacy.hiding import Hiding  # most apps need no patterns
+
+    read = Hiding.of(((kind, True) for kind in hides.kinds), (), hides.words, hides.patterns)
+    return Hiding(frozenset(hides.kinds), read.allow, read.hide, read.patterns)
 
 
 def _check(name: str, calls_a_minute: int, a_day: float) -> None:

@@ -10,7 +10,19 @@ from __future__ import annotations
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 
-__all__ = ["App", "calling", "inside"]
+__all__ = ["App", "Hides", "calling", "inside"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hides:
+    """What an app hides in addition to the owner's choices; see `hiding.Hiding`."""
+
+    kinds: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.kinds or self.words or self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +34,14 @@ class App:
         name: the owner's name for the app.
         calls_a_minute: the largest number of calls a minute; 0 for no limit.
         a_day: the largest sum of eta that its releases may be charged a day (UTC); 0 for no limit.
+        hides: what its texts hide in addition to the owner's choices.
     """
 
     key: bytes
     name: str
     calls_a_minute: int = 0
     a_day: float = 0.0
+    hides: Hides = Hides()
 
 
 _calling: ContextVar[App | None] = ContextVar("calling", default=None)

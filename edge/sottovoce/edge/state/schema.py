@@ -6,8 +6,8 @@ from typing import Final
 
 __all__ = ["SCHEMA", "VERSION"]
 
-VERSION: Final = 11
-"""SQLite's ``user_version``. Versions below 11 were never released."""
+VERSION: Final = 12
+"""SQLite's ``user_version``. Versions below 12 were never released."""
 
 SCHEMA: Final = """
 CREATE TABLE seal (mark BLOB NOT NULL);
@@ -34,10 +34,14 @@ CREATE TABLE accounts (
 ) WITHOUT ROWID;
 CREATE TABLE apps (
     key BLOB PRIMARY KEY,              -- keyed hash of its token
-    sealed BLOB NOT NULL,              -- its name and limits
+    sealed BLOB NOT NULL,              -- its name, limits, and what it hides
     day INTEGER NOT NULL,              -- since 1970
     spent REAL NOT NULL                -- on that day
 ) WITHOUT ROWID;
+CREATE TABLE words (                   -- the owner's lists; no row until one has a word
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    sealed BLOB NOT NULL
+);
 CREATE TABLE noise_key (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     epoch INTEGER NOT NULL,            -- how many keys there were, this one included

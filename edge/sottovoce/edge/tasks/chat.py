@@ -15,7 +15,8 @@ from secrets import token_hex
 from typing import Any, Final, Self, TypeVar
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput, SottovoceError, Unavailable
+from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unavailable
+from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
@@ -24,13 +25,15 @@ from sottovoce.core.rpc.streams import Pieces, Stops
 from sottovoce.core.text.frequencies import commonest
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.edge.client.generation import Stoppable, Writer, check_size
+from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.ledger import Purpose
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.record import Record, released_texts
+from sottovoce.edge.tasks.consent import Consent
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.functions import MOST_TOOLS, Functions, Returning, canonical
-from sottovoce.edge.tasks.privatize import DrawnText, Releases, resolve
+from sottovoce.edge.tasks.privatize import DrawnText, Releases, released_words, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
@@ -42,7 +45,8 @@ __all__ = ["Asked", "Chat", "asks"]
 class Asked:
     """Options that chat and completion requests share.
 
-    Of ``functions``, only the functions and the options for them are read.
+    Of ``functions``, only the functions and the options for them are read. ``preview``, ``words``
+    and ``agreed`` are as in the request.
     """
 
     turns: Sequence[chats.ChatTurn]
@@ -52,6 +56,9 @@ class Asked:
     sampling: chats.Sampling
     stops: Sequence[str]
     functions: chats.ChatRequest
+    preview: bool
+    words: bool
+    agreed: bool
 
     @classmethod
     def of(
@@ -66,6 +73,9 @@ class Asked:
             request.sampling,
             request.stops,
             request if isinstance(request, chats.ChatRequest) else chats.ChatRequest(),
+            request.preview,
+            request.words,
+            request.agreed,
         )
 
     def check(self, *, functions: bool) -> None:
@@ -112,6 +122,11 @@ class Asked:
                     fix=f"send {wanted}",
                     subject=subject,
                 )
+
+    @property
+    def agreed_by_owner(self) -> bool:
+        """Return whether the owner has seen what leaves; an app cannot say so."""
+        return self.agreed and calling() is None
 
     def offers(self, name: str) -> bool:
         """Return whether the writer may ask for this function."""
@@ -160,6 +175,7 @@ class Chat:
         default: the privacy setting for requests that do not name one.
         record: notes what leaves.
         trusted: names of functions whose arguments are restored inside addresses too.
+        consent: is asked before the first message of a conversation leaves.
     """
 
     def __init__(
@@ -172,7 +188,9 @@ class Chat:
         default: Setting,
         record: Record | None = None,
         trusted: Set[str] = frozenset(),
+        consent: Consent | None = None,
     ) -> None:
+        self._consent = consent or Consent(needed=False)
         self._trusted = trusted
         self._record = record or Record()
         self._engine = engine
@@ -192,8 +210,10 @@ class Chat:
             stoppable: receives a function that ends the answer from another thread.
 
         Raises:
-            InvalidInput, NotReady, QuotaExceeded: see `Releases.release`; nothing has left.
+            InvalidInput, NotReady, QuotaExceeded: see `Releases.release` and `Consent.check`;
+                nothing has left.
             NotFound: there is no such adapter.
+            PermissionDenied: an app asks for a preview.
             Unavailable: the server does not answer, or not as agreed.
         """
         asked = Asked.of(request, request.turns)
@@ -215,6 +235,12 @@ class Chat:
             yield chats.CompleteResponse(**_field(event))
 
     def _departing(self, asked: Asked) -> _Departing:
+        if asked.preview and calling() is not None:
+            raise PermissionDenied(
+                "apps may not ask for a preview",
+                fix="have the device's owner do it, with the `sotto` command",
+                subject="preview",
+            )
         asked.check(functions=self._writer.calls_functions)
         trained = self._outbox.trained_with(self._writer.check(asked.model))
         self._releases.check_session(asked.conversation)
@@ -264,11 +290,23 @@ class Chat:
             )
 
         turns = [departing(turn) for turn in asked.turns]
+        seen = [
+            drawn[turn.text].release
+            if asked.words
+            and turn.text in drawn
+            and drawn[turn.text].release.text == left.released_text
+            else None
+            for turn, left in zip(asked.turns, turns, strict=True)
+        ]
         if not drawn or not asks(asked.turns[-1]):
             raise InvalidInput("there is nothing to answer", fix="send a text", subject="turns")
         places = observe([each.release for each in drawn.values()], known=conversation.places)
         purpose = Purpose("chat", asked.model)
-        charged, number = self._releases.charge(drawn.values(), purpose)
+        charged, number = 0.0, 0
+        if not asked.preview:
+            if not conversation.answers and not asked.agreed_by_owner:
+                self._consent.check(conversation.name, [*_texts(turns, tools)])
+            charged, number = self._releases.charge(drawn.values(), purpose)
         chosen = asked.functions.tool
         sampling = {name.name: value for name, value in asked.sampling.ListFields()}
         if "seed" in sampling:
@@ -286,9 +324,10 @@ class Chat:
         )
         # The newest turn last: the record keeps the end of a long text.
         leaving = released_texts(request, *turns)
-        self._record.note(purpose, self._writer.peer, leaving, f"{len(turns)} turns")
-        conversation.observed(places)
-        self._conversations.keep(conversation)
+        if not asked.preview:
+            self._record.note(purpose, self._writer.peer, leaving, f"{len(turns)} turns")
+            conversation.observed(places)
+            self._conversations.keep(conversation)
         release = next(reversed(drawn.values())).release
         places = [*conversation.places, *places]
         restoration = _restoration(opened.bundle, _texts(turns, tools), places)
@@ -296,7 +335,7 @@ class Chat:
             request,
             turns,
             chats.Departed(
-                turns=map(_departed, turns),
+                turns=map(_departed, turns, seen),
                 charged=charged,
                 turns_charged=number,
                 level=release.setting.level,
@@ -323,6 +362,8 @@ class Chat:
         self, asked: Asked, departing: _Departing, stoppable: Stoppable
     ) -> Iterator[_Event]:
         yield departing.told
+        if asked.preview:
+            return
         last = departing.turns[-1]
         continued = last.released_text if last.role == _ASSISTANT else ""
         stream = departing.restoration.stream(departing.request.released_text or continued)
@@ -436,7 +477,7 @@ def _said(call: generation.ReleasedToolCall) -> tuple[str, str]:
     return call.released_name, call.released_arguments
 
 
-def _departed(turn: generation.ReleasedTurn) -> chats.DepartedTurn:
+def _departed(turn: generation.ReleasedTurn, seen: Release | None) -> chats.DepartedTurn:
     calls = (
         chats.DepartedToolCall(
             id=call.id,
@@ -450,6 +491,7 @@ def _departed(turn: generation.ReleasedTurn) -> chats.DepartedTurn:
         released_text=turn.released_text,
         tool_calls=calls,
         tool_call_id=turn.tool_call_id,
+        words=released_words(seen) if seen else (),
     )
 
 

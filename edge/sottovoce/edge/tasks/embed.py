@@ -28,6 +28,7 @@ from sottovoce.core.rpc.streams import ordered, pad
 from sottovoce.core.text.checks import check_text
 from sottovoce.edge.client.cloud import Cloud, Stoppable
 from sottovoce.edge.client.retry import WINDOW, ReconnectingStream
+from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.ledger import Ledger, Purpose
 from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.record import Record
@@ -161,9 +162,17 @@ class Embedder:
     def _asked(self, request: agent.EmbedRequest) -> _Asked:
         """Build and charge the query of a text.
 
-        A missing part raises an error before the charge.
+        A missing part raises an error before the charge. Noise on a token hides less than a draw
+        does, so a text with a hidden word does not leave.
         """
         self._cloud.check()
+        hiding, more = self._engine.hiding(), self._ledger.apps.hiding(calling())
+        if (hiding.and_more(more) if more else hiding).spans(request.text, allow=False):
+            raise InvalidInput(
+                "the text has a word that is never to leave, and embeddings cannot draw words",
+                fix="embed it on this device (`local`), or take the word out of it",
+                subject="text",
+            )
         tokens = self._tokens(request.text)
         level = request.level or self._level
         mechanism = TokenEmbedding(_eta(tokens.bundle, level))

@@ -21,6 +21,7 @@ from sottovoce.core.errors import BundleMismatch, NotFound, NotReady, SottovoceE
 from sottovoce.core.platform import memory
 from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.graphs import Graphs
+from sottovoce.core.privacy.hiding import Hiding
 from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
@@ -126,7 +127,7 @@ class Engine:
         tagger: makes the tagger for a bundle, when it is first needed.
         tagger_name: identifies the tagger in the ledger's notes on charges.
         graphs: keeps the graphs that searches build; without it each process builds its own.
-        hide: what the policy `personal` hides.
+        hide: what the owner hides, until `heed` is told more.
     """
 
     def __init__(
@@ -138,7 +139,8 @@ class Engine:
         graphs: Graphs | None = None,
         hide: HideConfig | None = None,
     ) -> None:
-        self._hiding = (hide or HideConfig()).hiding()
+        own = (hide or HideConfig()).hiding()
+        self._hiding: Callable[[], Hiding] = lambda: own
         self._config = bundle
         self._unsure_below = privacy.unsure_below
         self._mechanism = privacy.mechanism
@@ -172,6 +174,14 @@ class Engine:
             hide,
         )
 
+    def heed(self, hiding: Callable[[], Hiding]) -> None:
+        """Take the owner's choices from a function, anew with each text."""
+        self._hiding = hiding
+
+    def hiding(self) -> Hiding:
+        """Return the owner's choices as they hold now."""
+        return self._hiding()
+
     def current(self) -> OpenBundle:
         """Return the bundle that ``current`` points to.
 
@@ -192,7 +202,7 @@ class Engine:
                     floors=self.floors,
                     graphs=self._graphs,
                     accept_unchecked=self._config.accept_unchecked,
-                    hiding=self._hiding,
+                    hiding=self.hiding,
                 )
                 self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()

@@ -18,10 +18,12 @@ from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.record import Record
+from sottovoce.edge.state.words import Words
 from sottovoce.edge.tasks.adapters import Adapters
 from sottovoce.edge.tasks.callers import Callers
 from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.cloud_writer import CloudWriter
+from sottovoce.edge.tasks.consent import Consent
 from sottovoce.edge.tasks.corrections import Corrector
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
@@ -62,6 +64,8 @@ class Parts:
         self.engine = engine or Engine.configured(
             config.bundle, privacy, config.tagger, graphs, config.hide
         )
+        self.words = Words(self.store, config.hide.hiding)
+        self.engine.heed(self.words.hiding)
         tidy(config)
         self.keyring = NoiseKeys(self.store)
         self.ledger = Ledger(self.store, privacy.ledger_limit)
@@ -86,6 +90,7 @@ class Parts:
             record=self.record,
         )
         self.writer = self._writer()
+        self.consent = Consent(needed=config.chat.ask_first)
         self.conversations = Chat(
             self.engine,
             self.releases,
@@ -95,6 +100,7 @@ class Parts:
             Setting(privacy.level, privacy.mechanism, config.chat.policy),
             self.record,
             frozenset(config.chat.trusted_tools),
+            self.consent,
         )
 
     def _writer(self) -> Writer:

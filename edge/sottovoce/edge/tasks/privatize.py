@@ -16,9 +16,10 @@ from typing import Final
 from sottovoce.core.errors import InvalidInput, NotFound, SottovoceError
 from sottovoce.core.platform import memory
 from sottovoce.core.privacy.policies import POLICIES, Treatment, find
-from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.surrogate import Owners
+from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.ledger import FOR_APPS, Ledger, Purpose
 from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
@@ -33,6 +34,7 @@ __all__ = [
     "Piece",
     "Releases",
     "Trial",
+    "released_words",
     "resolve",
     "settings",
     "to_response",
@@ -64,26 +66,37 @@ def to_response(release: Release, *, words: bool) -> edge_agent_pb2.PrivatizeRes
     """Return the release as a response for apps, with a report on its words if asked."""
     return edge_agent_pb2.PrivatizeResponse(
         text=release.text,
-        words=[
-            edge_agent_pb2.ReleasedWord(
-                start=word.start,
-                end=word.end,
-                released_start=word.released_start,
-                released_end=word.released_end,
-                tag=word.tag,
-                protected=word.protected,
-                replaced=word.replaced,
-                treatment=edge_agent_pb2.Treatment.Name(word.treatment),
-            )
-            for word in release.each_word()
-        ]
-        if words
-        else (),
+        words=released_words(release) if words else (),
         level=release.setting.level,
         mechanism=release.setting.mechanism,
         eta=release.eta,
         bundle_id=release.bundle_id,
     )
+
+
+def released_words(release: Release) -> Iterator[edge_agent_pb2.ReleasedWord]:
+    """Yield the report on each word of a release."""
+    for word in release.each_word():
+        yield edge_agent_pb2.ReleasedWord(
+            start=word.start,
+            end=word.end,
+            released_start=word.released_start,
+            released_end=word.released_end,
+            tag=word.tag,
+            protected=word.protected,
+            replaced=word.replaced,
+            treatment=edge_agent_pb2.Treatment.Name(word.treatment),
+            hides=_hides(word),
+        )
+
+
+def _hides(word: WordRelease) -> str:
+    """Return what a word that did not pass is taken for, in the singular; else nothing."""
+    if not word.protected:
+        return ""
+    if word.hides:
+        return word.hides.removesuffix("s")
+    return word.tag.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +173,18 @@ class Releases:
     ) -> DrawnText:
         """Return a release from one bundle; the caller must charge it before using it."""
         key = self._keyring.current()
+        more = self._ledger.apps.hiding(calling())
         with self._room_for(document):
             release = opened.privatizer.release(
-                document, setting, key=key, session=session, owners=owners
+                document, setting, key=key, session=session, owners=owners, hiding=more
             )
         # The key in the ledger holds the meaning of level and policy, because two names of one
         # strength give the same release. It leaves out the session, because a surrogate reveals
-        # nothing about its original.
+        # nothing about its original. It holds the hidden words, because they cost nothing, and the
+        # same words get noise once they are hidden no more.
         mechanism = repr(opened.privatizer.mechanism(setting))
-        what = (mechanism, self._engine.fingerprint, opened.bundle.id, document)
+        hidden = ("hidden", *release.always) if release.always else ()
+        what = (mechanism, self._engine.fingerprint, opened.bundle.id, document, *hidden)
         return DrawnText(release, key.name("release", *what))
 
     @contextmanager
@@ -200,11 +216,15 @@ class Piece:
         text: as it would leave.
         became: "pass", "noise" or "draw" for a word, empty for the text between words.
         kept: whether a protected word was replaced by itself.
+        hides: what a protected word is taken for, such as "person".
+        typed: the word as it was typed.
     """
 
     text: str
     became: str = ""
     kept: bool = False
+    hides: str = ""
+    typed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +307,8 @@ def _pieces(release: Release) -> Iterator[Piece]:
             release.text[word.released_start : end],
             Treatment(word.treatment).name.lower(),
             word.protected and not word.replaced,
+            _hides(word),
+            release.document[word.start : word.end],
         )
     if rest := release.text[end:]:
         yield Piece(rest)

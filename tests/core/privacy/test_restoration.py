@@ -272,3 +272,46 @@ def test_an_apostrophe_alone_becomes_one_and_an_s() -> None:
 def test_facts_and_verbs_stay_as_they_came(small_privatizer: Privatizer) -> None:
     release = small_privatizer.release("I cough, see and love", Setting("strong"), key=KEY)
     assert Restoration(observe([release])).restore(release.text).text == release.text
+
+
+DRAWN = Place("33", "17", "IDENTIFIER", "", "is", "37")
+ORDER = Place("94740", "48213", "IDENTIFIER", "", "order", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a947401b", "9,94740", "94740.50", "1-94740", "x_94740", "94740_x", "no94740", "AX-94740"],
+)
+def test_a_drawn_number_comes_back_only_as_the_whole_number(text: str) -> None:
+    assert Restoration([ORDER]).restore(f"see {text} now").text == f"see {text} now"
+    assert Restoration([ORDER]).restore("see (94740), #94740.").text == "see (48213), #48213."
+
+
+def test_the_parts_of_an_amount_mean_nothing() -> None:
+    amount = Place("£4,512.80", "£9,001.10", "IDENTIFIER", "", "pay", "")
+    assert (
+        Restoration([amount]).restore("pay £4,512.80 by bus 512").text == "pay £9,001.10 by bus 512"
+    )
+
+
+def test_numbers_that_may_be_computed_from_drawn_ones_are_doubtful() -> None:
+    said = ["What is 33 * 37? The year is 2024, the rest 4,500."]
+    restoration = Restoration([DRAWN], said=said)
+    back = restoration.restore("33 * 37 = 1221, or 1,221.5. Not 12, 4500, 4,500 or in 1999.")
+    assert back.text.startswith("17 * 37")
+    assert back.doubtful == {"1221": 1, "1,221.5": 1}
+    assert not Restoration([], said=said).restore("it is 1221").doubtful
+    assert not Restoration([ORDER], said=said).restore("in 999 days").doubtful
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.sampled_from(["1", "33", "1,221", ",", ".", "-", "_", " ", "x", "94740", "500"])),
+    st.data(),
+)
+def test_chunking_never_changes_what_is_computed(pieces: list[str], data: st.DataObject) -> None:
+    text = "".join(pieces)
+    restoration = Restoration([DRAWN, ORDER], said=["33 94740"])
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    assert in_pieces(restoration, text, cuts) == restoration.restore(text)
+    assert in_pieces(restoration, text, range(len(text))) == restoration.restore(text)

@@ -48,7 +48,7 @@ def test_what_need_not_be_turned_back_is_observed_where_it_looks_like_it(
         (Place("city", "dogs", "NOUN"), {"cities": "dogs", "citys": "dogs"}),
         (Place("Lowell", "Marsh", "PERSON"), {"Lowells": "Marshes"}),
         (Place("two", "nine", "NUMBER"), {}),
-        (Place("12,482", "90,001", "IDENTIFIER"), {"12482": "90001", "482": "001"}),
+        (Place("12,482", "90,001", "IDENTIFIER"), {"12482": "90001"}),
         (Place("1971-10-02", "2015-06-12", "IDENTIFIER"), {"1971": "2015"}),
         (Place("QK18", "AX68", "IDENTIFIER"), {}),
     ],

@@ -45,6 +45,14 @@ def server() -> Iterator[Server]:
         yield found
 
 
+def test_what_may_be_computed_is_named_in_one_line(talking: Device, cloud: EchoingCloud) -> None:
+    cloud.answer = lambda _: ["It is 123,456."]
+    result = talking.sotto("chat", stdin="What is 17 * 23?")
+    assert result.stdout == "It is 123,456.\n"
+    (line,) = result.stderr.splitlines()
+    assert "123,456" in line
+
+
 def test_each_line_is_a_turn_of_one_conversation(talking: Device, cloud: EchoingCloud) -> None:
     said = f"{TEXT}\nand {TEXT}\n"
     result = talking.sotto("chat", "--system", "Be kind to Anna.", stdin=said)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded, SottovoceError
+from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import generation as writers
 from sottovoce.edge.tasks.parts import Parts
@@ -415,3 +417,35 @@ def test_the_record_holds_all_that_left(
         (left,) = device.record.recent()
         assert left.text.split("\n") == ["##", *sent(cloud)]
         assert [*cloud.asked[-1].released_stops] == ["##"]
+
+
+def test_dates_of_a_conversation_keep_their_intervals_and_come_back_in_any_form(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    def answer(request: generation.GenerateRequest) -> list[str]:
+        """Name the first date in words, the second as ISO 8601, and a day that nobody named."""
+        texts = " ".join(turn.released_text for turn in request.conversation.turns)
+        (first, second) = (date(*found.readings[0].day) for found in Dates(texts).within(0, 999))
+        assert second - first == date(2024, 3, 1) - date(1979, 3, 14)
+        after = second + timedelta(days=1)
+        return [*f"{first:%B} {first.day}, {first.year} and {second} at 9:30, then {after}"]
+
+    options = agent.PrivacyOptions(policy="personal")
+    with talking(
+        tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_PRIVACY_LEAST_POLICY="personal"
+    ) as (device, cloud):
+        cloud.answer = answer
+        asked = request(
+            (USER, "born 14/03/1979."), (USER, "It is 1 March 2024, 9:30."), privacy=options
+        )
+        _, text, ended = answered(device.conversations.chat(asked))
+        assert text.startswith("March 14, 1979 and 2024-03-01 at 9:30, then ")
+        assert [each.came for each in ended.doubtful] == [text.rpartition(" ")[2]]
+
+
+def test_what_is_computed_from_drawn_numbers_is_doubtful(both: tuple[Parts, EchoingCloud]) -> None:
+    device, cloud = both
+    cloud.answer = lambda _: ["It is 123,456."]
+    _, text, ended = answered(device.conversations.chat(request((USER, "What is 17 * 23?"))))
+    assert text == "It is 123,456."
+    assert [each.came for each in ended.doubtful] == ["123,456"]

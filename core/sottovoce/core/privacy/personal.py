@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -23,6 +23,7 @@ from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.signs import Sight, signs
 from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.word_classes import UNLISTED
@@ -73,6 +74,7 @@ class Personal:
         self._vocabulary = vocabulary
         self._marks = vocabulary.marks
         self._hiding = hiding
+        self._dated: tuple[str, Dates] | None = None
 
     def weigh(
         self,
@@ -97,13 +99,15 @@ class Personal:
             return kinds, np.full(0, _PASS, np.uint8), np.zeros(0, np.uint8)
         sight = self._sight(document, words)
         hides = [self._alone(sight, found, place, document) for place in range(len(words))]
-        _forms(document, sight, hides)
+        _secrets(document, sight, hides)
+        _hide_dates(self._dates(document), sight, hides)
         for place, kind in signs(sight):
             if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
                 hides[place] = kind
         _numbers_in_groups(document, sight, hides)
         _beside(sight, hides, found)
         _house_numbers(sight, hides)
+        _times(sight, hides)
         if "facts" in self._hiding.kinds:
             for place in np.flatnonzero(kinds == _FACT).tolist():
                 hides[place] = hides[place] or "facts"
@@ -121,6 +125,12 @@ class Personal:
                 called[place] = _REPORTED[drawn_as(words[place], hidden)]
                 reasons[place] = REASONS.index(hidden)
         return called, treatments, reasons
+
+    def _dates(self, document: str) -> Dates:
+        """Return the dates of a document; the last document's are kept for its next window."""
+        if self._dated is None or self._dated[0] is not document:
+            self._dated = document, Dates(document)
+        return self._dated[1]
 
     def forced(self, document: str) -> Spans:
         """Return where the owner's lists and patterns match in a document."""
@@ -270,32 +280,47 @@ _SECRET = re.compile(
 """Hardware addresses, also of letters alone, and keys in groups."""
 
 
-_MONTH: Final = "|".join((*formats.MONTHS, *formats.SHORT_MONTHS, "sept"))
-_DATE = re.compile(
-    rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?[ ](?:of[ ])?(?:{_MONTH})\b\.?,?(?:[ ]\d{{4}}\b)?"
-    rf"|(?:{_MONTH})\b\.?[ ]\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?[ ]\d{{4}}\b)?)",
-    re.IGNORECASE,
-)
-"""Dates whose month is a word."""
-
-
-_VERB = re.compile(r"\b(?:may|march|mar)\b")
-"""Months that are other words in small letters."""
-
-
-def _forms(document: str, sight: Sight, hides: list[str]) -> None:
-    """Hide secrets and dates that are several words."""
+def _secrets(document: str, sight: Sight, hides: list[str]) -> None:
+    """Hide secrets that are several words."""
     words = sight.words
-    starts = [word.start for word in words]
-    for pattern, kind in ((_SECRET, "secrets"), (_DATE, "dates")):
-        for match in pattern.finditer(document, words[0].start, words[-1].end):
-            if _VERB.search(match[0]):
-                continue
-            at = max(bisect_right(starts, match.start()) - 1, 0)
-            while at < len(words) and words[at].start < match.end():
-                if sight.lower[at] not in ("of", "st", "nd", "rd", "th"):
-                    hides[at] = kind
-                at += 1
+    for match in _SECRET.finditer(document, words[0].start, words[-1].end):
+        for place in _places(words, *match.span()):
+            hides[place] = "secrets"
+
+
+def _hide_dates(dates: Dates, sight: Sight, hides: list[str]) -> None:
+    """Hide dates; a month of a year only where the text has a full date, which would tell it."""
+    words = sight.words
+    for date in dates.within(words[0].start, words[-1].end):
+        reading = date.readings[0]
+        if reading.day.day or dates.full:
+            for field, start, end in reading.spots:
+                if field not in "sf":
+                    for place in _places(words, start, end):
+                        hides[place] = "dates"
+
+
+_TIME = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?")
+_ZONE = re.compile(r"[+-]\d{2}:?\d\d")
+
+
+def _times(sight: Sight, hides: list[str]) -> None:
+    """Let times of day and their zones pass that stand beside numbers: "1979-03-14 10:15 +0100"."""
+    for place, word in enumerate(sight.words):
+        if hides[place] == "contacts" and word.kind is Kind.IDENTIFIER:
+            zone = _ZONE.fullmatch(word.text) and place
+            if _TIME.fullmatch(word.text) or (
+                zone and _TIME.fullmatch(sight.words[place - 1].text)
+            ):
+                hides[place] = ""
+
+
+def _places(words: Sequence[Word], start: int, end: int) -> Iterator[int]:
+    """Yield the places of the words that stand in a part of the text."""
+    at = bisect_right(words, start, key=lambda word: word.end)
+    while at < len(words) and words[at].start < end:
+        yield at
+        at += 1
 
 
 _TELEPHONE = re.compile(

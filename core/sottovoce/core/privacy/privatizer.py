@@ -9,7 +9,7 @@ and punctuation stay. A document is processed in windows, so that memory does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
 from typing import Self
@@ -33,6 +33,7 @@ from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.surrogates.dates import ShiftedDates
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text import word_shapes
@@ -212,12 +213,14 @@ class Privatizer:
             decided = self._decider.decide(words, mechanism, policy, context, forced)
         reasons = bytearray()
         draft, before, surrogates = Draft(document), Context(), Surrogates(draws.surrogate, owners)
+        shifted = ShiftedDates(document, draws.surrogate) if policy.context else None
         charge, place = 0.0, 0
         for decision in decided:
             replaced = self._with_noise(decision, before, mechanism, draws)
             charge += mechanism.charge(list(decision.classes.values()))
             with self._stage("draws"):
-                replaced |= _drawn(decision, surrogates, place)
+                dates = shifted.replace(decision.words, decision.drawn()) if shifted else {}
+                replaced |= dates | _drawn(decision, surrogates, place, dates)
             place += len(decision.words)
             reasons += decision.reasons.tobytes()
             with self._stage("text"):
@@ -324,17 +327,22 @@ def _as_shown(decision: Decision) -> list[str]:
     return shown
 
 
-def _drawn(decision: Decision, surrogates: Surrogates, first: int) -> dict[int, str]:
+def _drawn(
+    decision: Decision, surrogates: Surrogates, first: int, done: Container[int]
+) -> dict[int, str]:
     """What takes the place of the words to be drawn, by place.
 
     Args:
         decision: about some words of the document.
         surrogates: of the document.
         first: which word of the document the first of these is.
+        done: places of words that are replaced already.
     """
     like = decision.like_names
     words = []
     for place in decision.drawn():
+        if place in done:
+            continue
         word, kind = decision.words[place], KINDS[decision.tags[place]]
         form = word.text if kind == IDENTIFIER else decision.forms[place]
         if kind == "NAME" and word.text.islower():

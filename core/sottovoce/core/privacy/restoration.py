@@ -19,7 +19,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from sottovoce.core.privacy.address_forms import Known
 from sottovoce.core.privacy.addresses import Addresses
+from sottovoce.core.privacy.date_table import DateTable, Found
 from sottovoce.core.privacy.surrogate_table import NEIGHBOUR, TOKEN, Entry, Meaning, Place, table
+from sottovoce.core.privacy.surrogates import dates
 
 __all__ = ["COMMON", "Restoration", "Restored", "Stream"]
 
@@ -35,9 +37,15 @@ _MOST_REPORTED: Final = 1_000
 _IGNORED: Final = "".join(map(chr, range(0x21)))
 """Characters that are dropped before an address (WHATWG URL, 4.4)."""
 
-_JOINED_BEFORE = re.compile(r"\d[.,:/-]\Z")
-_JOINED_AFTER = re.compile(r"[.,:/-]\d")
-_JOINTS: Final = frozenset(".,:/-")
+_JOINED_BEFORE = re.compile(r"\d[.,:/-]\Z|[^\W_]-\Z|_\Z")
+_JOINED_AFTER = re.compile(r"[.,:/-]\d|_\w")
+_JOINTS: Final = frozenset(".,:/-_")
+_NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|\d{1,18}(?:[.,]\d{1,9})?)(?!\w)")
+_DIGITS = re.compile(r"[\d.,]+")
+_LONGEST_NUMBER: Final = 40
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_FEWEST_DIGITS: Final = 3
+"""A number with fewer digits is not reported as computed."""
 _APOSTROPHES: Final = frozenset("'’")
 _QUOTES: Final = frozenset("'‘’")
 _LETTERS = re.compile(TOKEN.pattern.partition("|")[2])
@@ -77,6 +85,8 @@ class Restoration:
         common: the `COMMON` commonest words of the language, in small letters.
         ordinary: whether a word in small letters is an ordinary one, so that "Park" where a
             sentence begins need not be somebody.
+        said: the texts of the request. If numbers in it were drawn, other numbers in the answer may
+            be computed from them, and are reported as doubtful. None for no such report.
     """
 
     def __init__(
@@ -84,10 +94,13 @@ class Restoration:
         places: Iterable[Place],
         common: Set[str] = frozenset(),
         ordinary: Callable[[str], bool] = _nobody,
+        said: Iterable[str] | None = None,
     ) -> None:
         places = [*places]
+        self._numbers = _Numbers.of(places, said) if said is not None else None
         self._common = common
         self._known = Known(places)
+        self._dates = DateTable(places)
         self._words: dict[str, Entry] = {}
         self._runs: dict[str, list[tuple[str, Entry]]] = {}
         entries = table(places, common, ordinary)
@@ -125,12 +138,48 @@ class Restoration:
         return replace(turned, text=text[:blank] + turned.text)
 
     def _stream(self, addresses: Addresses | None) -> Stream:
-        return Stream(self._words, self._runs, self._longest, self._common, addresses)
+        return Stream(
+            self._words,
+            self._runs,
+            self._longest,
+            self._common,
+            addresses,
+            self._dates,
+            self._numbers,
+        )
 
 
 def _all(stream: Stream, text: str) -> Restored:
     turned = stream.feed(text) + stream.finish()
     return Restored(turned, stream.restored, stream.doubtful, stream.addresses)
+
+
+class _Numbers(NamedTuple):
+    """The numbers of a request of which some were drawn."""
+
+    said: Set[str]
+    """All numbers as they left, without commas."""
+    fewest: int
+    """Digits from which on a number may be computed."""
+
+    @classmethod
+    def of(cls, places: Iterable[Place], said: Iterable[str]) -> _Numbers | None:
+        """Return the numbers; None where none of them was drawn."""
+        drawn = [
+            sum(map(str.isdigit, place.released))
+            for place in places
+            if place.released != place.true and _NUMBER.fullmatch(place.released.strip("$€£¥%"))
+        ]
+        if not drawn:
+            return None
+        numbers = {found.replace(",", "") for text in said for found in _NUMBER.findall(text)}
+        return cls(numbers, max(min(drawn) - 1, _FEWEST_DIGITS))
+
+    def may_be_computed(self, number: str) -> bool:
+        """Return whether the request did not hold a number, and it is long enough and no year."""
+        plain = number.replace(",", "")
+        digits = sum(map(str.isdigit, plain))
+        return digits >= self.fewest and plain not in self.said and not _YEAR.fullmatch(number)
 
 
 class _Around(NamedTuple):
@@ -167,6 +216,8 @@ class Stream:
         words, runs, common: see `Restoration`.
         longest: characters of a word that may be a surrogate.
         addresses: finds the addresses; None where surrogates are turned back in them too.
+        dated: knows the dates.
+        numbers: tells numbers that may be computed; None where none is.
     """
 
     def __init__(
@@ -176,6 +227,8 @@ class Stream:
         longest: int,
         common: Set[str],
         addresses: Addresses | None,
+        dated: DateTable,
+        numbers: _Numbers | None,
     ) -> None:
         self.restored: Counter[tuple[str, str]] = Counter()
         self.doubtful: Counter[str] = Counter()
@@ -183,6 +236,7 @@ class Stream:
         """How many addresses hold a surrogate and stayed as they came."""
         self._words, self._runs, self._longest, self._common = words, runs, longest, common
         self._addresses = addresses
+        self._dates, self._numbers = dated, numbers
         self._counted = 0
         self._held = ""
         self._spans: list[_Span] = []
@@ -242,7 +296,9 @@ class Stream:
             while at < len(spans) and spans[at].end <= start:
                 at += 1
             word = token[0].lower()
-            if word in self._words or word in self._runs:
+            begins = bool(self._dates) and dates.begins(word)
+            begins |= self._numbers is not None and word[0].isdecimal()
+            if begins or word in self._words or word in self._runs:
                 address = spans[at] if at < len(spans) else None
                 near = (last + text[max(start - _LAST, 0) : start])[-_LAST:]
                 around = _Around(near, earlier, before)
@@ -288,8 +344,15 @@ class Stream:
             if found == key and stop <= free and not TOKEN.match(text, stop):
                 end, entry = stop, run
                 break
+        if self._dates and not inside and dates.begins(word):
+            if not final and dates.goes_on(text, start):
+                return None
+            joined = _JOINED_BEFORE.search(around.last)
+            date = None if joined else self._dates.at(text, start, free)
+            if date and date.end > end:
+                return self._dated(text, start, date)
         if entry is None:
-            return end, None
+            return (end, None) if inside else self._computed(text, start, end, around, final)
         if address is None or not inside:
             return self._decided(text, start, end, entry, around, final)
         telling = address.instead is None and not (entry.weak or entry.common)
@@ -297,6 +360,32 @@ class Stream:
             self._counted = address.number
             self.addresses += 1
         return end, None
+
+    def _computed(
+        self, text: str, start: int, end: int, around: _Around, final: bool
+    ) -> tuple[int, str | None] | None:
+        """Report a number that may be computed from drawn ones; see `_turned`."""
+        number = _NUMBER.match(text, start) if self._numbers else None
+        if number is None or self._numbers is None or _JOINED_BEFORE.search(around.last):
+            return end, None
+        run = _DIGITS.match(text, start)
+        goes_on = run and run.end() == len(text) < start + _LONGEST_NUMBER
+        if (goes_on or len(text) < number.end() + 2) and not final:
+            return None
+        if number.end() < end or _JOINED_AFTER.match(text, number.end()):
+            return end, None
+        if self._numbers.may_be_computed(number[0]):
+            _count(self.doubtful, number[0])
+        return number.end(), None
+
+    def _dated(self, text: str, start: int, date: Found) -> tuple[int, str | None]:
+        came, instead = text[start : date.end], date.instead
+        if instead is None:
+            if date.full:
+                _count(self.doubtful, came)
+        elif instead != came:
+            _count(self.restored, (came, instead))
+        return date.end, instead
 
     def _decided(
         self, text: str, start: int, stop: int, entry: Entry, around: _Around, final: bool
@@ -309,7 +398,7 @@ class Stream:
             if cut:
                 return None
             if _JOINED_AFTER.match(ahead):
-                return stop, None
+                return self._computed(text, start, stop, around, final)
         if cut and came[-1] in "sS" and ahead in _APOSTROPHES:
             return None
         weak = entry.weak or (entry.ordinary and entry.capital and _by_chance(came, around.last))

@@ -16,16 +16,20 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
+from sottovoce.core.privacy.surrogates import dates
 from sottovoce.core.text import word_shapes
 from sottovoce.core.text.word_classes import UNLISTED
 
-__all__ = ["NEIGHBOUR", "TOKEN", "Entry", "Meaning", "Place", "forms", "observe", "table"]
+__all__ = ["DATE", "NEIGHBOUR", "TOKEN", "Entry", "Meaning", "Place", "forms", "observe", "table"]
 
 TOKEN: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
     "|[^\\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 """What is compared: runs of letters and digits, and ideographs one by one."""
+
+DATE: Final = "DATE"
+"""The kind of a place that is a whole date, of one word or several."""
 
 NEIGHBOUR: Final = 64
 """Characters of a neighbour that are compared."""
@@ -38,6 +42,10 @@ _JOINTS: Final = frozenset({"", " ", "-", ". ", "'", "’"})
 _SURE_DIGITS: Final = 3
 """A number with fewer digits comes too often by itself."""
 
+_AMOUNT = re.compile(r"\d{1,3}(?:[.,]\d{3})*(?:[.,]\d+)?|\d{1,3}(?:\.\d{1,3}){3}")
+"""Numbers and addresses of machines, whose parts mean nothing by themselves."""
+_WHOLE = re.compile(r"\d{4}|\d+\D.*\d.*", re.DOTALL)
+"""A year, or a date of one word."""
 _FEW_LETTERS: Final = 4
 _SHORTEST_PLURAL: Final = 3
 _MOST_PLACES: Final = 64
@@ -140,9 +148,14 @@ def _places(release: Release, words: Sequence[WordRelease], keys: Set[str]) -> I
         for one, other in pairwise(words)
     ]
     joined = [False, *joined, False]
+    dated = _dates(release, words) if keys else {}
     for number, word in enumerate(words):
         begin, end = word.released_start, word.released_end
         released = text[begin:end]
+        if number in dated:
+            yield from dated[number]
+            if not _WHOLE.fullmatch(released):
+                continue  # the day or the month of a date of several words
         if released.lower() not in keys:
             bare = None if released.isalnum() else _bare(released, released)
             if bare is None or bare[0].lower() not in keys:
@@ -165,13 +178,42 @@ def _places(release: Release, words: Sequence[WordRelease], keys: Set[str]) -> I
         )
 
 
+def _dates(release: Release, words: Sequence[WordRelease]) -> dict[int, list[Place]]:
+    """Return by number the words of dates that left as other dates.
+
+    The first word of a date has the date's place. It has two, where the days of "3 to 5 March" left
+    in two months.
+    """
+    found: dict[int, list[Place]] = {}
+    document, at = release.document, 0
+    for date in dates.Dates(document).within(0, len(document)):
+        while at < len(words) and words[at].end <= date.start:
+            at += 1
+        first = at
+        while at < len(words) and words[at].start < date.end:
+            at += 1
+        inside = words[first:at]
+        if not any(word.replaced and word.tag in _TURNED_BACK for word in inside):
+            continue
+        left = release.text[inside[0].released_start : inside[-1].released_end]
+        true = document[inside[0].start : inside[-1].end]
+        one, other = dates.parts(left), dates.parts(true)
+        if len(one) == 1 and dates.parse(true):
+            other = [true]
+        if len(one) == len(other):
+            found |= {number: [] for number in range(first, at)}
+            found[first] = [Place(*pair, DATE) for pair in zip(one, other, strict=True)]
+    return found
+
+
 def forms(place: Place) -> list[Place]:
     """The place itself, without the signs around it, and what else may be said in its stead.
 
-    First itself; then the plural of a word, a number without commas, and the long numbers in it.
+    First itself; then the plural of a word, a number without commas, and the long numbers in
+    what is no number.
 
     >>> [form.released for form in forms(Place("4,512.80", "9,001.10", "IDENTIFIER"))]
-    ['4,512.80', '4512.80', '512']
+    ['4,512.80', '4512.80']
     """
     bare = _bare(place.released, place.true)
     if bare is None:
@@ -182,7 +224,7 @@ def forms(place: Place) -> list[Place]:
         if "," in released:
             found.append((released.replace(",", ""), true.replace(",", "")))
         parts = TOKEN.findall(released), TOKEN.findall(true)
-        if len(parts[0]) > 1 and len(parts[0]) == len(parts[1]):
+        if not _AMOUNT.fullmatch(released) and len(parts[0]) > 1 and len(parts[0]) == len(parts[1]):
             found += (
                 (one, other)
                 for one, other in zip(*parts, strict=True)
@@ -239,6 +281,8 @@ def table(
     exact: dict[str, Entry] = {}
     derived: dict[str, Entry] = {}
     for place in places:
+        if place.kind == DATE:
+            continue
         for number, form in enumerate(forms(place)):
             key = form.released.lower()
             if number and (key in common or form.released == form.true):

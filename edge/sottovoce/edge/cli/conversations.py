@@ -6,11 +6,11 @@ import dataclasses
 import os
 import secrets
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -67,6 +67,10 @@ def sampling_options(function: _F) -> _F:
     ):
         function = option(function)
     return function
+
+
+_MOST_DOUBTS: Final = 10
+"""Words of an answer that are named as unsure."""
 
 
 def sampling(max_tokens: int, temperature: float | None, seed: int | None) -> chats.Sampling:
@@ -141,11 +145,17 @@ def show(
     if shown:
         _note("came", ended.came)
         _note("back", ", ".join(f"{each.came} -> {each.shown}" for each in ended.restored))
-        _note("unsure", ", ".join(each.came for each in ended.doubtful))
         if ended.addresses_kept:
             _note("kept", f"{ended.addresses_kept} addresses as they came, see docs/generation.md")
         _note("charged", f"{departed.charged:g} eta")
+    _note("unsure", _doubts([each.came for each in ended.doubtful]))
     return text.text()
+
+
+def _doubts(came: Sequence[str]) -> str:
+    """Name what stands as it came, and may be a surrogate or computed from one."""
+    more = f" and {len(came) - _MOST_DOUBTS} more" if len(came) > _MOST_DOUBTS else ""
+    return f"{', '.join(came[:_MOST_DOUBTS])}{more}" if came else ""
 
 
 def _note(name: str, text: str) -> None:

@@ -523,7 +523,8 @@ def _restoration(bundle: Bundle, texts: Iterable[str], places: Sequence[Place]) 
 
     A surrogate that does not leave cannot come back.
     """
-    leaving = {token.lower() for text in texts for token in TOKEN.findall(text)}
+    said = [*texts]
+    leaving = {token.lower() for text in said for token in TOKEN.findall(text)}
     there = (
         place
         for place in dict.fromkeys(places)
@@ -534,7 +535,7 @@ def _restoration(bundle: Bundle, texts: Iterable[str], places: Sequence[Place]) 
         listed = bundle.word_ids.get(word)
         return listed is not None and bundle.readings[listed] != _NAME
 
-    return Restoration(there, commonest(bundle.manifest.language, COMMON), ordinary)
+    return Restoration(there, commonest(bundle.manifest.language, COMMON), ordinary, said)
 
 
 def _is_wordless(stop: str) -> bool:

@@ -17,7 +17,7 @@ from sottovoce.core.privacy.surrogates.shape import Shape, case
 from sottovoce.core.privacy.surrogates.shape import layout as layout_of
 from sottovoce.core.text.identifiers import is_spelled
 
-__all__ = ["EXTENSIONS", "MONTHS", "SHORT_MONTHS", "SPELLED", "runs", "shape"]
+__all__ = ["CODE", "EXTENSIONS", "MONTHS", "SHORT_MONTHS", "SPELLED", "runs", "shape"]
 
 MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june"),
@@ -31,6 +31,8 @@ EXTENSIONS: Final = (
 )
 """Endings that make a dotted name a file's."""
 
+CODE: Final = "code"
+"""The sort of a text in no known format."""
 SPELLED: Final = "spelled"
 """The sort of a text that is spelled letter by letter."""
 
@@ -129,7 +131,7 @@ def shape(text: str) -> Shape:
     if blank[:1] == "@":
         return Shape(_KIND, "handle")
     if len(blank) > _LONGEST:
-        return Shape(_KIND, "code", layout_of(text))
+        return Shape(_KIND, CODE, layout_of(text))
     if is_spelled(blank):
         bare = "".join(c for c in text if unicodedata.category(c)[0] != "M")
         return Shape(_KIND, SPELLED, layout_of(bare))
@@ -140,7 +142,7 @@ def shape(text: str) -> Shape:
         if dotted[1].lower() in EXTENSIONS and not dotted[2]:
             return Shape(_KIND, "file", case(dotted[1]))
         return Shape(_KIND, "host", "path" if dotted[2] else "")
-    return Shape(_KIND, "code", layout_of(text))
+    return Shape(_KIND, CODE, layout_of(text))
 
 
 def runs(texts: Sequence[str]) -> list[slice]:

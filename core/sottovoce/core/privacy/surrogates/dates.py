@@ -1,0 +1,518 @@
+"""Finds written dates, and shifts all dates of a conversation by one secret offset.
+
+A shift keeps the order of dates and the days between them, so that a model can reason about them.
+The offset is a whole number of weeks, so weekdays stay true as well. Every date is written again in
+the form in which it was typed: "14.3.79", "March 14th, 1979", "1979-03-14T10:15:00Z".
+
+A date without a year moves on a circle of 366 days, and a month of a year by whole months. No two
+such dates become the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, timedelta
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.surrogates.formats import CODE, MONTHS, SHORT_MONTHS, shape
+from sottovoce.core.privacy.surrogates.shape import below, case, fill, layout
+from sottovoce.core.text import word_shapes
+from sottovoce.core.text.words import Word
+
+__all__ = [
+    "LONGEST",
+    "Dates",
+    "Day",
+    "Reading",
+    "Shift",
+    "ShiftedDates",
+    "Written",
+    "begins",
+    "goes_on",
+    "match",
+    "parse",
+    "parts",
+]
+
+LONGEST: Final = 64
+"""No date, with what must be seen after it, has more characters."""
+
+WEEKS: Final = (5, 521)
+"""The least and the greatest offset, in either direction."""
+
+_DAY_FIRST: Final = "dmy"
+_MONTH_FIRST: Final = "mdy"
+_BACK: Final = 200
+"""Characters before a part of a text that are searched as well, as a date may begin in them."""
+_PIVOT: Final = 69
+"""Two digits of a year from here on are of the 20th century, as POSIX reads them."""
+_DAYS_OF_MONTH: Final = 365.2425 / 12
+_LEAP: Final = 2000
+_CIRCLE: Final = 366
+
+
+class Day(NamedTuple):
+    """A date, with a 0 for what is not written: the year, or the day of the month."""
+
+    year: int
+    month: int
+    day: int
+
+    @property
+    def full(self) -> bool:
+        """Return whether day, month and year are written."""
+        return bool(self.year and self.day)
+
+
+class Reading(NamedTuple):
+    """One way to read a date.
+
+    Attributes:
+        order: "dmy", "mdy" or "ymd".
+        day: the date.
+        spots: what is written where, as a letter of "ymdesf" and two places. "e" is an earlier
+            day of the same month, as in "3 to 5 March"; "s" and "f" are the endings of the ordinal
+            numbers "d" and "e".
+    """
+
+    order: str
+    day: Day
+    spots: tuple[tuple[str, int, int], ...]
+
+
+class Written(NamedTuple):
+    """A date in a text.
+
+    >>> [each.readings[0].day for each in Dates("born 14/03/1979, wed on May 3rd").within(0, 31)]
+    [Day(year=1979, month=3, day=14), Day(year=0, month=5, day=3)]
+
+    Attributes:
+        start, end: its place, with the time of day that is joined to it.
+        readings: the likelier one first; two where day and month can be exchanged.
+    """
+
+    start: int
+    end: int
+    readings: tuple[Reading, ...]
+
+    def rewritten(self, text: str, day: Day, reading: Reading | None = None) -> str:
+        """Return the date with other numbers, in the same form.
+
+        Args:
+            text: where it stands.
+            day: the other date, with the same parts.
+            reading: of this date; the likelier one by default.
+        """
+        return self.part(text, self.start, self.end, day, reading)
+
+    def part(
+        self, text: str, start: int, end: int, day: Day, reading: Reading | None = None
+    ) -> str:
+        """Return what stands between two places within the date; see `rewritten`."""
+        out: list[str] = []
+        done = start
+        for first, last, new in _edits(text, reading or self.readings[0], day):
+            if start <= first and last <= end:
+                out += (text[done:first], new)
+                done = last
+        return "".join((*out, text[done:end]))
+
+
+_ENGLISH: Final = frozenset((*MONTHS, "sept", *SHORT_MONTHS))
+_OTHER_MONTHS: Final = tuple(
+    tuple(names.split())
+    for names in (
+        "januar februar märz april mai juni juli august september oktober november dezember",
+        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre"
+        " dicembre",
+        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+        "januari februari maart april mei juni juli augustus september oktober november december",
+    )
+)
+"""In German, which writes a capital, French, Spanish, Italian, Portuguese and Dutch. Some are other
+words in English, so they are read only between a day and a year."""
+_NUMBERED: Final = {
+    **{name: number for names in _OTHER_MONTHS for number, name in enumerate(names, 1)},
+    **{name: number for number, name in enumerate(MONTHS, 1)},
+    **{name: number for number, name in enumerate(SHORT_MONTHS, 1)},
+    "sept": 9,
+}
+_BEFORE: Final = r"(?<!\w)(?<!\d[-/.:])"
+_AFTER: Final = r"(?:(?![\w:])(?![-/.,]\d)|(?=T\d)|(?=:\d\d:\d))"
+_ENDS: Final = r"(?:(?![\w:])(?![-/.]\d)|(?=T\d)|(?=:\d\d:\d))"
+"""The end of a date of numbers, which a comma and another value may follow."""
+_EARLIER: Final = (
+    r"(?P<{0}e>\d{{1,2}})(?P<{0}f>st|nd|rd|th)?"
+    r"(?:[ ]?[-/–—&][ ]?|[ ](?:to|and|until|till|through|or)[ ])"
+)
+"""The first day of "3 to 5 March"."""
+_ORDINAL: Final = r"(?P<{0}d>\d{{1,2}})(?P<{0}s>st|nd|rd|th)?"
+_NAME: Final = r"[^\W\d_]{3,10}+"
+"""A word that may be the name of a month."""
+_PATTERNS: Final = (
+    rf"(?P<iy>\d{{4}})(?P<sep>[-/.])(?P<im>\d{{1,2}})(?P=sep)(?P<id>\d{{1,2}}){_ENDS}",
+    rf"(?P<na>\d{{1,2}})(?P<sign>[-/.])(?P<nb>\d{{1,2}})(?P=sign)(?P<ny>\d{{4}}|\d\d){_ENDS}",
+    rf"(?:{_EARLIER.format('d')})?{_ORDINAL.format('d')}(?:\.?[ \xa0]|[-/.]|)(?:(?:of|de)[ ])?"
+    rf"(?P<dm>{_NAME})(?:(?:\.?,?[ \xa0](?:de[ ])?|[-/.,]|)(?P<dy>\d{{4}}){_AFTER}"
+    rf"|(?:[-/]|[ ]?['’])(?P<dz>\d\d){_AFTER}|(?!\w))",
+    rf"(?P<mm>{_NAME})(?:\.?[ \xa0]{{1,2}}|[-/]|)(?:the[ ])?"
+    rf"(?:{_EARLIER.format('m')})?{_ORDINAL.format('m')}"
+    rf"(?:(?:,?[ \xa0]|[-/]|,)(?P<my>\d{{4}}){_AFTER}|(?![\w:])(?![-/.]\d))",
+    rf"(?P<ym>{_NAME})(?:\.?,?[ \xa0]|[-/])(?:of[ ])?(?P<yy>\d{{4}}){_AFTER}",
+)
+"""1979-03-14, 14.3.79, 14 March 1979, March 14th, 1979, and March 1979. The first letter of a
+group's name says which of them, and the second which part of a date."""
+_FORMS = re.compile(f"{_BEFORE}(?:{'|'.join(_PATTERNS)})", re.IGNORECASE)
+_DIGIT = re.compile(r"(?<!\d)\d")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_MONTH_REACH: Final = 16
+"""Characters from the first of a month's name to the first digit after it, at most."""
+_TIME = re.compile(r"[T:]\d\d(?::?\d\d){0,2}(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?!\w)")
+_VERBS: Final = frozenset({"may", "march", "mar"})
+"""Months that are other words in small letters."""
+
+_FIRST = re.compile(r"\d{1,4}(?!\d)|(?P<name>[^\W\d_]{3,9}+)")
+_INSIDE = re.compile(r"(?:[^\W_]|[ \xa0.,:/&'’–—-])*")
+_PIECES = re.compile(r"[^\W\d_]+|\d+")
+_KNOWN: Final = frozenset(
+    (
+        *_NUMBERED,
+        "of",
+        "de",
+        "the",
+        "st",
+        "nd",
+        "rd",
+        "th",
+        "t",
+        "to",
+        "and",
+        "until",
+        "till",
+        "through",
+        "or",
+    )
+)
+"""Words that may stand in a date."""
+_BEGUN: Final = frozenset(word[:end] for word in _KNOWN for end in range(1, len(word) + 1))
+
+
+def begins(word: str) -> bool:
+    """Return whether a date may begin with this run of letters and digits."""
+    first = _FIRST.match(word)
+    return first is not None and (not first["name"] or first["name"].lower() in _ENGLISH)
+
+
+def goes_on(text: str, start: int) -> bool:
+    """Return whether more text could change what `match` finds at ``start``."""
+    if len(text) - start >= LONGEST:
+        return False
+    inside = _INSIDE.match(text, start)
+    if inside is None or inside.end() < len(text):
+        return False
+    pieces = _PIECES.findall(text, start)
+    for place, piece in enumerate(pieces):
+        if piece.isdigit():
+            if len(piece) > 4:
+                return False
+        elif piece.lower() not in (_BEGUN if place == len(pieces) - 1 else _KNOWN):
+            return False
+    return True
+
+
+def match(text: str, start: int) -> Written | None:
+    """Return the date that begins at ``start``, without the time of day."""
+    return _match(text, start, len(text))
+
+
+def parse(text: str) -> Written | None:
+    """Return the date that a text is; None for other texts."""
+    found = next(_find(text, 0, len(text)), None)
+    return found if found and (found.start, found.end) == (0, len(text)) else None
+
+
+def parts(text: str) -> list[str]:
+    """Return the dates in a text; the two days of one month are two.
+
+    >>> parts("3 to 5 March 2021"), parts("31 March to 2 April"), parts("room 5")
+    (['3 March', '5 March 2021'], ['31 March', '2 April'], [])
+    """
+    if written := parse(text):
+        said = {field: (start, end) for field, start, end in written.readings[0].spots}
+        if "e" not in said:
+            return [text]
+        (start, end), month = said["e"], text[slice(*said["m"])]
+        earlier, before = text[start:end], text[: min(start, said["d"][0])]
+        first = f"{before}{earlier}" if before else f"{earlier} {month}"
+        return [first, before + text[said["d"][0] :]]
+    return [text[each.start : each.end] for each in _find(text, 0, len(text))]
+
+
+class Dates:
+    """The dates of a text, read alike wherever they stand.
+
+    Numbers like 03/04/2024 are read day first, or month first if the other dates in the text that
+    can be read in one way only are month first.
+
+    Attributes:
+        full: whether one has day, month and year.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.full, orders = False, set()
+        for written in _find(text, 0, len(text)):
+            self.full |= written.readings[0].day.full
+            if len(written.readings) == 1:
+                orders.add(written.readings[0].order)
+        self._month_first = _MONTH_FIRST in orders and _DAY_FIRST not in orders
+
+    def within(self, start: int, end: int) -> Iterator[Written]:
+        """Yield the dates that stand in a part of the text, in order and apart."""
+        begin = max(self._text.rfind("\n", 0, start) + 1, start - _BACK, 0)
+        for written in _find(self._text, begin, min(end + LONGEST, len(self._text))):
+            if written.start >= end:
+                return
+            if written.end > start:
+                flip = self._month_first and written.readings[0].order == _DAY_FIRST
+                yield written._replace(readings=written.readings[::-1]) if flip else written
+
+
+def _find(text: str, start: int, end: int) -> Iterator[Written]:
+    """Yield the dates. All have digits, which are found faster than names of months."""
+    done = start
+    for digit in _DIGIT.finditer(text, start, end):
+        first = digit.start()
+        if first < done:
+            continue
+        month = _month_before(text, max(first - _MONTH_REACH, done), first)
+        for place in (first,) if month is None else (month, first):
+            if written := _match(text, place, end):
+                time = _TIME.match(text, written.end, end)
+                done = time.end() if time else written.end
+                yield written._replace(end=done)
+                break
+
+
+def _month_before(text: str, start: int, end: int) -> int | None:
+    """Return where the name of a month begins that is the last word, but for "the" and "of"."""
+    if not text[start:end].rstrip(" ").rstrip(".,-/\xa0")[-1:].isalpha():
+        return None
+    for word in reversed([*_LETTERS.finditer(text, start, end)]):
+        name = word[0].lower()
+        if name not in ("the", "of"):
+            return word.start() if name in _ENGLISH else None
+    return None
+
+
+def _match(text: str, start: int, end: int) -> Written | None:
+    found = _FORMS.match(text, start, end)
+    if found is None:
+        return None
+    name = found["dm"] or found["mm"] or found["ym"]
+    return _written(found) if name is None or name.lower() in _NUMBERED else None
+
+
+def _written(found: re.Match[str]) -> Written | None:
+    for prefix, order in (("i", "ymd"), ("d", ""), ("m", ""), ("y", "")):
+        spots = tuple(
+            (field.replace("z", "y"), *found.span(prefix + field))
+            for field in "efdmyzs"
+            if prefix + field in found.re.groupindex and found[prefix + field]
+        )
+        if any(field == "m" for field, _, _ in spots):
+            readings = [_reading(found, order, spots)]
+            break
+    else:
+        a, b, y = found.span("na"), found.span("nb"), found.span("ny")
+        readings = [
+            _reading(found, _DAY_FIRST, (("d", *a), ("m", *b), ("y", *y))),
+            _reading(found, _MONTH_FIRST, (("m", *a), ("d", *b), ("y", *y))),
+        ]
+    known = tuple(each for each in readings if each)
+    return Written(*found.span(), known) if known else None
+
+
+def _reading(
+    found: re.Match[str], order: str, spots: Sequence[tuple[str, int, int]]
+) -> Reading | None:
+    """Return what the spots say; None if the calendar has no such day, or a word is no month."""
+    text = found.string
+    said = {field: text[start:end] for field, start, end in spots}
+    name = said["m"].lower()
+    number = _NUMBERED.get(name) or (int(name) if name.isdecimal() else 0)
+    year, day = int(said.get("y", "0")), int(said.get("d", "0"))
+    if len(said.get("y", "")) == 2:
+        year += 1900 if year >= _PIVOT else 2000
+    if (said["m"] in _VERBS or not (name in _ENGLISH or name.isdecimal())) and not year:
+        return None
+    if "d" in said and not day:
+        return None
+    try:
+        date(year or _LEAP, number, day or 1)
+    except ValueError:
+        return None
+    if "e" in said and not 0 < int(said["e"]) < day:
+        return None
+    return Reading(order, Day(year, number, day), tuple(sorted(spots, key=lambda spot: spot[1])))
+
+
+def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, str]]:
+    """Yield what is to be written where, so that a date in ``text`` becomes another."""
+    said = {field: text[start:end] for field, start, end in reading.spots}
+    numbers = [said[field] for field in "dm" if said.get(field, "a").isdecimal()]
+    zero = any(number[0] == "0" for number in numbers)
+    width = 2 if zero or (len(numbers) > 1 and all(len(n) == 2 for n in numbers)) else 1
+    months = {"m": day.month}
+    written = {"d": str(day.day).zfill(width), "y": f"{day.year:04}"[-len(said.get("y", "")) :]}
+    written["s"] = _ending(day.day, said.get("s", ""))
+    if "e" in said:
+        apart = reading.day.day - int(said["e"])
+        earlier = date(day.year or _LEAP, day.month, day.day) - timedelta(days=apart)
+        written["e"] = str(earlier.day).zfill(width)
+        written["f"] = _ending(earlier.day, said.get("f", ""))
+        if earlier.month != day.month:  # the other month is written as well
+            fields = [field for field, _, _ in reading.spots]
+            names = {
+                month: _month(said["m"], text, reading, month)
+                for month in (earlier.month, day.month)
+            }
+            if fields.index("m") < fields.index("e"):
+                months["m"] = earlier.month
+                written["d"] = f"{names[day.month]} {written['d']}"
+            else:
+                written["e"] += f" {names[earlier.month]}"
+    month = months["m"]
+    named = not said["m"].isdecimal()
+    written["m"] = _month(said["m"], text, reading, month) if named else str(month).zfill(width)
+    for field, start, end in reading.spots:
+        yield start, end, written[field]
+
+
+def _month(like: str, text: str, reading: Reading, month: int) -> str:
+    """Return the name of a month, as long as another in the text and in its case."""
+    end = next(end for field, _, end in reading.spots if field == "m")
+    short = like.lower() not in MONTHS or (len(like) == 3 and text[end : end + 1] == ".")
+    names = SHORT_MONTHS if short else MONTHS
+    if like.lower() not in _ENGLISH:
+        known = [names for names in _OTHER_MONTHS if like.lower() in names]
+        names = known[0 if like[0].isupper() or len(known) == 1 else 1]
+    name = names[month - 1]
+    return word_shapes.apply(word_shapes.Case(case(like)), name)
+
+
+def _ending(day: int, like: str) -> str:
+    ending = "th" if 10 < day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+    return ending.upper() if like.isupper() else ending
+
+
+class Shift:
+    """Moves dates by one offset.
+
+    Args:
+        random: the offset is drawn from it, once.
+    """
+
+    def __init__(self, random: Random) -> None:
+        least, most = WEEKS
+        number = below(2 * (most - least + 1), 1, random)[0]
+        weeks = number // 2 + least
+        self._by = timedelta(weeks=weeks if number % 2 else -weeks)
+
+    def moved(self, day: Day) -> Day | None:
+        """Return the date that takes the place of a date; None where the calendar ends."""
+        try:
+            return self._month(day) if not day.day else self._moved(day)
+        except (ValueError, OverflowError):
+            return None
+
+    def _moved(self, day: Day) -> Day:
+        if day.year:
+            later = date(*day) + self._by
+            return Day(later.year, later.month, later.day)
+        begun = date(_LEAP + 1, 1, 1) + self._by
+        turn = _of_year(begun.month, begun.day) + _of_year(day.month, day.day)
+        later = date(_LEAP, 1, 1) + timedelta(days=turn % _CIRCLE)
+        return Day(0, later.month, later.day)
+
+    def _month(self, day: Day) -> Day:
+        months = 12 * day.year + day.month - 1 + round(self._by.days / _DAYS_OF_MONTH)
+        later = date(months // 12, months % 12 + 1, 1)
+        return Day(later.year, later.month, 0)
+
+
+def _of_year(month: int, day: int) -> int:
+    """Return the number of a day in a leap year, from 0."""
+    return (date(_LEAP, month, day) - date(_LEAP, 1, 1)).days
+
+
+class ShiftedDates:
+    """Replaces the dates of one document by shifted ones.
+
+    Args:
+        text: the document.
+        stream: the source of randomness of the conversation. Equal ones give the same offset.
+    """
+
+    def __init__(self, text: str, stream: Callable[..., Random]) -> None:
+        self._text = text
+        self._stream = stream
+        self._dates: Dates | None = None
+        self._shift: Shift | None = None
+
+    def replace(self, words: Sequence[Word], drawn: Sequence[int]) -> dict[int, str]:
+        """Return what takes the place of those words that belong to a date, by place.
+
+        A word may hold dates among other values, as "1,1979-03-14,42" does. The other values are
+        then drawn.
+
+        Args:
+            words: consecutive words of the document.
+            drawn: places of the words that may not pass, ascending.
+        """
+        if not drawn:
+            return {}
+        self._dates = self._dates or Dates(self._text)
+        dates = deque(self._dates.within(words[drawn[0]].start, words[drawn[-1]].end))
+        found: dict[int, str] = {}
+        for place in drawn:
+            text, start, end, _, _ = words[place]
+            while dates and dates[0].end <= start:
+                dates.popleft()
+            inside = list(takewhile(lambda date: date.end <= end, dates))  # noqa: B023
+            if dates and dates[0].start <= start and end <= dates[0].end:
+                shifted = self._shifted(dates[0], start, end)
+            elif inside and inside[0].start >= start and shape(text).sort == CODE:
+                shifted = self._values(inside, start, end)
+            else:
+                continue
+            if shifted:
+                found[place] = shifted
+        return found
+
+    def _shifted(self, date: Written, start: int, end: int) -> str:
+        """Return a part of a date as it leaves; empty where the calendar ends."""
+        if self._shift is None:
+            self._shift = Shift(self._stream("dates"))
+        day = self._shift.moved(date.readings[0].day)
+        return date.part(self._text, start, end, day) if day else ""
+
+    def _values(self, dates: Sequence[Written], start: int, end: int) -> str:
+        out = []
+        for each in dates:
+            shifted = self._shifted(each, each.start, each.end)
+            if not shifted:
+                return ""
+            out += [self._other(start, each.start), shifted]
+            start = each.end
+        return "".join((*out, self._other(start, end)))
+
+    def _other(self, start: int, end: int) -> str:
+        text = self._text[start:end]
+        return fill(layout(text), self._stream("beside dates", text)) if text else ""

@@ -1,0 +1,245 @@
+"""Dates come back in the form of the answer, in every chunking; others are reported as doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.limits import PrivacyLimits
+from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.restoration import Restoration, Restored
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.surrogate_table import DATE, Place, observe
+from sottovoce.core.privacy.surrogates.dates import Dates
+from tests.support.dates import FORMS, written
+from tests.support.small_bundle import LexiconFinder
+
+PERSONAL = Setting("strong", policy="personal")
+WITH_YEAR = [form for form in FORMS if "%Y" in form and ":" not in form]
+days = st.dates(date(1970, 1, 1), date(2058, 12, 31))
+keys = st.binary(min_size=32, max_size=32).map(Key)
+
+
+@pytest.fixture(scope="module")
+def privatizer(small_bundle: Bundle) -> Privatizer:
+    return Privatizer(small_bundle, LexiconFinder(), floors=PrivacyLimits(least_policy="personal"))
+
+
+def restored(restoration: Restoration, text: str) -> Restored:
+    """Restore a text in pieces of several lengths, each like the whole."""
+    whole = restoration.restore(text)
+    for length in (1, 3, 7):
+        stream = restoration.stream()
+        came = [stream.feed(text[at : at + length]) for at in range(0, len(text), length)]
+        assert "".join(came) + stream.finish() == whole.text
+        assert (stream.restored, stream.doubtful) == (whole.restored, whole.doubtful)
+    return whole
+
+
+def left_as(release: Release) -> list[date]:
+    """The full dates of a release, in order."""
+    text = release.text
+    found = [each.readings[0].day for each in Dates(text).within(0, len(text))]
+    return [date(*day) for day in found if day.full]
+
+
+def released(privatizer: Privatizer, text: str, key: Key) -> tuple[Release, Restoration]:
+    release = privatizer.release(text, PERSONAL, key=key, session="s")
+    return release, Restoration(observe([release]))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(days, st.sampled_from(FORMS)), min_size=1, max_size=4), keys)
+def test_shifting_and_restoring_is_the_identity(
+    privatizer: Privatizer, said: Sequence[tuple[date, str]], key: Key
+) -> None:
+    text = "".join(f"it was on {written(day, form)} ; " for day, form in said)
+    release, restoration = released(privatizer, text, key)
+    for day, form in said:
+        assert not (form == FORMS[2] and written(day, form) in release.text)
+    back = restored(restoration, release.text)
+    if len(said) == 1:
+        assert back.text == text
+        assert not back.doubtful
+    elif back.text != text:  # two forms of a day became one text, or two readings collide
+        assert [*map(only_digits, back.text.split())] == [*map(only_digits, text.split())] or (
+            back.doubtful or len({day for day, _ in said}) < len(said) or ambiguous(release)
+        )
+
+
+def only_digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text)).lstrip("0")
+
+
+def ambiguous(release: Release) -> bool:
+    text = release.text
+    return any(len(each.readings) > 1 for each in Dates(text).within(0, len(text)))
+
+
+@settings(max_examples=40)
+@given(days, st.sampled_from(["%-d %B %Y", "%Y-%m-%d", "%B %-dth, %Y", "%d.%m.%Y"]), keys)
+def test_a_date_comes_back_in_the_form_of_the_answer(
+    privatizer: Privatizer, day: date, form: str, key: Key
+) -> None:
+    text = f"I was born on {written(day, form)} and moved."
+    release, restoration = released(privatizer, text, key)
+    text = release.text
+    (there,) = Dates(text).within(0, len(text))
+    left = date(*there.readings[0].day)
+    for other in WITH_YEAR:
+        if "/" in other or "%d %B" in other or "%d-%b" in other:
+            continue  # which number is the month, or whether it had a zero, does not show
+        if "%b" in other and left.month == 5:
+            continue  # May is short and long
+        answer = f"You were born on {written(left, other)}, I see."
+        assert (
+            restored(restoration, answer).text == f"You were born on {written(day, other)}, I see."
+        )
+    short = f"In {left:%B %Y}, on {left:%-d %B}, or in {left:%Y}."
+    true = f"In {day:%B %Y}, on {day:%-d %B}, or in {day:%Y}."
+    assert restored(restoration, short).text == true
+
+
+def test_a_date_of_slashes_comes_back_with_the_month_as_a_word() -> None:
+    restoration = Restoration([Place("12/10/2054", "14/03/1979", DATE)])
+    assert restored(restoration, "On 12 October 2054.").text == "On 14 March 1979."
+    assert restored(restoration, "On October 12th, 2054").text == "On March 14th, 1979"
+    assert restored(restoration, "December 10, 2054!").text == "March 14, 1979!"  # month first
+
+
+def test_dates_keep_their_order_and_what_lies_between(privatizer: Privatizer) -> None:
+    text = "Hired on 3 March 2004, left on 29 February 2024, back on 2024-03-01."
+    days = (date(2004, 3, 3), date(2024, 2, 29), date(2024, 3, 1))
+    for number in range(20):
+        release, restoration = released(privatizer, text, Key(bytes((number,)) * 32))
+        left = left_as(release)
+        assert [day - left[0] for day in left] == [day - days[0] for day in days]
+        assert left[0] != days[0]
+        assert restored(restoration, release.text).text == text
+
+
+def test_a_conversation_has_one_offset_and_the_next_another(privatizer: Privatizer) -> None:
+    key = Key(bytes(32))
+
+    def offset(text: str, session: str) -> int:
+        release = privatizer.release(text, PERSONAL, key=key, session=session)
+        return (left_as(release)[0] - date(1979, 3, 14)).days
+
+    assert offset("born 14/03/1979", "a") == offset("so on 14 March 1979 at 9:30", "a")
+    assert len({offset("born 14/03/1979", f"{number}") for number in range(8)}) > 4
+
+
+def test_a_date_that_was_not_released_stays_and_is_doubtful(privatizer: Privatizer) -> None:
+    release, restoration = released(privatizer, "It starts on 2024-03-01.", Key(bytes(32)))
+    (left,) = left_as(release)
+    after = left.replace(day=left.day % 28 + 1)
+    back = restored(restoration, f"The next day is {after:%-d %B %Y}, not {left:%-d %B %Y}.")
+    assert back.text == f"The next day is {after:%-d %B %Y}, not 1 March 2024."
+    assert [*back.doubtful] == [f"{after:%-d %B %Y}"]
+    assert not Restoration([]).restore("It is 3 May 2024.").doubtful
+
+
+def test_times_weekdays_and_single_months_and_years_pass(privatizer: Privatizer) -> None:
+    text = "Monday, 9:30 or 10:15:30, in March or in 1999, for 45 minutes"
+    assert released(privatizer, text, Key(bytes(32)))[0].text == text
+    stamp = "2024-02-29 10:15 and Tue, 14 Mar 1979 10:11:12 +0100"
+    left = released(privatizer, stamp, Key(bytes(32)))[0].text
+    assert " 10:15 and Tue, " in left
+    assert left.endswith(" 10:11:12 +0100")
+
+
+def test_a_month_of_a_year_is_shifted_where_a_full_date_is(privatizer: Privatizer) -> None:
+    key = Key(bytes(32))
+    assert released(privatizer, "The wall fell in November 1989", key)[0].text[-4:] == "1989"
+    text = "Born on 14 March 1979, at school from September 1985"
+    release, restoration = released(privatizer, text, key)
+    assert "September 1985" not in release.text
+    assert restored(restoration, release.text).text == text
+
+
+def test_a_range_comes_back_where_its_days_left_in_two_months(privatizer: Privatizer) -> None:
+    text = "The trip was on 3-5 March 2021"
+    for number in range(40):
+        release, restoration = released(privatizer, text, Key(bytes((number,)) * 32))
+        back = restored(restoration, release.text).text
+        assert back in (text, "The trip was on 3 March-5 March 2021")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,name,born,amount\n1,Rose,1979-03-14,500\n2,Tom,14/03/1979,42\n",
+        "(1,'Long','Rose','1948-02-29'), (2,'Fish','Tom','2001-12-31')",
+        '{"born": "1979-03-14", "id": 48213}',
+        "| Rose | 14/03/1979 | 5 |",
+        "[2024-03-14 10:11:12,345] INFO 14/Mar/2024:10:11:12",
+        "am 5. Mai 1990, le 5 mai 1990, el 5 de mayo de 1990",
+    ],
+)
+def test_dates_in_tables_code_and_other_languages_are_shifted(
+    privatizer: Privatizer, text: str
+) -> None:
+    release, restoration = released(privatizer, text, Key(bytes(32)))
+    said, left = ([*Dates(each).within(0, len(each))] for each in (text, release.text))
+    apart = [
+        date(*one.readings[0].day) - date(*two.readings[0].day)
+        for one, two in zip(said, left, strict=True)
+    ]
+    assert len({*apart}) == 1
+    assert apart[0]
+    assert restored(restoration, release.text).text == text
+
+
+def test_an_address_with_a_date_is_drawn_as_an_address(privatizer: Privatizer) -> None:
+    left = released(privatizer, "https://mail.acme.org/2024/03/14/a", Key(bytes(32)))[0].text
+    assert "acme" not in left
+    assert ".example." in left.replace("//", ".") or "example." in left
+
+
+def test_no_date_comes_back_in_an_address(privatizer: Privatizer) -> None:
+    release, restoration = released(privatizer, "born 1979-03-14", Key(bytes(32)))
+    (left,) = left_as(release)
+    answer = f"see https://x.example/{left:%Y/%m/%d}/a and [a](https://x.example/?d={left})"
+    assert restored(restoration, answer).text == answer
+
+
+def test_dates_with_two_meanings_stay() -> None:
+    places = [Place("2 June 1984", "14 March 1979", DATE), Place("1984-06-02", "1980-01-01", DATE)]
+    back = restored(Restoration(places), "It was 02.06.1984 then")
+    assert back.text == "It was 02.06.1984 then"
+    assert [*back.doubtful] == ["02.06.1984"]
+
+
+TEXT = (
+    "2/Jun/1984:10:11:12 On 2 June 1984, 2. Juni 1984 :10 June 2nd, 1984-06-02T10:00, 2-4 June"
+    " 1984 of 14 to May 1984 1,984 "
+)
+pieces = st.one_of(
+    st.sampled_from(TEXT.replace(" ", " | ").split("|")), st.sampled_from([" ", "-", ".", "x"])
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(pieces, max_size=25).map("".join), st.data())
+def test_chunking_never_changes_the_result(text: str, data: st.DataObject) -> None:
+    places = [
+        Place("2 June 1984", "14 March 1979", DATE),
+        Place("1984", "1979", "IDENTIFIER", "june", "2", ""),
+        Place("June 4", "March 16", DATE),
+        Place("02/06/84", "14/03/79", DATE),
+        Place("02/06/84", "14/03/79", "IDENTIFIER", "", "", ""),
+    ]
+    restoration = Restoration(places)
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    whole, stream, start, out = restored(restoration, text), restoration.stream(), 0, ""
+    for cut in (*cuts, len(text)):
+        out += stream.feed(text[start:cut])
+        start = cut
+    assert out + stream.finish() == whole.text

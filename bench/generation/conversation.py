@@ -15,10 +15,9 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.restoration import COMMON, Restoration
+from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import observe
-from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.corpus import frequencies
 
 __all__ = ["SETTINGS", "Device"]
@@ -32,8 +31,6 @@ SETTINGS: Final = {
 }
 """What is compared: our policies, and the mechanisms as published with the parts of speech that
 they protect, at the levels of equal attack success."""
-
-_NAME: Final = READINGS.index("NAME")
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,4 @@ class Device:
 
     def restoration(self, release: Release) -> Restoration:
         """The way back of what this release left in."""
-        return Restoration(observe([release]), self.common, self._ordinary)
-
-    def _ordinary(self, word: str) -> bool:
-        listed = self.bundle.word_ids.get(word)
-        return listed is not None and bool(self.bundle.readings[listed] != _NAME)
+        return Restoration(observe([release]), self.common, ordinary_words(self.bundle))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 from typing import Final
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
+from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.signs import Sight, signs
 from sottovoce.core.privacy.surrogates import formats
@@ -68,9 +69,13 @@ class Personal:
     Args:
         vocabulary: the public words.
         hiding: the owner's choices.
+        known: parts of persons' names, in small letters, that the conversation hid before.
     """
 
-    def __init__(self, vocabulary: Vocabulary, hiding: Hiding) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, hiding: Hiding, known: Set[str] = frozenset()
+    ) -> None:
+        self._known = known
         self._vocabulary = vocabulary
         self._marks = vocabulary.marks
         self._hiding = hiding
@@ -106,6 +111,9 @@ class Personal:
                 hides[place] = kind
         _numbers_in_groups(document, sight, hides)
         _beside(sight, hides, found)
+        hide_again(sight, hides, self._known)
+        hide_initials(sight, hides)
+        pass_titles(sight, hides)
         _house_numbers(sight, hides)
         _times(sight, hides)
         if "facts" in self._hiding.kinds:

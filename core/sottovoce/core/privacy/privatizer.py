@@ -33,6 +33,7 @@ from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.signs import TITLES
 from sottovoce.core.privacy.surrogates.dates import ShiftedDates
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
@@ -42,7 +43,7 @@ from sottovoce.core.text.context_finder import ContextFinder
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.core.text.vocabulary import Vocabulary
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
-from sottovoce.core.text.words import Context, iter_words
+from sottovoce.core.text.words import Context, Word, iter_words
 
 __all__ = ["STAGES", "Privatizer", "no_tagger"]
 
@@ -205,14 +206,16 @@ class Privatizer:
         choices = self._hiding if isinstance(self._hiding, Hiding) else self._hiding()
         if hiding:
             choices = choices.and_more(hiding)
+        names_in = document if policy.context else None
+        surrogates = Surrogates(draws.surrogate, owners, names_in=names_in)
         if policy.context:
-            personal = Personal(Vocabulary.shipped(), choices)
+            personal = Personal(Vocabulary.shipped(), choices, surrogates.persons)
             decided = self._decider.decide_in_context(document, words, personal)
         else:
             forced = choices.spans(document, allow=False)
             decided = self._decider.decide(words, mechanism, policy, context, forced)
         reasons = bytearray()
-        draft, before, surrogates = Draft(document), Context(), Surrogates(draws.surrogate, owners)
+        draft, before = Draft(document), Context()
         shifted = ShiftedDates(document, draws.surrogate) if policy.context else None
         charge, place = 0.0, 0
         for decision in decided:
@@ -220,7 +223,7 @@ class Privatizer:
             charge += mechanism.charge(list(decision.classes.values()))
             with self._stage("draws"):
                 dates = shifted.replace(decision.words, decision.drawn()) if shifted else {}
-                replaced |= dates | _drawn(decision, surrogates, place, dates)
+                replaced |= dates | _drawn(decision, surrogates, place, document, dates)
             place += len(decision.words)
             reasons += decision.reasons.tobytes()
             with self._stage("text"):
@@ -328,7 +331,7 @@ def _as_shown(decision: Decision) -> list[str]:
 
 
 def _drawn(
-    decision: Decision, surrogates: Surrogates, first: int, done: Container[int]
+    decision: Decision, surrogates: Surrogates, first: int, document: str, done: Container[int]
 ) -> dict[int, str]:
     """What takes the place of the words to be drawn, by place.
 
@@ -337,9 +340,11 @@ def _drawn(
         surrogates: of the document.
         first: which word of the document the first of these is.
         done: places of words that are replaced already.
+        document: the whole text.
     """
     like = decision.like_names
-    words = []
+    words: list[DrawnSurrogate] = []
+    end = len(document)
     for place in decision.drawn():
         if place in done:
             continue
@@ -348,9 +353,24 @@ def _drawn(
         if kind == "NAME" and word.text.islower():
             kind = UNLISTED  # "washer" reads as a name, and a noun reads better in its place
         sides = bool(like[place]), bool(like[place + 2])
-        words.append(DrawnSurrogate(first + place, kind, word.text, form, *sides))
+        gap = document[end : word.start] if 0 <= word.start - end <= _NEAR else ""
+        titled = kind == "PERSON" and _titled(decision.words, place)
+        words.append(DrawnSurrogate(first + place, kind, word.text, form, *sides, gap, titled))
+        end = word.end
     found = surrogates.replace(words)
     return {place - first: text for place, text in found.items()}
+
+
+_NEAR = 2
+"""Characters between two words that may be parts of one name."""
+
+
+def _titled(words: Sequence[Word], place: int) -> bool:
+    """Return whether the word before ``place`` is a title, with a full stop or without."""
+    before = [word.text for word in words[max(place - 2, 0) : place]]
+    if before[-1:] == ["."]:
+        before.pop()
+    return bool(before) and before[-1].lower() in TITLES
 
 
 def _outputs(decision: Decision, replaced: Mapping[int, str]) -> list[Output]:

@@ -17,13 +17,17 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
+from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.address_forms import Known
 from sottovoce.core.privacy.addresses import Addresses
 from sottovoce.core.privacy.date_table import DateTable, Found
+from sottovoce.core.privacy.policies import IDENTIFIER
 from sottovoce.core.privacy.surrogate_table import NEIGHBOUR, TOKEN, Entry, Meaning, Place, table
 from sottovoce.core.privacy.surrogates import dates
+from sottovoce.core.text.vocabulary import Mark, Vocabulary
+from sottovoce.core.text.word_classes import READINGS
 
-__all__ = ["COMMON", "Restoration", "Restored", "Stream"]
+__all__ = ["COMMON", "Restoration", "Restored", "Stream", "ordinary_words"]
 
 COMMON: Final = 200
 """This number of a language's commonest words are restored only within a name. Number words among
@@ -46,6 +50,7 @@ _LONGEST_NUMBER: Final = 40
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _FEWEST_DIGITS: Final = 3
 """A number with fewer digits is not reported as computed."""
+_NAME: Final = READINGS.index("NAME")
 _APOSTROPHES: Final = frozenset("'’")
 _QUOTES: Final = frozenset("'‘’")
 _LETTERS = re.compile(TOKEN.pattern.partition("|")[2])
@@ -58,6 +63,23 @@ _Reported = TypeVar("_Reported", str, tuple[str, str])
 
 def _nobody(word: str) -> bool:
     return False
+
+
+def ordinary_words(bundle: Bundle) -> Callable[[str], bool]:
+    """Return what tells whether a word in small letters is an ordinary one.
+
+    The public vocabulary tells it for English, since no name in it is drawn. For other languages,
+    the bundle's readings tell it.
+    """
+    if bundle.manifest.language == "en":
+        marks = Vocabulary.shipped().marks
+        return lambda word: bool(marks(word) & ~Mark.NAME)
+
+    def ordinary(word: str) -> bool:
+        listed = bundle.word_ids.get(word)
+        return listed is not None and bool(bundle.readings[listed] != _NAME)
+
+    return ordinary
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +432,8 @@ class Stream:
         else:
             (meaning,) = entry.meanings.values()
         if meaning is None:
-            if not (entry.capital and came.islower()):
+            letter = entry.initial or (entry.common and len(came) == 1)  # "I" says little
+            if not letter and not (entry.capital and came.islower()):
                 _count(self.doubtful, came)
             return stop, None
         instead = meaning.spelled(came)
@@ -428,7 +451,9 @@ class Stream:
         def alike(place: Place) -> tuple[int, bool]:
             left, right = place.before == around.before, place.after == after
             named = (left and place.within & 1) or (right and place.within & 2)
-            if entry.common and not (named or (place.kind == "NUMBER" and left and right)):
+            if entry.common and not (
+                named or (place.kind in ("NUMBER", IDENTIFIER) and left and right)
+            ):
                 return 0, False
             telling = left * self._weight(around.before) + right * self._weight(after)
             return telling, left and place.earlier == around.earlier

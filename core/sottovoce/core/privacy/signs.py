@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["Sight", "Sign", "signs"]
+__all__ = ["GREETING", "TITLES", "Sight", "Sign", "signs"]
 
 _WORD, _IDENTIFIER = Kind.WORD, Kind.IDENTIFIER
 
@@ -64,13 +64,13 @@ class Sign(NamedTuple):
     """Of `hiding.KINDS`."""
 
 
-_TITLES: Final = _listed("titles")
+TITLES: Final = _listed("titles")
 """Titles after which a name follows in any case."""
 _MORE_TITLES: Final = _listed("more_titles")
 """Words after which a capital begins a name."""
 
 _PERSON_KEYS: Final = _listed("person_keys")
-_GREETING: Final = _listed("greeting")
+GREETING: Final = _listed("greeting")
 _WEAK_KEYS: Final = _listed("weak_keys")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
 _COMPANY_KEYS: Final = _listed("company_keys")
@@ -113,7 +113,7 @@ def signs(sight: Sight) -> Iterator[Sign]:
 
 def _after_titles(sight: Sight) -> Iterator[Sign]:
     for place, word in enumerate(sight.lower):
-        sure = word in _TITLES
+        sure = word in TITLES
         title = sight.words[place].text
         if not sure and not (word in _MORE_TITLES and title.istitle()):
             continue
@@ -132,7 +132,7 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
                 continue
             if other.kind is not _WORD or not named or sight.lower[at] in ("i", "the"):
                 break
-            if sight.lower[at] not in _TITLES:
+            if sight.lower[at] not in TITLES:
                 yield Sign(at, "persons")
             at += 1
 
@@ -187,7 +187,7 @@ def _capitals(sight: Sight, start: int) -> Iterator[int]:
 
 def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
     at = place + 1
-    if keys & _GREETING:  # "Dear Rose," and, on the next line, "Regards,\nRose"
+    if keys & GREETING:  # "Dear Rose," and, on the next line, "Regards,\nRose"
         while at < len(sight.words) and sight.words[at].text == ",":
             at += 1
         if at < len(sight.words) and (at == place + 1 or sight.breaks(at)):

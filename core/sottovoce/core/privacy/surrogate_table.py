@@ -91,7 +91,7 @@ class Meaning:
             return self.written[came]
         released, true = next(iter(self.written.items()))
         shape = word_shapes.shape(came)
-        if not true.isalpha() or shape is word_shapes.shape(released):
+        if shape is word_shapes.shape(released) or any(map(str.isdigit, true)):
             return true
         if shape is word_shapes.Case.CAPITALISED:
             return true[:1].upper() + true[1:]
@@ -108,6 +108,7 @@ class Entry:
         common: it is one of the commonest words, see `restoration.COMMON`.
         ordinary: in small letters it is an ordinary word.
         capital: it left with a capital.
+        initial: it is the initial of surrogates, and did not leave by itself.
     """
 
     meanings: dict[str, Meaning] = field(default_factory=dict)
@@ -115,6 +116,7 @@ class Entry:
     common: bool = False
     ordinary: bool = False
     capital: bool = False
+    initial: bool = False
 
 
 def observe(releases: Iterable[Release], known: Iterable[Place] = ()) -> list[Place]:
@@ -141,13 +143,11 @@ def _places(release: Release, words: Sequence[WordRelease], keys: Set[str]) -> I
     text = release.text
     tokens = [*TOKEN.finditer(text)] if keys else []
     starts = [token.start() for token in tokens]
-    joined = [
-        one.tag in _NAMES
-        and other.tag in _NAMES
-        and text[one.released_end : other.released_start] in _JOINTS
-        for one, other in pairwise(words)
-    ]
-    joined = [False, *joined, False]
+    within = [0] * len(words)
+    for one, other in pairwise([at for at, word in enumerate(words) if word.tag in _NAMES]):
+        if text[words[one].released_end : words[other].released_start] in _JOINTS:
+            within[one] += 2
+            within[other] += 1
     dated = _dates(release, words) if keys else {}
     for number, word in enumerate(words):
         begin, end = word.released_start, word.released_end
@@ -173,7 +173,7 @@ def _places(release: Release, words: Sequence[WordRelease], keys: Set[str]) -> I
             earlier,
             before,
             after,
-            joined[number] + 2 * joined[number + 1],
+            within[number],
             text[end : end + 1] in ("'", "’"),
         )
 
@@ -209,8 +209,8 @@ def _dates(release: Release, words: Sequence[WordRelease]) -> dict[int, list[Pla
 def forms(place: Place) -> list[Place]:
     """The place itself, without the signs around it, and what else may be said in its stead.
 
-    First itself; then the plural of a word, a number without commas, and the long numbers in
-    what is no number.
+    First itself; then the plural of a word, the initial of a given name, a number without commas,
+    and the long numbers in what is no number.
 
     >>> [form.released for form in forms(Place("4,512.80", "9,001.10", "IDENTIFIER"))]
     ['4,512.80', '4512.80']
@@ -232,6 +232,8 @@ def forms(place: Place) -> list[Place]:
             )
     elif released.isalpha() and len(released) >= _SHORTEST_PLURAL and place.kind != "NUMBER":
         found += ((form, _plurals(true)[0]) for form in _plurals(released) if form != released)
+        if place.kind == "PERSON" and place.within & 2 and true[0].isalpha():
+            found.append((released[0], true[0]))  # only beside the surname: it is weak
     return [place._replace(released=one, true=other) for one, other in dict(found).items()]
 
 
@@ -296,6 +298,7 @@ def table(
             entry.common |= key in common
             entry.ordinary |= ordinary(key)
             entry.capital |= form.released[:1].isupper()
+            entry.initial |= number > 0 and len(key) == 1
     return {
         key: entry
         for key, entry in (derived | exact).items()

@@ -17,13 +17,12 @@ from typing import Any, Final, Self, TypeVar
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unavailable
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.restoration import COMMON, Restoration
+from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
 from sottovoce.core.rpc.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
 from sottovoce.core.rpc.streams import Pieces, Stops
 from sottovoce.core.text.frequencies import commonest
-from sottovoce.core.text.word_classes import READINGS
 from sottovoce.edge.client.generation import Stoppable, Writer, check_size
 from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.conversations import Conversation, Conversations
@@ -143,7 +142,6 @@ def asks(turn: chats.ChatTurn) -> bool:
 
 _MOST_REPORTED: Final = 1_000
 _ASSISTANT: Final = generation.ROLE_ASSISTANT
-_NAME: Final = READINGS.index("NAME")
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,11 +529,8 @@ def _restoration(bundle: Bundle, texts: Iterable[str], places: Sequence[Place]) 
         if leaving.issuperset(TOKEN.findall(place.released.lower()))
     )
 
-    def ordinary(word: str) -> bool:
-        listed = bundle.word_ids.get(word)
-        return listed is not None and bundle.readings[listed] != _NAME
-
-    return Restoration(there, commonest(bundle.manifest.language, COMMON), ordinary, said)
+    common = commonest(bundle.manifest.language, COMMON)
+    return Restoration(there, common, ordinary_words(bundle), said)
 
 
 def _is_wordless(stop: str) -> bool:

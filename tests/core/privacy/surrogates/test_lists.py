@@ -3,17 +3,24 @@
 import csv
 import gzip
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from sottovoce.core.bundle.word_list import WordList
-from sottovoce.core.privacy.surrogates import numbers, origins
+from sottovoce.core.privacy.surrogates import names, numbers, origins
+from sottovoce.core.privacy.surrogates.known_names import COINED
 from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.text.vocabulary import Vocabulary
 
 ROOT = Path(__file__).parents[4]
 LISTS = ROOT / "core/sottovoce/core/privacy/surrogates/lists"
 NAMES = sorted(path.stem for path in LISTS.glob("*.txt"))
+IN_CONTEXT = ("women", "men", "surnames", "places")
+"""The lists of policies that read the context."""
+FOR_DOCUMENTS = [name for name in NAMES if name not in IN_CONTEXT[:3]]
+PEOPLE_AND_PLACES = (*IN_CONTEXT, "given", "family")
 ORIGINS = [row.split("\t") for row in (LISTS / "origins.tsv").read_text("ascii").splitlines()]
 
 
@@ -38,9 +45,42 @@ def test_a_list_is_sorted_small_ascii_letters_each_word_once(name: str) -> None:
     assert all(word.isascii() and word.isalpha() and word.islower() for word in words)
 
 
-def test_no_word_is_in_two_lists() -> None:
-    everything = [word for name in NAMES for word in listed(name)]
+@pytest.mark.parametrize("lists", [FOR_DOCUMENTS, IN_CONTEXT])
+def test_no_word_is_in_two_lists_of_one_policy(lists: Sequence[str]) -> None:
+    everything = [word for name in lists for word in listed(name)]
     assert len(everything) == len(set(everything))
+
+
+def test_no_name_that_is_drawn_is_a_word() -> None:
+    marks = Vocabulary.shipped().marks
+    names = {word for name in PEOPLE_AND_PLACES for word in listed(name)} | {*COINED}
+    assert not [name for name in names if marks(name)]
+    drawn = {word for name in IN_CONTEXT[:3] for word in listed(name)} | {*COINED}
+    assert not [name for name in drawn if marks(name + "s") or len(name) < 4]
+
+
+def test_many_names_are_left_to_draw_from() -> None:
+    assert min(len(listed("women")), len(listed("men"))) >= 1_000
+    assert len(listed("surnames")) >= 2_000
+    assert len({*COINED}) == len(COINED) >= 300
+    assert not {*COINED} & {word for name in NAMES for word in listed(name)}
+
+
+def test_a_drawn_given_name_has_its_gender() -> None:
+    assert {names.gender(word) for word in listed("women")} == {"f"}
+    assert {names.gender(word) for word in listed("men")} == {"m"}
+    assert [names.gender(word) for word in ("nadia", "tom", "kerry", "quarnivel", "smith")] == [
+        *("f", "m", "b", "", ""),
+    ]
+
+
+def test_known_names_are_sorted_each_once_and_none_is_drawn_for_a_person() -> None:
+    header, *rows = (LISTS / "known_names.tsv").read_text("ascii").splitlines()
+    known = [row.split("\t") for row in rows]
+    assert header == "name\tis"
+    assert [name for name, _ in known] == sorted({name for name, _ in known})
+    assert {what for _, what in known} == {"f", "m", "b", "l"}
+    assert not {name for name, _ in known} & {*listed("women"), *listed("men")}
 
 
 def test_none_is_common_and_none_states_a_fact() -> None:
@@ -51,14 +91,19 @@ def test_none_is_common_and_none_states_a_fact() -> None:
 
 def test_the_card_counts_right() -> None:
     card = (LISTS / "README.md").read_text("utf-8")
-    for name in NAMES:
+    for name in FOR_DOCUMENTS:
         assert f"| `{name}.txt` | {len(listed(name))} |" in card
+    assert f"| `women.txt`, `men.txt` | {len(listed('women'))} each |" in card
+    assert len(listed("women")) == len(listed("men"))
+    assert f"| `surnames.txt` | {len(listed('surnames'))} |" in card
+    known = (LISTS / "known_names.tsv").read_text("ascii").splitlines()
+    assert f"| `known_names.tsv` | {len(known) - 1} |" in card
     assert f"| `origins.tsv` | {len(ORIGINS) - 1} |" in card
 
 
 def test_the_default_vocabulary_holds_every_word(bundle_folder: Path) -> None:
     known = set(WordList(bundle_folder / "words.txt"))
-    assert not {word for name in NAMES for word in listed(name)} - known
+    assert not {word for name in FOR_DOCUMENTS for word in listed(name)} - known
     assert not {word for word, _, use in ORIGINS[1:] if use != "from"} - known
 
 

@@ -8,13 +8,14 @@ can be restored. The list depends on the name finder's result and on the word's 
 from __future__ import annotations
 
 from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, case, listed, one_of
 from sottovoce.core.text import word_shapes
 
-__all__ = ["ROLES", "draw", "role", "shape"]
+__all__ = ["ROLES", "draw", "gender", "is_family", "role", "shape"]
 
 _LISTS: Final = {
     "given": "given",
@@ -55,15 +56,40 @@ def role(kind: str, form: str, before: bool = False, after: bool = False) -> str
     alone, first, last = _PLACES[kind]
     if after:
         return first
-    if before or (kind == "PERSON" and form in _families()):
+    if before or (kind == "PERSON" and is_family(form)):
         return last
     return alone
 
 
+def is_family(form: str) -> bool:
+    """Return whether a name in small letters is a listed last name and no first name."""
+    return form in _families()
+
+
 @cache
 def _families() -> frozenset[str]:
-    """Return the last names that are no first names."""
-    return frozenset(listed("family")) - frozenset(listed("given"))
+    known = (line[:-2] for line in _known().splitlines() if line.endswith("\tl"))
+    return frozenset((*listed("family"), *listed("surnames"), *known)) - frozenset(listed("given"))
+
+
+def gender(name: str) -> str:
+    """Return "f" or "m" where a given name in small letters tells it, "b" for both, else "".
+
+    >>> gender("nadia"), gender("tom"), gender("xq")
+    ('f', 'm', '')
+    """
+    for letter, file in (("f", "women"), ("m", "men")):
+        if name in listed(file):
+            return letter
+    at = _known().find(f"\n{name}\t")
+    found = _known()[at + len(name) + 2] if at >= 0 else ""
+    return "" if found == "l" else found
+
+
+@cache
+def _known() -> str:
+    """Return the list as it is: a dictionary of it would take ten times the memory."""
+    return files(__package__).joinpath("lists", "known_names.tsv").read_text("ascii")
 
 
 def shape(role: str, word: str) -> Shape:

@@ -15,6 +15,7 @@ from sottovoce.core.privacy.surrogates import (
     origins,
     unlisted,
 )
+from sottovoce.core.privacy.surrogates.known_names import KnownNames, NameWord
 from sottovoce.core.privacy.surrogates.shape import Shape
 
 __all__ = [
@@ -98,6 +99,7 @@ _KINDS: Final = {
     "NAME": "family",
 }
 _NAMES: Final = ("PERSON", "PLACE", "ORGANISATION", "OTHER")
+_MAY_HOLD_NAMES: Final = frozenset({"code", "handle", "mail address"})
 
 
 class DrawnSurrogate(NamedTuple):
@@ -115,6 +117,10 @@ class DrawnSurrogate(NamedTuple):
     """Of a name: whether the word before it looks like part of a name, see `names.role`."""
     after: bool = False
     """The same of the word after it."""
+    gap: str = ""
+    """What stands between it and the word before it, if at most two characters do."""
+    titled: bool = False
+    """Whether a title stands before it; see `KnownNames`."""
 
 
 class _Part(NamedTuple):
@@ -134,13 +140,25 @@ class Surrogates:
             does not show that both are the same.
         owners: the owners of earlier surrogates, so that names stay distinct across several texts;
             new surrogates are added.
+        names_in: the document, under policies that read the context. A part of a name then has one
+            surrogate whatever stands beside it, see `KnownNames`.
     """
 
-    def __init__(self, stream: Stream, owners: Owners | None = None) -> None:
+    def __init__(
+        self, stream: Stream, owners: Owners | None = None, *, names_in: str | None = None
+    ) -> None:
         self._stream = stream
         self._owners: Owners = {} if owners is None else owners
+        self._names = None
+        if names_in is not None:
+            self._names = KnownNames(stream, self._owners, names_in)
         self._known: dict[tuple[Shape, str], str] = {}
         self._numbers = 0
+
+    @property
+    def persons(self) -> frozenset[str]:
+        """The parts of persons' names that the conversation has surrogates for."""
+        return self._names.persons if self._names else frozenset()
 
     def replace(self, words: Sequence[DrawnSurrogate]) -> dict[int, str]:
         """Return the replacement of each word, by place.
@@ -149,6 +167,11 @@ class Surrogates:
             words: by place, ascending.
         """
         found: dict[int, str] = {}
+        if self._names:
+            found = self._names.replace(
+                [NameWord(w.place, w.kind, w.text, w.form, w.gap, w.titled) for w in words]
+            )
+            words = [word for word in words if word.place not in found]
         for part in _parts(words):
             drawn = self._draw(part)
             pieces = drawn.split(" ") if len(part.places) > 1 else [drawn]
@@ -166,6 +189,8 @@ class Surrogates:
         for attempt in range(_ATTEMPTS):
             stream = self._stream(shape.kind, shape.sort, form, str(attempt))
             drawn = draw(shape, stream)
+            if self._names and shape.sort in _MAY_HOLD_NAMES:
+                drawn = self._names.within(form, drawn)
             if shape.kind in (NUMBER, ORIGIN):
                 break  # there are too few for one each
             if self._owners.setdefault(drawn.lower(), owner) == owner:

@@ -1,0 +1,196 @@
+"""Each part of a name has one surrogate, drawn from its kind and gender and not from the name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.surrogates.known_names import COINED, KnownNames, NameWord
+from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.surrogates.surrogate import Owners
+
+
+def keyed(*names: str) -> Random:
+    seed = hashlib.sha256("\0".join(names).encode()).digest()
+    return np.random.default_rng(int.from_bytes(seed, "big"))
+
+
+def words(*names: str, kind: str = "PERSON", titled: bool = False) -> list[NameWord]:
+    """The words of names; each name begins anew, and its words follow each other."""
+    found: list[NameWord] = []
+    for name in names:
+        for number, text in enumerate(name.split(" ")):
+            gap = "" if not number else ". " if len(found[-1].text) == 1 else " "
+            found.append(NameWord(len(found), kind, text, text.lower(), gap, titled))
+    return found
+
+
+def drawn(known: KnownNames, *names: str, kind: str = "PERSON") -> list[str]:
+    return list(known.replace(words(*names, kind=kind)).values())
+
+
+def test_a_part_keeps_its_surrogate_in_any_case_and_place() -> None:
+    known = KnownNames(keyed, {})
+    nadia, kerr = drawn(known, "Nadia Kerr")
+    assert drawn(known, "nadia", "KERR", "Kerr Nadia", "Kerrs") == [
+        *(nadia.lower(), kerr.upper(), kerr, nadia, f"{kerr}s"),
+    ]
+
+
+def test_persons_who_share_a_part_share_its_surrogate() -> None:
+    known = KnownNames(keyed, {})
+    nadia, kerr, tobias, same, first, petrov = drawn(
+        known, "Nadia Kerr", "Tobias Kerr", "Nadia Petrov"
+    )
+    assert (same, first) == (kerr, nadia)
+    assert len({nadia, kerr, tobias, petrov}) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"),
+    [
+        ("Nadia", ("women",)),
+        ("Tobias", ("men",)),
+        ("Grace", ("women",)),
+        ("Kim", ("women", "men")),
+        ("Zyxgar", ("women", "men")),
+        ("Kerr", ("surnames",)),
+        ("Smith", ("surnames",)),
+    ],
+)
+def test_kind_and_gender_are_kept(name: str, lists: Sequence[str]) -> None:
+    choices = {word for file in lists for word in listed(file)}
+    for number in range(20):
+        known = KnownNames(lambda *key, number=number: keyed(str(number), *key), {})
+        assert drawn(known, name)[0].lower() in choices
+        first, family = drawn(known, f"{name} Quorl")
+        assert family.lower() in listed("surnames")
+        assert first.istitle()
+
+
+def test_a_name_after_a_title_is_a_last_name() -> None:
+    (found,) = KnownNames(keyed, {}).replace(words("Rose", titled=True)).values()
+    assert found.lower() in listed("surnames")
+
+
+@pytest.mark.parametrize("kind", ["PLACE", "ORGANISATION", "UNLISTED", "NAME"])
+def test_what_is_no_person_becomes_none(kind: str) -> None:
+    (found,) = drawn(KnownNames(keyed, {}), "Quorlmark", kind=kind)
+    assert found.lower() in (listed("places") if kind == "PLACE" else COINED)
+
+
+def test_a_person_stays_one_where_it_is_taken_for_something_else() -> None:
+    known = KnownNames(keyed, {})
+    _, marsh = drawn(known, "Elena Marsh")
+    assert drawn(known, "Marsh", kind="PLACE") == [marsh]
+    both = words("Elena Marsh")
+    both[1] = both[1]._replace(kind="PLACE")
+    other = KnownNames(keyed, {}).replace(both)
+    assert other[1].lower() in listed("surnames")
+
+
+def test_an_initial_is_that_of_the_given_name() -> None:
+    known = KnownNames(keyed, {})
+    nadia, kerr = drawn(known, "Nadia Kerr")
+    assert drawn(known, "N Kerr") == [nadia[0], kerr]
+    later = KnownNames(keyed, {})
+    letter, family = drawn(later, "N Kerr")
+    assert [drawn(later, "Nadia Kerr")[0][0], family] == [letter, drawn(later, "Kerr")[0]]
+
+
+def test_the_last_name_may_stand_first() -> None:
+    turned = words("Kerr", "Nadia")
+    turned[1] = turned[1]._replace(gap=", ")
+    known = KnownNames(keyed, {})
+    found = known.replace(turned)
+    assert found[0].lower() in listed("surnames")
+    assert drawn(known, "N Kerr")[0] == found[1][0]
+
+
+def test_it_goes_on_with_the_owners_of_a_conversation() -> None:
+    owners: Owners = {}
+    first = drawn(KnownNames(keyed, owners), "Nadia Kerr")
+    later = KnownNames(lambda *key: keyed("other", *key), owners)
+    assert drawn(later, "Nadia Kerr", "N Kerr") == [*first, first[0][0], first[1]]
+    assert later.persons == {"nadia", "kerr"}
+
+
+def test_no_surrogate_is_a_word_of_the_text_or_a_known_name() -> None:
+    (usual,) = drawn(KnownNames(keyed, {}), "Nadia")
+    assert drawn(KnownNames(keyed, {}, f"Nadia met {usual}'s son"), "Nadia") != [usual]
+    assert drawn(KnownNames(keyed, {"zelovek": ("PERSON", usual.lower())}), "Nadia") != [usual]
+    assert drawn(KnownNames(keyed, {usual.lower(): ("PERSON", "ana")}), "Nadia") != [usual]
+
+
+def test_many_persons_have_different_surrogates() -> None:
+    letters = "abcdefghijklmnop"
+    names = [f"Qua{one}{other} Zor{one}{other}" for one in letters for other in letters]
+    found = drawn(KnownNames(keyed, {}), *names)
+    assert len({*found}) == 512
+
+
+def test_a_draw_does_not_depend_on_the_name() -> None:
+    def fixed(*_: str) -> Random:
+        return np.random.default_rng(7)
+
+    assert drawn(KnownNames(fixed, {}), "Nadia Kerr") == drawn(KnownNames(fixed, {}), "Mia Vole")
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("nadia_kerr", "{0}_{1}"),
+        ("nadiaKerr", "{0}{2}"),
+        ("@nadia_kerr", "@{0}_{1}"),
+        ("nadia.kerr@post.example", "{0}.{1}@drawn.example"),
+        ("n.kerr@post.example", "{3}.{1}@drawn.example"),
+        ("nkerr@post.example", "{3}{1}@drawn.example"),
+        ("nadiakerr", "{0}{1}"),
+        ("nadiapassport", "drawn@drawn.example"),
+        ("nadia_passport", "drawn@drawn.example"),
+        ("AX-68042", "drawn@drawn.example"),
+    ],
+)
+def test_known_names_in_identifiers(text: str, shape: str) -> None:
+    known = KnownNames(keyed, {})
+    nadia, kerr = drawn(known, "Nadia Kerr")
+    parts = nadia.lower(), kerr.lower(), kerr, nadia[0].lower()
+    assert known.within(text, "drawn@drawn.example") == shape.format(*parts)
+
+
+def test_digits_beside_a_known_name_are_drawn() -> None:
+    found = set()
+    for number in range(20):
+        known = KnownNames(lambda *key, number=number: keyed(str(number), *key), {})
+        name = drawn(known, "Nadia")[0].lower()
+        one = known.within("nadia82@post.example", "x@drawn.example")
+        assert one.startswith(name)
+        found.add(one[len(name) : -len("@drawn.example")])
+    assert len(found) > 10
+    assert all(digits.isdigit() and len(digits) == 2 for digits in found)
+
+
+texts = st.text(max_size=6) | st.sampled_from(["N", "Kerr", "kerrs", "s", "İ", "O'Neill", "U.S."])
+kinds = st.sampled_from(["PERSON", "PLACE", "ORGANISATION", "UNLISTED", "NUMBER"])
+gaps = st.sampled_from(["", " ", "-", ". ", ", "])
+
+
+@given(st.lists(st.tuples(texts, kinds, gaps, st.booleans()), max_size=12))
+def test_any_words_have_a_surrogate_and_keep_it(
+    found: list[tuple[str, str, str, bool]],
+) -> None:
+    asked = [
+        NameWord(place, kind, text, text.lower(), gap, titled)
+        for place, (text, kind, gap, titled) in enumerate(found)
+        if text
+    ]
+    owners: Owners = {}
+    first = KnownNames(keyed, owners).replace(asked)
+    assert all(first.values())
+    assert KnownNames(keyed, owners).replace(asked) == first

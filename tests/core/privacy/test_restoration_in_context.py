@@ -1,0 +1,139 @@
+"""Under `personal`, a person is recognised in an answer in every form, and an echo comes back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.limits import PrivacyLimits
+from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
+from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.surrogate_table import observe
+from sottovoce.core.privacy.surrogates.surrogate import Owners
+from sottovoce.core.text.frequencies import commonest
+from tests.support.everyday_requests import REQUESTS
+
+PERSONAL = Setting(policy="personal")
+
+
+@pytest.fixture(scope="module")
+def privatizer(bundle: Bundle) -> Privatizer:
+    return Privatizer.of(bundle, floors=PrivacyLimits(least_policy="personal"))
+
+
+def released(
+    privatizer: Privatizer, text: str, number: int = 0, owners: Owners | None = None
+) -> Release:
+    key = Key(bytes((number,)) * 32)
+    return privatizer.release(text, PERSONAL, key=key, session="s", owners=owners)
+
+
+def restoration(bundle: Bundle, *releases: Release) -> Restoration:
+    return Restoration(observe(releases), commonest("en", COMMON), ordinary_words(bundle))
+
+
+def surrogates(release: Release) -> Iterator[tuple[str, str]]:
+    """What was typed and what left, of every word that was replaced."""
+    for word in release.each_word():
+        if word.replaced:
+            typed = release.document[word.start : word.end]
+            yield typed, release.text[word.released_start : word.released_end]
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize("number", range(3))
+def test_an_echo_of_an_everyday_request_is_exact(
+    bundle: Bundle, privatizer: Privatizer, request_name: str, number: int
+) -> None:
+    typed = REQUESTS[request_name]
+    release = released(privatizer, typed, number)
+    back = restoration(bundle, release)
+    assert release.text != typed
+    assert back.restore(release.text).text == typed
+    for size in (1, 2, 3, 7, 40):
+        stream = back.stream()
+        pieces = [release.text[at : at + size] for at in range(0, len(release.text), size)]
+        assert "".join(map(stream.feed, pieces)) + stream.finish() == typed
+
+
+def test_no_person_of_the_everyday_requests_leaves(privatizer: Privatizer) -> None:
+    persons = re.compile(
+        r"okonjo|barnaby|quist|nadia|kerr|wieczor|halina|marsh|anselm|priya|ramanathan|pugsley"
+        r"|achterberg|desmond|wilhelmina|petrosyan|vanderlinde|kowal|bustamante|aurelio|okafor"
+        r"|chidi|siobhan|dwyer|fairweather|madeleine|augustus|lefebvre|gauthier|oyelaran|petrov",
+        re.IGNORECASE,
+    )
+    for typed in REQUESTS.values():
+        assert not persons.findall(released(privatizer, typed).text)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_pieces_of_a_name_come_back_in_any_form(
+    bundle: Bundle, privatizer: Privatizer, number: int
+) -> None:
+    release = released(privatizer, "My friend is Tom Boyle. He met Nadia Kerr's sister.", number)
+    left = dict(surrogates(release))
+    tom, boyle, nadia, kerr = (left[name] for name in ("Tom", "Boyle", "Nadia", "Kerr"))
+    back = restoration(bundle, release)
+    answers = {
+        f"{tom} is right.": "Tom is right.",
+        f"Mr {boyle} and Ms {kerr} agree.": "Mr Boyle and Ms Kerr agree.",
+        f"**{tom} {boyle}** wrote:\n- {nadia}": "**Tom Boyle** wrote:\n- Nadia",
+        f"{tom.upper()} {boyle.upper()}": "TOM BOYLE",
+        f"{nadia}'s and {kerr}’s": "Nadia's and Kerr’s",
+        f"The {boyle}s left.": "The Boyles left.",
+        f'{{"{nadia.lower()}": "{kerr}", "b": ["{tom}"]}}': '{"nadia": "Kerr", "b": ["Tom"]}',
+        f"{kerr}, {nadia}; {tom.lower()}_{boyle.lower()}": "Kerr, Nadia; tom_boyle",
+        f"Sure! {nadia}? {nadia}.": "Sure! Nadia? Nadia.",
+    }
+    if tom[0] not in "AI":
+        answers[f"so {tom[0]}. {boyle} it is"] = "so T. Boyle it is"
+    for came, typed in answers.items():
+        assert back.restore(came).text == typed
+        for size in (1, 2, 5):
+            stream = back.stream()
+            pieces = (came[at : at + size] for at in range(0, len(came), size))
+            assert "".join(map(stream.feed, pieces)) + stream.finish() == typed
+
+
+def test_one_person_has_one_surrogate(privatizer: Privatizer) -> None:
+    owners: Owners = {}
+    turns = (
+        "Nadia Kerr, nadia kerr, Nadia's, nadia, NADIA KERR",
+        "Ms Kerr says N. Kerr and Kerr, Nadia agree. The Kerrs left.",
+        '{"name": "Nadia Kerr", "login": "nadia_kerr", "email": "nadia.kerr@post.example"}',
+    )
+    texts = [released(privatizer, turn, owners=owners).text for turn in turns]
+    match = re.match(r"(\w+) (\w+),", texts[0])
+    assert match is not None
+    nadia, kerr = match[1], match[2]
+    small = nadia.lower(), kerr.lower()
+    assert texts[0] == (
+        f"{nadia} {kerr}, {small[0]} {small[1]}, {nadia}'s, {small[0]},"
+        f" {nadia.upper()} {kerr.upper()}"
+    )
+    assert texts[1] == (
+        f"Ms {kerr} says {nadia[0]}. {kerr} and {kerr}, {nadia} agree. The {kerr}s left."
+    )
+    login, mail = f"{small[0]}_{small[1]}", f"{small[0]}.{small[1]}@example."
+    assert texts[2].startswith(f'{{"name": "{nadia} {kerr}", "login": "{login}", "email": "{mail}')
+
+
+def test_a_title_passes_and_a_person_stays_a_person(privatizer: Privatizer) -> None:
+    text = released(privatizer, "Ask Dr Elena Marsh.\nDear Dr Elena Marsh,").text
+    match = re.fullmatch(r"Ask Dr (\w+ \w+)\.\nDear Dr \1,", text)
+    assert match is not None
+
+
+def test_a_name_that_was_hidden_once_is_hidden_again(privatizer: Privatizer) -> None:
+    owners: Owners = {}
+    released(privatizer, "Rose Quarnivel is my sister.", owners=owners)
+    again = released(privatizer, "tell Rose about quarnivel, and water the rose", owners=owners)
+    assert not re.search("Rose|quarnivel", again.text)
+    assert again.text.endswith("water the rose")

@@ -1,0 +1,97 @@
+"""Conversations under `personal`: an echo is exact, and a person is one person in all turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sottovoce.edge.tasks.parts import Parts
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_chat_pb2 as chats
+from sottovoce.v1 import generation_pb2 as generation
+from tests.support.agent import configured, opened
+from tests.support.echo import EchoingCloud, echo, echoing_cloud, last_text
+from tests.support.everyday_requests import REQUESTS
+
+USER, ASSISTANT = generation.ROLE_USER, generation.ROLE_ASSISTANT
+
+
+@pytest.fixture(scope="module")
+def device(
+    tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path
+) -> Iterator[tuple[Parts, EchoingCloud]]:
+    with echoing_cloud() as cloud:
+        config = configured(
+            tmp_path_factory.mktemp("device"),
+            bundle=bundle_folder,
+            SOTTO_CLOUD_ADDRESS=cloud.address,
+            SOTTO_PRIVACY_LEAST_POLICY="personal",
+            SOTTO_CHAT_POLICY="personal",
+        )
+        with opened(config, None) as parts:
+            yield parts, cloud
+
+
+def shown(device: Parts, *turns: tuple[int, str]) -> str:
+    request = chats.ChatRequest(
+        turns=[chats.ChatTurn(role=role, text=text) for role, text in turns]
+    )
+    return "".join(event.delta_text for event in device.conversations.chat(request))
+
+
+def left(cloud: EchoingCloud) -> list[str]:
+    return [turn.released_text for turn in cloud.asked[-1].conversation.turns]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_echo_of_an_everyday_request_is_exact(
+    device: tuple[Parts, EchoingCloud], name: str
+) -> None:
+    parts, cloud = device
+    cloud.answer = echo
+    assert shown(parts, (USER, REQUESTS[name])) == REQUESTS[name]
+    assert left(cloud)[-1] != REQUESTS[name]
+
+
+def test_a_given_name_and_a_surname_alone_come_back(device: tuple[Parts, EchoingCloud]) -> None:
+    parts, cloud = device
+
+    def answer(request: generation.GenerateRequest) -> Iterable[str]:
+        given, family = last_text(request).removeprefix("My friend is ").split()
+        yield f"{given} is right. Mr {family}"
+        yield f" left **{given}**'s house; {given.upper()}, {family}"
+
+    cloud.answer = answer
+    said = "My friend is Tom Boyle"
+    assert shown(parts, (USER, said)) == "Tom is right. Mr Boyle left **Tom**'s house; TOM, Boyle"
+
+
+def test_a_person_is_one_person_in_all_turns(device: tuple[Parts, EchoingCloud]) -> None:
+    parts, cloud = device
+    cloud.answer = echo
+    first = "Rose Quarnivel owes me money."
+    assert shown(parts, (USER, first)) == first
+    rose, family = left(cloud)[0].split()[:2]
+    later = "What do I write to ROSE quarnivel, Ms Quarnivel, or R. Quarnivel?"
+    assert shown(parts, (USER, first), (ASSISTANT, first), (USER, later)) == later
+    assert left(cloud) == [
+        *[f"{rose} {family} owes me money."] * 2,
+        f"What do I write to {rose.upper()} {family.lower()}, Ms {family}, or {rose[0]}. {family}?",
+    ]
+
+
+def test_names_that_begin_a_sentence_come_back_under_names(
+    device: tuple[Parts, EchoingCloud],
+) -> None:
+    parts, cloud = device
+    cloud.answer = lambda request: [f"{last_text(request).split()[-2]} is right."]
+    for number in range(16):
+        request = chats.ChatRequest(
+            turns=[chats.ChatTurn(role=USER, text="My friend is Tom Boyle")],
+            privacy=agent.PrivacyOptions(policy="names"),
+            conversation=str(number),
+        )
+        answer = "".join(event.delta_text for event in parts.conversations.chat(request))
+        assert answer == "Tom is right."

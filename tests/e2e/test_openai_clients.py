@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openai
+import pydantic
 import pytest
 
 from tests.support.doorway import Door
@@ -113,6 +112,112 @@ def test_a_function_is_called_and_answered(
     assert second.choices[0].message.content == "Jorvane is at the lake"
 
 
+class Sighting(pydantic.BaseModel):
+    """What is asked for: its texts are privatised as well."""
+
+    who: str = pydantic.Field(description="Zelphira or Jorvane")
+    zelphira: list[str]
+
+
+def filled(body: dict[str, Any]) -> Iterator[bytes]:
+    """An answer that follows the schema in the request."""
+    text = body["messages"][-1]["content"]
+    who, listed = body["response_format"]["json_schema"]["schema"]["properties"]
+    yield event(json.dumps({who: text, listed: [text]}))
+    yield event("", reason="stop")
+    yield b"data: [DONE]\n\n"
+
+
+def test_a_schema_is_parsed(both: tuple[Door, Server], client: openai.OpenAI) -> None:
+    _, server = both
+    server.answer = filled
+    wanted = Sighting(who=TEXT, zelphira=[TEXT])
+    chat = client.chat.completions.parse(
+        model="default", messages=[user(TEXT)], response_format=Sighting
+    )
+    assert chat.choices[0].message.parsed == wanted
+    with client.chat.completions.stream(
+        model="default", messages=[user(TEXT)], response_format=Sighting
+    ) as stream:
+        assert stream.get_final_completion().choices[0].message.parsed == wanted
+    response = client.responses.parse(model="default", input=TEXT, text_format=Sighting)
+    assert response.output_parsed == wanted
+
+
+HOME: Any = {
+    "model": "default",
+    "max_output_tokens": 150,
+    "top_p": 1.0,
+    "temperature": 1.0,
+    "user": "01JQ6ZELPHIRA",
+    "store": False,
+    "stream": True,
+    "tools": [
+        {
+            "type": "function",
+            "name": "HassTurnOn",
+            "description": "Turns on/opens/presses a device or entity",
+            "strict": False,
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "area": {"type": "string"},
+                    "domain": {"type": "array", "items": {"type": "string"}},
+                    "device_class": {
+                        "type": "array",
+                        "items": {"type": "string", "enum": ["outlet", "switch", "tv"]},
+                    },
+                },
+                "required": [],
+            },
+        }
+    ],
+}
+"""What Home Assistant 2025.4 sends (`components/openai_conversation/conversation.py`)."""
+
+
+def test_home_assistants_conversation(both: tuple[Door, Server]) -> None:
+    door, server = both
+    said = "Turn on Jorvane's lamp"
+    messages: list[Any] = [
+        {"type": "message", "role": "developer", "content": "You live with Zelphira Quarnivel."},
+        {"type": "message", "role": "user", "content": said},
+    ]
+
+    async def turn() -> tuple[str, list[Any]]:
+        """One round of the integration's loop, with the events that it reads."""
+        text, calls = "", []
+        url = f"http://{door.address}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key=door.key) as client:
+            async for each in await client.responses.create(input=messages, **HOME):
+                if each.type == "response.output_item.added" and each.item.type == "function_call":
+                    calls.append(each.item)
+                elif each.type == "response.output_text.delta":
+                    text += each.delta
+                elif each.type == "response.function_call_arguments.delta":
+                    calls[-1].arguments += each.delta
+                elif each.type == "response.completed":
+                    assert each.response.usage is not None
+        return text, calls
+
+    server.answer = calling(("", lambda body: {"name": body["messages"][1]["content"]}))
+    _, (call,) = asyncio.run(turn())
+    assert (call.name, json.loads(call.arguments)) == ("HassTurnOn", {"name": said})
+    result = json.dumps({"speech": {}, "data": {"success": [{"name": "Jorvane"}]}})
+    messages += [
+        {
+            "type": "function_call",
+            "name": call.name,
+            "arguments": json.dumps(json.loads(call.arguments)),
+            "call_id": call.call_id,
+        },
+        {"type": "function_call_output", "call_id": call.call_id, "output": result},
+    ]
+    server.answer = echo
+    assert asyncio.run(turn()) == (result, [])
+
+
 def test_responses_whole_and_in_pieces(client: openai.OpenAI) -> None:
     whole = client.responses.create(model="default", input=TEXT, instructions="Be Zelphira.")
     assert whole.output_text == TEXT
@@ -186,46 +291,95 @@ def test_curl(both: tuple[Door, Server], tmp_path: Path) -> None:
     assert "".join(deltas) == TEXT
 
 
-LITELLM = """
-import litellm, sys
-address, key, text = sys.argv[1:]
-asked = {
-    "model": "openai/default",
-    "messages": [{"role": "user", "content": text}],
-    "api_base": f"http://{address}/v1",
-    "api_key": key,
-}
-assert litellm.completion(**asked).choices[0].message.content == text
-stream = litellm.completion(**asked, stream=True)
-assert "".join(each.choices[0].delta.content or "" for each in stream) == text
-"""
+CLIENTS = os.environ.get("SOTTO_TEST_CLIENTS", "")
+"""A Python with `litellm` and `langchain-openai`, which are too heavy for our environments."""
+heavy = pytest.mark.skipif(not CLIENTS, reason="SOTTO_TEST_CLIENTS names no Python with them")
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("litellm") is None,
-    reason="pip install litellm, elsewhere: it is heavy",
-)
-def test_litellm(both: tuple[Door, Server]) -> None:
-    door, _ = both
-    # A process of its own: its threads outlive every call.
+def ask(script: str, door: Door) -> None:
+    """Run a client in a process of its own: its threads outlive every call."""
     subprocess.run(
-        [sys.executable, "-c", LITELLM, door.address, door.key, TEXT],
+        [CLIENTS, "-c", script, f"http://{door.address}/v1", door.key, TEXT],
         env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
         check=True,
         timeout=300,
     )
 
 
-def test_langchain(both: tuple[Door, Server]) -> None:
-    langchain = pytest.importorskip(
-        "langchain_openai", reason="pip install langchain-openai, elsewhere: it is heavy"
-    )
+LITELLM = """
+import asyncio, json, sys
+import litellm
+url, key, text = sys.argv[1:]
+asked = {
+    "model": "openai/default",
+    "messages": [{"role": "user", "content": text}],
+    "api_base": url,
+    "api_key": key,
+    "temperature": 0,
+}
+assert litellm.completion(**asked).choices[0].message.content == text
+stream = litellm.completion(**asked, stream=True, stream_options={"include_usage": True})
+told = [each.choices[0].delta.content or "" for each in stream if each.choices]
+assert "".join(told) == text
+assert asyncio.run(litellm.acompletion(**asked)).choices[0].message.content == text
+more = {"n": 2, "presence_penalty": 0.5, "reasoning_effort": "low", "seed": 7, "logprobs": True}
+found = litellm.completion(**asked, **more, max_tokens=50, user="Zelphira")
+assert [each.message.content for each in found.choices] == [text, text]
+"""
+LITELLM_TOOLS = """
+import json, sys
+import litellm
+url, key, text = sys.argv[1:]
+tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object",
+    "properties": {"who": {"type": "string"}}}}}
+found = litellm.completion(model="openai/default", api_base=url, api_key=key, tools=[tool],
+    messages=[{"role": "user", "content": text}])
+(call,) = found.choices[0].message.tool_calls
+assert (call.function.name, json.loads(call.function.arguments)) == ("find", {"who": text})
+"""
+LANGCHAIN = """
+import sys
+from langchain_openai import ChatOpenAI, OpenAI
+url, key, text = sys.argv[1:]
+model = ChatOpenAI(model="default", base_url=url, api_key=key, temperature=0)
+assert model.invoke(text).content == text
+assert "".join(piece.content for piece in model.stream(text)) == text
+newer = ChatOpenAI(model="default", base_url=url, api_key=key, use_responses_api=True)
+assert newer.invoke(text).text == text
+assert OpenAI(model="default", base_url=url, api_key=key).invoke(text) == text
+"""
+LANGCHAIN_TOOLS = """
+import sys
+from langchain_openai import ChatOpenAI
+url, key, text = sys.argv[1:]
+tool = {"type": "function", "function": {"name": "find", "description": "find", "parameters": {
+    "type": "object", "properties": {"who": {"type": "string"}}}}}
+model = ChatOpenAI(model="default", base_url=url, api_key=key)
+(call,) = model.bind_tools([tool]).invoke(text).tool_calls
+assert (call["name"], call["args"]) == ("find", {"who": text})
+"""
+LANGCHAIN_SCHEMA = """
+import sys
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
+url, key, text = sys.argv[1:]
+class Sighting(BaseModel):
+    who: str
+    zelphira: list[str]
+model = ChatOpenAI(model="default", base_url=url, api_key=key)
+found = model.with_structured_output(Sighting, method="json_schema").invoke(text)
+assert found == Sighting(who=text, zelphira=[text]), found
+"""
+
+
+@heavy
+@pytest.mark.parametrize(
+    "script", [LITELLM, LITELLM_TOOLS, LANGCHAIN, LANGCHAIN_TOOLS, LANGCHAIN_SCHEMA]
+)
+def test_heavy_clients(both: tuple[Door, Server], script: str) -> None:
     door, server = both
-    model = langchain.ChatOpenAI(
-        model="default", base_url=f"http://{door.address}/v1", api_key=door.key, temperature=0
-    )
-    assert model.invoke(TEXT).content == TEXT
-    assert "".join(piece.content for piece in model.stream(TEXT)) == TEXT
-    server.answer = calling(("find", lambda body: {"who": body["messages"][0]["content"]}))
-    (call,) = model.bind_tools([TOOL]).invoke("Jorvane Quarnivel").tool_calls
-    assert (call["name"], call["args"]) == ("find", {"who": "Jorvane Quarnivel"})
+    if "tools" in script:
+        server.answer = calling(("find", lambda body: {"who": body["messages"][0]["content"]}))
+    if "BaseModel" in script:
+        server.answer = filled
+    ask(script, door)

@@ -224,9 +224,14 @@ class ChatConfig:
 
 @dataclass(frozen=True, slots=True)
 class DoorwayConfig:
-    """Where the daemon serves OpenAI's HTTP API: "127.0.0.1:PORT"; empty for nowhere."""
+    """Where the daemon serves OpenAI's HTTP API: "127.0.0.1:PORT"; empty for nowhere.
+
+    With ``drop_unknown``, fields of a request that are unknown here are dropped, and the response
+    names them. Otherwise the request is refused. Such fields are never passed on.
+    """
 
     address: str = ""
+    drop_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

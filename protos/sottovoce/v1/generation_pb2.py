@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/generation.proto\x12\x0csottovoce.v1\"Q\n\x10ReleasedToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rreleased_name\x18\x02 \x01(\t\x12\x1a\n\x12released_arguments\x18\x03 \x01(\t\"\x91\x01\n\x0cReleasedTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x32\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1e.sottovoce.v1.ReleasedToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"`\n\x0cReleasedTool\x12\x15\n\rreleased_name\x18\x01 \x01(\t\x12\x1c\n\x14released_description\x18\x02 \x01(\t\x12\x1b\n\x13released_parameters\x18\x03 \x01(\t\"A\n\x14ReleasedConversation\x12)\n\x05turns\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedTurn\"{\n\x10GenerateSampling\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x07\n\x05_seed\"\x94\x03\n\x0fGenerateRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12:\n\x0c\x63onversation\x18\x02 \x01(\x0b\x32\".sottovoce.v1.ReleasedConversationH\x00\x12\x17\n\rreleased_text\x18\x03 \x01(\tH\x00\x12\x11\n\tbundle_id\x18\x04 \x01(\t\x12\x30\n\x08sampling\x18\x05 \x01(\x0b\x32\x1e.sottovoce.v1.GenerateSampling\x12\x16\n\x0ereleased_stops\x18\x06 \x03(\t\x12\x0f\n\x07padding\x18\x07 \x01(\x0c\x12)\n\x05tools\x18\x08 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedTool\x12\'\n\x08tool_use\x18\t \x01(\x0e\x32\x15.sottovoce.v1.ToolUse\x12\x15\n\rreleased_tool\x18\n \x01(\t\x12 \n\x13parallel_tool_calls\x18\x0b \x01(\x08H\x01\x88\x01\x01\x42\x08\n\x06promptB\x16\n\x14_parallel_tool_calls\"s\n\x0cGenerateDone\x12\x31\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1a.sottovoce.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\r\"\xb3\x01\n\x10GenerateResponse\x12\x14\n\ndelta_text\x18\x01 \x01(\tH\x00\x12*\n\x04\x64one\x18\x02 \x01(\x0b\x32\x1a.sottovoce.v1.GenerateDoneH\x00\x12\x33\n\ttool_call\x18\x04 \x01(\x0b\x32\x1e.sottovoce.v1.ReleasedToolCallH\x00\x12\x0f\n\x07padding\x18\x03 \x01(\x0c\x12\x0e\n\x06number\x18\x05 \x01(\rB\x07\n\x05\x65vent*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\r\n\tROLE_USER\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03\x12\r\n\tROLE_TOOL\x10\x04*M\n\x07ToolUse\x12\x18\n\x14TOOL_USE_UNSPECIFIED\x10\x00\x12\x11\n\rTOOL_USE_NONE\x10\x01\x12\x15\n\x11TOOL_USE_REQUIRED\x10\x02*\x9f\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12 \n\x1c\x46INISH_REASON_CONTENT_FILTER\x10\x03\x12\x1c\n\x18\x46INISH_REASON_TOOL_CALLS\x10\x04\x32`\n\x11GenerationService\x12K\n\x08Generate\x12\x1d.sottovoce.v1.GenerateRequest\x1a\x1e.sottovoce.v1.GenerateResponse0\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsottovoce/v1/generation.proto\x12\x0csottovoce.v1\"Q\n\x10ReleasedToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rreleased_name\x18\x02 \x01(\t\x12\x1a\n\x12released_arguments\x18\x03 \x01(\t\"\x91\x01\n\x0cReleasedTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x32\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1e.sottovoce.v1.ReleasedToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"`\n\x0cReleasedTool\x12\x15\n\rreleased_name\x18\x01 \x01(\t\x12\x1c\n\x14released_description\x18\x02 \x01(\t\x12\x1b\n\x13released_parameters\x18\x03 \x01(\t\"A\n\x14ReleasedConversation\x12)\n\x05turns\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedTurn\"~\n\x0eReleasedFormat\x12\x15\n\rreleased_name\x18\x01 \x01(\t\x12\x1c\n\x14released_description\x18\x02 \x01(\t\x12\x17\n\x0freleased_schema\x18\x03 \x01(\t\x12\x13\n\x06strict\x18\x04 \x01(\x08H\x00\x88\x01\x01\x42\t\n\x07_strict\"\xe8\x02\n\x10GenerateSampling\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\r\n\x05top_k\x18\x07 \x01(\r\x12\r\n\x05min_p\x18\x08 \x01(\x01\x12\x37\n\x10reasoning_effort\x18\t \x01(\x0e\x32\x1d.sottovoce.v1.ReasoningEffort\x12*\n\tverbosity\x18\n \x01(\x0e\x32\x17.sottovoce.v1.VerbosityB\x0e\n\x0c_temperatureB\x07\n\x05_seedB\x13\n\x11_presence_penaltyB\x14\n\x12_frequency_penalty\"\xc2\x03\n\x0fGenerateRequest\x12\x0f\n\x07\x61\x64\x61pter\x18\x01 \x01(\t\x12:\n\x0c\x63onversation\x18\x02 \x01(\x0b\x32\".sottovoce.v1.ReleasedConversationH\x00\x12\x17\n\rreleased_text\x18\x03 \x01(\tH\x00\x12\x11\n\tbundle_id\x18\x04 \x01(\t\x12\x30\n\x08sampling\x18\x05 \x01(\x0b\x32\x1e.sottovoce.v1.GenerateSampling\x12\x16\n\x0ereleased_stops\x18\x06 \x03(\t\x12\x0f\n\x07padding\x18\x07 \x01(\x0c\x12)\n\x05tools\x18\x08 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedTool\x12\'\n\x08tool_use\x18\t \x01(\x0e\x32\x15.sottovoce.v1.ToolUse\x12\x15\n\rreleased_tool\x18\n \x01(\t\x12 \n\x13parallel_tool_calls\x18\x0b \x01(\x08H\x01\x88\x01\x01\x12,\n\x06\x66ormat\x18\x0c \x01(\x0b\x32\x1c.sottovoce.v1.ReleasedFormatB\x08\n\x06promptB\x16\n\x14_parallel_tool_calls\"s\n\x0cGenerateDone\x12\x31\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1a.sottovoce.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\r\"\xce\x01\n\x10GenerateResponse\x12\x14\n\ndelta_text\x18\x01 \x01(\tH\x00\x12*\n\x04\x64one\x18\x02 \x01(\x0b\x32\x1a.sottovoce.v1.GenerateDoneH\x00\x12\x33\n\ttool_call\x18\x04 \x01(\x0b\x32\x1e.sottovoce.v1.ReleasedToolCallH\x00\x12\x19\n\x0f\x64\x65lta_reasoning\x18\x06 \x01(\tH\x00\x12\x0f\n\x07padding\x18\x03 \x01(\x0c\x12\x0e\n\x06number\x18\x05 \x01(\rB\x07\n\x05\x65vent*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\r\n\tROLE_USER\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03\x12\r\n\tROLE_TOOL\x10\x04*M\n\x07ToolUse\x12\x18\n\x14TOOL_USE_UNSPECIFIED\x10\x00\x12\x11\n\rTOOL_USE_NONE\x10\x01\x12\x15\n\x11TOOL_USE_REQUIRED\x10\x02*\xda\x01\n\x0fReasoningEffort\x12 \n\x1cREASONING_EFFORT_UNSPECIFIED\x10\x00\x12\x19\n\x15REASONING_EFFORT_NONE\x10\x01\x12\x1c\n\x18REASONING_EFFORT_MINIMAL\x10\x02\x12\x18\n\x14REASONING_EFFORT_LOW\x10\x03\x12\x1b\n\x17REASONING_EFFORT_MEDIUM\x10\x04\x12\x19\n\x15REASONING_EFFORT_HIGH\x10\x05\x12\x1a\n\x16REASONING_EFFORT_XHIGH\x10\x06*c\n\tVerbosity\x12\x19\n\x15VERBOSITY_UNSPECIFIED\x10\x00\x12\x11\n\rVERBOSITY_LOW\x10\x01\x12\x14\n\x10VERBOSITY_MEDIUM\x10\x02\x12\x12\n\x0eVERBOSITY_HIGH\x10\x03*\x9f\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12 \n\x1c\x46INISH_REASON_CONTENT_FILTER\x10\x03\x12\x1c\n\x18\x46INISH_REASON_TOOL_CALLS\x10\x04\x32`\n\x11GenerationService\x12K\n\x08Generate\x12\x1d.sottovoce.v1.GenerateRequest\x1a\x1e.sottovoce.v1.GenerateResponse0\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,12 +32,16 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sottovoce.v1.generation_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014sottovoce.v1P\001Z\030sottovoce/v1;sottovocev1\242\002\003SVX\252\002\014Sottovoce.V1\272\002\tSottovoce'
-  _globals['_ROLE']._serialized_start=1274
-  _globals['_ROLE']._serialized_end=1369
-  _globals['_TOOLUSE']._serialized_start=1371
-  _globals['_TOOLUSE']._serialized_end=1448
-  _globals['_FINISHREASON']._serialized_start=1451
-  _globals['_FINISHREASON']._serialized_end=1610
+  _globals['_ROLE']._serialized_start=1713
+  _globals['_ROLE']._serialized_end=1808
+  _globals['_TOOLUSE']._serialized_start=1810
+  _globals['_TOOLUSE']._serialized_end=1887
+  _globals['_REASONINGEFFORT']._serialized_start=1890
+  _globals['_REASONINGEFFORT']._serialized_end=2108
+  _globals['_VERBOSITY']._serialized_start=2110
+  _globals['_VERBOSITY']._serialized_end=2209
+  _globals['_FINISHREASON']._serialized_start=2212
+  _globals['_FINISHREASON']._serialized_end=2371
   _globals['_RELEASEDTOOLCALL']._serialized_start=47
   _globals['_RELEASEDTOOLCALL']._serialized_end=128
   _globals['_RELEASEDTURN']._serialized_start=131
@@ -46,14 +50,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RELEASEDTOOL']._serialized_end=374
   _globals['_RELEASEDCONVERSATION']._serialized_start=376
   _globals['_RELEASEDCONVERSATION']._serialized_end=441
-  _globals['_GENERATESAMPLING']._serialized_start=443
-  _globals['_GENERATESAMPLING']._serialized_end=566
-  _globals['_GENERATEREQUEST']._serialized_start=569
-  _globals['_GENERATEREQUEST']._serialized_end=973
-  _globals['_GENERATEDONE']._serialized_start=975
-  _globals['_GENERATEDONE']._serialized_end=1090
-  _globals['_GENERATERESPONSE']._serialized_start=1093
-  _globals['_GENERATERESPONSE']._serialized_end=1272
-  _globals['_GENERATIONSERVICE']._serialized_start=1612
-  _globals['_GENERATIONSERVICE']._serialized_end=1708
+  _globals['_RELEASEDFORMAT']._serialized_start=443
+  _globals['_RELEASEDFORMAT']._serialized_end=569
+  _globals['_GENERATESAMPLING']._serialized_start=572
+  _globals['_GENERATESAMPLING']._serialized_end=932
+  _globals['_GENERATEREQUEST']._serialized_start=935
+  _globals['_GENERATEREQUEST']._serialized_end=1385
+  _globals['_GENERATEDONE']._serialized_start=1387
+  _globals['_GENERATEDONE']._serialized_end=1502
+  _globals['_GENERATERESPONSE']._serialized_start=1505
+  _globals['_GENERATERESPONSE']._serialized_end=1711
+  _globals['_GENERATIONSERVICE']._serialized_start=2373
+  _globals['_GENERATIONSERVICE']._serialized_end=2469
 # @@protoc_insertion_point(module_scope)

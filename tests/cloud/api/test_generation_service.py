@@ -202,6 +202,10 @@ BAD: dict[str, Callable[[], wire.GenerateRequest]] = {
     "sampling.top_p": lambda: wire.GenerateRequest(
         released_text="x", sampling=wire.GenerateSampling(top_p=1.1)
     ),
+    "sampling.top_k": lambda: wire.GenerateRequest(
+        released_text="x", sampling=wire.GenerateSampling(top_k=5)
+    ),
+    "format": lambda: asked(format=wire.ReleasedFormat()),
     "padding": lambda: asked(padding=b"x"),
     "adapter": lambda: asked(adapter="../acme"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import socket
 import threading
@@ -17,6 +18,7 @@ from sottovoce.core.errors import (
     InvalidInput,
     NotFound,
     Overloaded,
+    QuotaExceeded,
     SottovoceError,
     Unauthenticated,
     Unavailable,
@@ -192,6 +194,48 @@ def test_a_status_is_told_and_what_it_says_beside_is_not(
     assert caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("status", "told", "kind", "code"),
+    [
+        (400, "context_length_exceeded", InvalidInput, "upstream_context_length_exceeded"),
+        (400, "SECRET", InvalidInput, "upstream_invalid_request"),
+        (401, "SECRET", Unauthenticated, "upstream_unauthenticated"),
+        (404, "model_not_found", NotFound, "upstream_model_not_found"),
+        (429, "SECRET", Overloaded, "upstream_rate_limited"),
+        (429, "insufficient_quota", QuotaExceeded, "upstream_quota_exceeded"),
+        (500, "SECRET", Unavailable, "upstream_unavailable"),
+        (200, "rate_limit_exceeded", Overloaded, "upstream_rate_limited"),
+        (200, "SECRET", Unavailable, "upstream_failed"),
+    ],
+)
+def test_an_error_has_a_reason_code_and_none_of_the_servers_text(
+    server: Server, status: int, told: str, kind: type[SottovoceError], code: str
+) -> None:
+    server.status = status
+    server.headers |= {"Retry-After": "7"}
+    error = {"error": {"message": "SECRET", "code": told, "type": ["SECRET"]}}
+    body = data(error) if status == 200 else json.dumps(error).encode()
+    server.answer = lambda _: [event("so "), body] if status == 200 else [body]
+    with pytest.raises(kind) as caught:
+        written(server)
+    assert caught.value.metadata["code"] == code
+    assert "SECRET" not in f"{caught.value} {caught.value.metadata}"
+    if status == 429 and kind is Overloaded:
+        assert caught.value.metadata["retry_after"] == "7"
+
+
+def test_an_error_whose_body_does_not_come_is_told_all_the_same(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_client, "_ERROR_SECONDS", 0.1)
+    may_end = threading.Event()
+    server.status = 429
+    server.answer = lambda body: (b"" for _ in [may_end.wait(20)])
+    with pytest.raises(Overloaded):
+        written(server)
+    may_end.set()
+
+
 def forever(*parts: bytes) -> Callable[[dict[str, Any]], Iterable[bytes]]:
     return lambda body: itertools.cycle(parts)
 
@@ -201,7 +245,6 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Iterable[bytes]]] = {
     "broken off": lambda body: [event("so ")],
     "no JSON": lambda body: [b"data: {nonsense\n\n"],
     "no event": lambda body: [data(["a", "list"])],
-    "an error": lambda body: [event("so "), data({"error": {"message": "SECRET"}})],
     "no UTF-8": lambda body: [b"data: \xff\xfe\n\n"],
     "deep JSON": lambda body: [b"data: " + b"[" * 100_000 + b"\n\n"],
     "choices that are none": lambda body: [data({"choices": 7})],

@@ -26,7 +26,7 @@ from sottovoce_client.v1 import edge_agent_pb2 as sottovoce_dot_v1_dot_edge__age
 from sottovoce_client.v1 import generation_pb2 as sottovoce_dot_v1_dot_generation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csottovoce/v1/edge_chat.proto\x12\x0csottovoce.v1\x1a\x1dsottovoce/v1/edge_agent.proto\x1a\x1dsottovoce/v1/generation.proto\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\"|\n\x08\x43hatTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x0c\n\x04text\x18\x02 \x01(\t\x12*\n\ntool_calls\x18\x03 \x03(\x0b\x32\x16.sottovoce.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"A\n\x08\x43hatTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x12\n\nparameters\x18\x03 \x01(\t\"s\n\x08Sampling\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x07\n\x05_seed\"\x89\x03\n\x0b\x43hatRequest\x12%\n\x05turns\x18\x01 \x03(\x0b\x32\x16.sottovoce.v1.ChatTurn\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12(\n\x08sampling\x18\x05 \x01(\x0b\x32\x16.sottovoce.v1.Sampling\x12\r\n\x05stops\x18\x06 \x03(\t\x12%\n\x05tools\x18\x07 \x03(\x0b\x32\x16.sottovoce.v1.ChatTool\x12\'\n\x08tool_use\x18\x08 \x01(\x0e\x32\x15.sottovoce.v1.ToolUse\x12\x0c\n\x04tool\x18\t \x01(\t\x12 \n\x13parallel_tool_calls\x18\n \x01(\x08H\x00\x88\x01\x01\x12\x0f\n\x07preview\x18\x0b \x01(\x08\x12\r\n\x05words\x18\x0c \x01(\x08\x12\x0e\n\x06\x61greed\x18\r \x01(\x08\x42\x16\n\x14_parallel_tool_calls\"Q\n\x10\x44\x65partedToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rreleased_name\x18\x02 \x01(\t\x12\x1a\n\x12released_arguments\x18\x03 \x01(\t\"\xbc\x01\n\x0c\x44\x65partedTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x32\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1e.sottovoce.v1.DepartedToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\x12)\n\x05words\x18\x05 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedWord\"`\n\x0c\x44\x65partedTool\x12\x15\n\rreleased_name\x18\x01 \x01(\t\x12\x1c\n\x14released_description\x18\x02 \x01(\t\x12\x1b\n\x13released_parameters\x18\x03 \x01(\t\"\xda\x01\n\x08\x44\x65parted\x12)\n\x05turns\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.DepartedTurn\x12\x0f\n\x07\x63harged\x18\x02 \x01(\x01\x12\x15\n\rturns_charged\x18\x03 \x01(\r\x12\r\n\x05level\x18\x04 \x01(\t\x12\x11\n\tmechanism\x18\x05 \x01(\t\x12\x0e\n\x06policy\x18\x06 \x01(\t\x12\x0b\n\x03\x65ta\x18\x07 \x01(\x01\x12\x11\n\tbundle_id\x18\x08 \x01(\t\x12)\n\x05tools\x18\t \x03(\x0b\x32\x1a.sottovoce.v1.DepartedTool\"8\n\nTurnedBack\x12\x0c\n\x04\x63\x61me\x18\x01 \x01(\t\x12\r\n\x05shown\x18\x02 \x01(\t\x12\r\n\x05times\x18\x03 \x01(\r\"\'\n\x08\x44oubtful\x12\x0c\n\x04\x63\x61me\x18\x01 \x01(\t\x12\r\n\x05times\x18\x02 \x01(\r\"\xeb\x01\n\x08\x41nswered\x12\x31\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1a.sottovoce.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\r\x12*\n\x08restored\x18\x04 \x03(\x0b\x32\x18.sottovoce.v1.TurnedBack\x12(\n\x08\x64oubtful\x18\x05 \x03(\x0b\x32\x16.sottovoce.v1.Doubtful\x12\x0c\n\x04\x63\x61me\x18\x06 \x01(\t\x12\x16\n\x0e\x61\x64\x64resses_kept\x18\x07 \x01(\r\"\xb2\x01\n\x0c\x43hatResponse\x12*\n\x08\x64\x65parted\x18\x01 \x01(\x0b\x32\x16.sottovoce.v1.DepartedH\x00\x12\x14\n\ndelta_text\x18\x02 \x01(\tH\x00\x12*\n\x08\x61nswered\x18\x03 \x01(\x0b\x32\x16.sottovoce.v1.AnsweredH\x00\x12+\n\ttool_call\x18\x04 \x01(\x0b\x32\x16.sottovoce.v1.ToolCallH\x00\x42\x07\n\x05\x65vent\"\xdc\x01\n\x0f\x43ompleteRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12(\n\x08sampling\x18\x05 \x01(\x0b\x32\x16.sottovoce.v1.Sampling\x12\r\n\x05stops\x18\x06 \x03(\t\x12\x0f\n\x07preview\x18\x07 \x01(\x08\x12\r\n\x05words\x18\x08 \x01(\x08\x12\x0e\n\x06\x61greed\x18\t \x01(\x08\"\x89\x01\n\x10\x43ompleteResponse\x12*\n\x08\x64\x65parted\x18\x01 \x01(\x0b\x32\x16.sottovoce.v1.DepartedH\x00\x12\x14\n\ndelta_text\x18\x02 \x01(\tH\x00\x12*\n\x08\x61nswered\x18\x03 \x01(\x0b\x32\x16.sottovoce.v1.AnsweredH\x00\x42\x07\n\x05\x65vent2\x9f\x01\n\x0f\x45\x64geChatService\x12?\n\x04\x43hat\x12\x19.sottovoce.v1.ChatRequest\x1a\x1a.sottovoce.v1.ChatResponse0\x01\x12K\n\x08\x43omplete\x12\x1d.sottovoce.v1.CompleteRequest\x1a\x1e.sottovoce.v1.CompleteResponse0\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csottovoce/v1/edge_chat.proto\x12\x0csottovoce.v1\x1a\x1dsottovoce/v1/edge_agent.proto\x1a\x1dsottovoce/v1/generation.proto\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\"|\n\x08\x43hatTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x0c\n\x04text\x18\x02 \x01(\t\x12*\n\ntool_calls\x18\x03 \x03(\x0b\x32\x16.sottovoce.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"A\n\x08\x43hatTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x12\n\nparameters\x18\x03 \x01(\t\"\xe0\x02\n\x08Sampling\x12\x12\n\nmax_tokens\x18\x01 \x01(\r\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05top_p\x18\x03 \x01(\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\r\n\x05top_k\x18\x07 \x01(\r\x12\r\n\x05min_p\x18\x08 \x01(\x01\x12\x37\n\x10reasoning_effort\x18\t \x01(\x0e\x32\x1d.sottovoce.v1.ReasoningEffort\x12*\n\tverbosity\x18\n \x01(\x0e\x32\x17.sottovoce.v1.VerbosityB\x0e\n\x0c_temperatureB\x07\n\x05_seedB\x13\n\x11_presence_penaltyB\x14\n\x12_frequency_penalty\"_\n\nChatFormat\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06schema\x18\x03 \x01(\t\x12\x13\n\x06strict\x18\x04 \x01(\x08H\x00\x88\x01\x01\x42\t\n\x07_strict\"\xb3\x03\n\x0b\x43hatRequest\x12%\n\x05turns\x18\x01 \x03(\x0b\x32\x16.sottovoce.v1.ChatTurn\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12(\n\x08sampling\x18\x05 \x01(\x0b\x32\x16.sottovoce.v1.Sampling\x12\r\n\x05stops\x18\x06 \x03(\t\x12%\n\x05tools\x18\x07 \x03(\x0b\x32\x16.sottovoce.v1.ChatTool\x12\'\n\x08tool_use\x18\x08 \x01(\x0e\x32\x15.sottovoce.v1.ToolUse\x12\x0c\n\x04tool\x18\t \x01(\t\x12 \n\x13parallel_tool_calls\x18\n \x01(\x08H\x00\x88\x01\x01\x12\x0f\n\x07preview\x18\x0b \x01(\x08\x12\r\n\x05words\x18\x0c \x01(\x08\x12\x0e\n\x06\x61greed\x18\r \x01(\x08\x12(\n\x06\x66ormat\x18\x0e \x01(\x0b\x32\x18.sottovoce.v1.ChatFormatB\x16\n\x14_parallel_tool_calls\"Q\n\x10\x44\x65partedToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rreleased_name\x18\x02 \x01(\t\x12\x1a\n\x12released_arguments\x18\x03 \x01(\t\"\xbc\x01\n\x0c\x44\x65partedTurn\x12 \n\x04role\x18\x01 \x01(\x0e\x32\x12.sottovoce.v1.Role\x12\x15\n\rreleased_text\x18\x02 \x01(\t\x12\x32\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1e.sottovoce.v1.DepartedToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\x12)\n\x05words\x18\x05 \x03(\x0b\x32\x1a.sottovoce.v1.ReleasedWord\"`\n\x0c\x44\x65partedTool\x12\x15\n\rreleased_name\x18\x01 \x01(\t\x12\x1c\n\x14released_description\x18\x02 \x01(\t\x12\x1b\n\x13released_parameters\x18\x03 \x01(\t\"^\n\x0e\x44\x65partedFormat\x12\x15\n\rreleased_name\x18\x01 \x01(\t\x12\x1c\n\x14released_description\x18\x02 \x01(\t\x12\x17\n\x0freleased_schema\x18\x03 \x01(\t\"\x88\x02\n\x08\x44\x65parted\x12)\n\x05turns\x18\x01 \x03(\x0b\x32\x1a.sottovoce.v1.DepartedTurn\x12\x0f\n\x07\x63harged\x18\x02 \x01(\x01\x12\x15\n\rturns_charged\x18\x03 \x01(\r\x12\r\n\x05level\x18\x04 \x01(\t\x12\x11\n\tmechanism\x18\x05 \x01(\t\x12\x0e\n\x06policy\x18\x06 \x01(\t\x12\x0b\n\x03\x65ta\x18\x07 \x01(\x01\x12\x11\n\tbundle_id\x18\x08 \x01(\t\x12)\n\x05tools\x18\t \x03(\x0b\x32\x1a.sottovoce.v1.DepartedTool\x12,\n\x06\x66ormat\x18\n \x01(\x0b\x32\x1c.sottovoce.v1.DepartedFormat\"8\n\nTurnedBack\x12\x0c\n\x04\x63\x61me\x18\x01 \x01(\t\x12\r\n\x05shown\x18\x02 \x01(\t\x12\r\n\x05times\x18\x03 \x01(\r\"\'\n\x08\x44oubtful\x12\x0c\n\x04\x63\x61me\x18\x01 \x01(\t\x12\r\n\x05times\x18\x02 \x01(\r\"\xeb\x01\n\x08\x41nswered\x12\x31\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1a.sottovoce.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x03 \x01(\r\x12*\n\x08restored\x18\x04 \x03(\x0b\x32\x18.sottovoce.v1.TurnedBack\x12(\n\x08\x64oubtful\x18\x05 \x03(\x0b\x32\x16.sottovoce.v1.Doubtful\x12\x0c\n\x04\x63\x61me\x18\x06 \x01(\t\x12\x16\n\x0e\x61\x64\x64resses_kept\x18\x07 \x01(\r\"\xcd\x01\n\x0c\x43hatResponse\x12*\n\x08\x64\x65parted\x18\x01 \x01(\x0b\x32\x16.sottovoce.v1.DepartedH\x00\x12\x14\n\ndelta_text\x18\x02 \x01(\tH\x00\x12*\n\x08\x61nswered\x18\x03 \x01(\x0b\x32\x16.sottovoce.v1.AnsweredH\x00\x12+\n\ttool_call\x18\x04 \x01(\x0b\x32\x16.sottovoce.v1.ToolCallH\x00\x12\x19\n\x0f\x64\x65lta_reasoning\x18\x05 \x01(\tH\x00\x42\x07\n\x05\x65vent\"\xdc\x01\n\x0f\x43ompleteRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12-\n\x07privacy\x18\x03 \x01(\x0b\x32\x1c.sottovoce.v1.PrivacyOptions\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12(\n\x08sampling\x18\x05 \x01(\x0b\x32\x16.sottovoce.v1.Sampling\x12\r\n\x05stops\x18\x06 \x03(\t\x12\x0f\n\x07preview\x18\x07 \x01(\x08\x12\r\n\x05words\x18\x08 \x01(\x08\x12\x0e\n\x06\x61greed\x18\t \x01(\x08\"\x89\x01\n\x10\x43ompleteResponse\x12*\n\x08\x64\x65parted\x18\x01 \x01(\x0b\x32\x16.sottovoce.v1.DepartedH\x00\x12\x14\n\ndelta_text\x18\x02 \x01(\tH\x00\x12*\n\x08\x61nswered\x18\x03 \x01(\x0b\x32\x16.sottovoce.v1.AnsweredH\x00\x42\x07\n\x05\x65vent2\x9f\x01\n\x0f\x45\x64geChatService\x12?\n\x04\x43hat\x12\x19.sottovoce.v1.ChatRequest\x1a\x1a.sottovoce.v1.ChatResponse0\x01\x12K\n\x08\x43omplete\x12\x1d.sottovoce.v1.CompleteRequest\x1a\x1e.sottovoce.v1.CompleteResponse0\x01\x42K\n\x0csottovoce.v1P\x01Z\x18sottovoce/v1;sottovocev1\xa2\x02\x03SVX\xaa\x02\x0cSottovoce.V1\xba\x02\tSottovoceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,30 +40,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATTURN']._serialized_end=289
   _globals['_CHATTOOL']._serialized_start=291
   _globals['_CHATTOOL']._serialized_end=356
-  _globals['_SAMPLING']._serialized_start=358
-  _globals['_SAMPLING']._serialized_end=473
-  _globals['_CHATREQUEST']._serialized_start=476
-  _globals['_CHATREQUEST']._serialized_end=869
-  _globals['_DEPARTEDTOOLCALL']._serialized_start=871
-  _globals['_DEPARTEDTOOLCALL']._serialized_end=952
-  _globals['_DEPARTEDTURN']._serialized_start=955
-  _globals['_DEPARTEDTURN']._serialized_end=1143
-  _globals['_DEPARTEDTOOL']._serialized_start=1145
-  _globals['_DEPARTEDTOOL']._serialized_end=1241
-  _globals['_DEPARTED']._serialized_start=1244
-  _globals['_DEPARTED']._serialized_end=1462
-  _globals['_TURNEDBACK']._serialized_start=1464
-  _globals['_TURNEDBACK']._serialized_end=1520
-  _globals['_DOUBTFUL']._serialized_start=1522
-  _globals['_DOUBTFUL']._serialized_end=1561
-  _globals['_ANSWERED']._serialized_start=1564
-  _globals['_ANSWERED']._serialized_end=1799
-  _globals['_CHATRESPONSE']._serialized_start=1802
-  _globals['_CHATRESPONSE']._serialized_end=1980
-  _globals['_COMPLETEREQUEST']._serialized_start=1983
-  _globals['_COMPLETEREQUEST']._serialized_end=2203
-  _globals['_COMPLETERESPONSE']._serialized_start=2206
-  _globals['_COMPLETERESPONSE']._serialized_end=2343
-  _globals['_EDGECHATSERVICE']._serialized_start=2346
-  _globals['_EDGECHATSERVICE']._serialized_end=2505
+  _globals['_SAMPLING']._serialized_start=359
+  _globals['_SAMPLING']._serialized_end=711
+  _globals['_CHATFORMAT']._serialized_start=713
+  _globals['_CHATFORMAT']._serialized_end=808
+  _globals['_CHATREQUEST']._serialized_start=811
+  _globals['_CHATREQUEST']._serialized_end=1246
+  _globals['_DEPARTEDTOOLCALL']._serialized_start=1248
+  _globals['_DEPARTEDTOOLCALL']._serialized_end=1329
+  _globals['_DEPARTEDTURN']._serialized_start=1332
+  _globals['_DEPARTEDTURN']._serialized_end=1520
+  _globals['_DEPARTEDTOOL']._serialized_start=1522
+  _globals['_DEPARTEDTOOL']._serialized_end=1618
+  _globals['_DEPARTEDFORMAT']._serialized_start=1620
+  _globals['_DEPARTEDFORMAT']._serialized_end=1714
+  _globals['_DEPARTED']._serialized_start=1717
+  _globals['_DEPARTED']._serialized_end=1981
+  _globals['_TURNEDBACK']._serialized_start=1983
+  _globals['_TURNEDBACK']._serialized_end=2039
+  _globals['_DOUBTFUL']._serialized_start=2041
+  _globals['_DOUBTFUL']._serialized_end=2080
+  _globals['_ANSWERED']._serialized_start=2083
+  _globals['_ANSWERED']._serialized_end=2318
+  _globals['_CHATRESPONSE']._serialized_start=2321
+  _globals['_CHATRESPONSE']._serialized_end=2526
+  _globals['_COMPLETEREQUEST']._serialized_start=2529
+  _globals['_COMPLETEREQUEST']._serialized_end=2749
+  _globals['_COMPLETERESPONSE']._serialized_start=2752
+  _globals['_COMPLETERESPONSE']._serialized_end=2889
+  _globals['_EDGECHATSERVICE']._serialized_start=2892
+  _globals['_EDGECHATSERVICE']._serialized_end=3051
 # @@protoc_insertion_point(module_scope)

@@ -41,19 +41,43 @@ class ChatTool(_message.Message):
     def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., parameters: _Optional[str] = ...) -> None: ...
 
 class Sampling(_message.Message):
-    __slots__ = ("max_tokens", "temperature", "top_p", "seed")
+    __slots__ = ("max_tokens", "temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "top_k", "min_p", "reasoning_effort", "verbosity")
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_P_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
+    REASONING_EFFORT_FIELD_NUMBER: _ClassVar[int]
+    VERBOSITY_FIELD_NUMBER: _ClassVar[int]
     max_tokens: int
     temperature: float
     top_p: float
     seed: int
-    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
+    presence_penalty: float
+    frequency_penalty: float
+    top_k: int
+    min_p: float
+    reasoning_effort: _generation_pb2.ReasoningEffort
+    verbosity: _generation_pb2.Verbosity
+    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., reasoning_effort: _Optional[_Union[_generation_pb2.ReasoningEffort, str]] = ..., verbosity: _Optional[_Union[_generation_pb2.Verbosity, str]] = ...) -> None: ...
+
+class ChatFormat(_message.Message):
+    __slots__ = ("name", "description", "schema", "strict")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    STRICT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    schema: str
+    strict: bool
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., schema: _Optional[str] = ..., strict: _Optional[bool] = ...) -> None: ...
 
 class ChatRequest(_message.Message):
-    __slots__ = ("turns", "model", "privacy", "conversation", "sampling", "stops", "tools", "tool_use", "tool", "parallel_tool_calls", "preview", "words", "agreed")
+    __slots__ = ("turns", "model", "privacy", "conversation", "sampling", "stops", "tools", "tool_use", "tool", "parallel_tool_calls", "preview", "words", "agreed", "format")
     TURNS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PRIVACY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +91,7 @@ class ChatRequest(_message.Message):
     PREVIEW_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
     AGREED_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
     turns: _containers.RepeatedCompositeFieldContainer[ChatTurn]
     model: str
     privacy: _edge_agent_pb2.PrivacyOptions
@@ -80,7 +105,8 @@ class ChatRequest(_message.Message):
     preview: bool
     words: bool
     agreed: bool
-    def __init__(self, turns: _Optional[_Iterable[_Union[ChatTurn, _Mapping]]] = ..., model: _Optional[str] = ..., privacy: _Optional[_Union[_edge_agent_pb2.PrivacyOptions, _Mapping]] = ..., conversation: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[_Union[ChatTool, _Mapping]]] = ..., tool_use: _Optional[_Union[_generation_pb2.ToolUse, str]] = ..., tool: _Optional[str] = ..., parallel_tool_calls: _Optional[bool] = ..., preview: _Optional[bool] = ..., words: _Optional[bool] = ..., agreed: _Optional[bool] = ...) -> None: ...
+    format: ChatFormat
+    def __init__(self, turns: _Optional[_Iterable[_Union[ChatTurn, _Mapping]]] = ..., model: _Optional[str] = ..., privacy: _Optional[_Union[_edge_agent_pb2.PrivacyOptions, _Mapping]] = ..., conversation: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[_Union[ChatTool, _Mapping]]] = ..., tool_use: _Optional[_Union[_generation_pb2.ToolUse, str]] = ..., tool: _Optional[str] = ..., parallel_tool_calls: _Optional[bool] = ..., preview: _Optional[bool] = ..., words: _Optional[bool] = ..., agreed: _Optional[bool] = ..., format: _Optional[_Union[ChatFormat, _Mapping]] = ...) -> None: ...
 
 class DepartedToolCall(_message.Message):
     __slots__ = ("id", "released_name", "released_arguments")
@@ -116,8 +142,18 @@ class DepartedTool(_message.Message):
     released_parameters: str
     def __init__(self, released_name: _Optional[str] = ..., released_description: _Optional[str] = ..., released_parameters: _Optional[str] = ...) -> None: ...
 
+class DepartedFormat(_message.Message):
+    __slots__ = ("released_name", "released_description", "released_schema")
+    RELEASED_NAME_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    released_name: str
+    released_description: str
+    released_schema: str
+    def __init__(self, released_name: _Optional[str] = ..., released_description: _Optional[str] = ..., released_schema: _Optional[str] = ...) -> None: ...
+
 class Departed(_message.Message):
-    __slots__ = ("turns", "charged", "turns_charged", "level", "mechanism", "policy", "eta", "bundle_id", "tools")
+    __slots__ = ("turns", "charged", "turns_charged", "level", "mechanism", "policy", "eta", "bundle_id", "tools", "format")
     TURNS_FIELD_NUMBER: _ClassVar[int]
     CHARGED_FIELD_NUMBER: _ClassVar[int]
     TURNS_CHARGED_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +163,7 @@ class Departed(_message.Message):
     ETA_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
     turns: _containers.RepeatedCompositeFieldContainer[DepartedTurn]
     charged: float
     turns_charged: int
@@ -136,7 +173,8 @@ class Departed(_message.Message):
     eta: float
     bundle_id: str
     tools: _containers.RepeatedCompositeFieldContainer[DepartedTool]
-    def __init__(self, turns: _Optional[_Iterable[_Union[DepartedTurn, _Mapping]]] = ..., charged: _Optional[float] = ..., turns_charged: _Optional[int] = ..., level: _Optional[str] = ..., mechanism: _Optional[str] = ..., policy: _Optional[str] = ..., eta: _Optional[float] = ..., bundle_id: _Optional[str] = ..., tools: _Optional[_Iterable[_Union[DepartedTool, _Mapping]]] = ...) -> None: ...
+    format: DepartedFormat
+    def __init__(self, turns: _Optional[_Iterable[_Union[DepartedTurn, _Mapping]]] = ..., charged: _Optional[float] = ..., turns_charged: _Optional[int] = ..., level: _Optional[str] = ..., mechanism: _Optional[str] = ..., policy: _Optional[str] = ..., eta: _Optional[float] = ..., bundle_id: _Optional[str] = ..., tools: _Optional[_Iterable[_Union[DepartedTool, _Mapping]]] = ..., format: _Optional[_Union[DepartedFormat, _Mapping]] = ...) -> None: ...
 
 class TurnedBack(_message.Message):
     __slots__ = ("came", "shown", "times")
@@ -175,16 +213,18 @@ class Answered(_message.Message):
     def __init__(self, finish_reason: _Optional[_Union[_generation_pb2.FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., restored: _Optional[_Iterable[_Union[TurnedBack, _Mapping]]] = ..., doubtful: _Optional[_Iterable[_Union[Doubtful, _Mapping]]] = ..., came: _Optional[str] = ..., addresses_kept: _Optional[int] = ...) -> None: ...
 
 class ChatResponse(_message.Message):
-    __slots__ = ("departed", "delta_text", "answered", "tool_call")
+    __slots__ = ("departed", "delta_text", "answered", "tool_call", "delta_reasoning")
     DEPARTED_FIELD_NUMBER: _ClassVar[int]
     DELTA_TEXT_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALL_FIELD_NUMBER: _ClassVar[int]
+    DELTA_REASONING_FIELD_NUMBER: _ClassVar[int]
     departed: Departed
     delta_text: str
     answered: Answered
     tool_call: ToolCall
-    def __init__(self, departed: _Optional[_Union[Departed, _Mapping]] = ..., delta_text: _Optional[str] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., tool_call: _Optional[_Union[ToolCall, _Mapping]] = ...) -> None: ...
+    delta_reasoning: str
+    def __init__(self, departed: _Optional[_Union[Departed, _Mapping]] = ..., delta_text: _Optional[str] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., tool_call: _Optional[_Union[ToolCall, _Mapping]] = ..., delta_reasoning: _Optional[str] = ...) -> None: ...
 
 class CompleteRequest(_message.Message):
     __slots__ = ("text", "model", "privacy", "conversation", "sampling", "stops", "preview", "words", "agreed")

@@ -119,6 +119,10 @@ def _asked(request: wire.GenerateRequest) -> Asked:
         raise InvalidInput(
             "the models of this cloud call no functions", fix="leave them out", subject="tools"
         )
+    if request.HasField("format"):
+        raise InvalidInput(
+            "the models of this cloud answer in no set form", fix="leave it out", subject="format"
+        )
     return Asked(_prompt(request), _sampling(request.sampling), tuple(stops))
 
 
@@ -165,6 +169,13 @@ def _sampling(given: wire.GenerateSampling) -> Sampling:
             "more tokens than may be asked for at once",
             fix=f"ask for at most {limits.MOST_NEW_TOKENS}",
             subject="sampling.max_tokens",
+        )
+    names = {field.name for field, _ in given.ListFields()}
+    if further := min(names - {"max_tokens", "temperature", "top_p", "seed"}, default=""):
+        raise InvalidInput(
+            f"the models of this cloud take no {further}",
+            fix="leave it out",
+            subject=f"sampling.{further}",
         )
     return Sampling(
         given.max_tokens or limits.NEW_TOKENS,

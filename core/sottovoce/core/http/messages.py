@@ -132,8 +132,10 @@ def http_error(error: BaseException) -> HttpError:
         ((status, kind) for each, status, kind in _STATUS if isinstance(error, each)),
         (500, _SERVER),
     )
-    again = (("Retry-After", str(RETRY_SECONDS)),) if isinstance(error, errors.Unavailable) else ()
-    return HttpError(status, str(error), kind, error.subject, error.reason.lower(), again)
+    seconds = error.metadata.get("retry_after", str(RETRY_SECONDS))
+    again = (("Retry-After", seconds),) if isinstance(error, errors.Unavailable) else ()
+    code = error.metadata.get("code", error.reason.lower())
+    return HttpError(status, str(error), kind, error.subject, code, again)
 
 
 async def read_head(

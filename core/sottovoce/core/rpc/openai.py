@@ -17,11 +17,14 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 __all__ = [
+    "CODES",
     "LONGEST_LINE",
     "MOST_BYTES",
     "MOST_SECONDS",
     "Called",
     "Heard",
+    "Reported",
+    "code",
     "cut",
     "heard",
     "message",
@@ -32,6 +35,14 @@ __all__ = [
 LONGEST_LINE: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
 MOST_SECONDS: Final = 3600.0
+
+CODES: Final = frozenset(
+    {
+        *("content_filter", "content_policy_violation", "context_length_exceeded"),
+        *("insufficient_quota", "invalid_api_key", "model_not_found", "rate_limit_exceeded"),
+    }
+)
+"""The codes of a server's errors that are passed on; all else in an error could be text."""
 
 _MOST_STOPS: Final = 4
 """The most stop strings that all servers take; callers look for every one themselves."""
@@ -98,6 +109,29 @@ def request(
     return "/chat/completions", body | {"messages": [*prompt]}
 
 
+class Reported(ValueError):
+    """A failure that a server reports within a response.
+
+    Attributes:
+        code: the failure's code, of `CODES`; empty for another.
+    """
+
+    def __init__(self, code: str) -> None:
+        super().__init__("a failure")
+        self.code = code
+
+
+def code(error: Any) -> str:
+    """Return the code of an error object, of `CODES`; empty for another.
+
+    Args:
+        error: the parsed response, with the object in ``error``.
+    """
+    found = error.get("error") if isinstance(error, dict) else None
+    told = [found.get(name) for name in ("code", "type")] if isinstance(found, dict) else []
+    return next((each for each in told if isinstance(each, str) and each in CODES), "")
+
+
 class Lines(Protocol):
     """The source of a response's lines, like ``http.client``'s."""
 
@@ -122,12 +156,14 @@ class Heard(NamedTuple):
         finish: why the text ended, in the server's word; empty while it goes on.
         usage: tokens of the prompt and of the answer, where the server reports them.
         calls: the next pieces of function calls.
+        reasoning: the next piece of what the model thinks before it answers.
     """
 
     text: str
     finish: str
     usage: tuple[int, int] | None
     calls: tuple[Called, ...] = ()
+    reasoning: str = ""
 
 
 def cut(connection: socket.socket) -> None:
@@ -178,12 +214,14 @@ def heard(lines: Lines) -> Iterator[Heard]:
 
 
 def _event(event: Any) -> Heard:
-    if not isinstance(event, dict) or "error" in event:
+    if not isinstance(event, dict):
         raise ValueError("no event")
+    if "error" in event:
+        raise Reported(code(event))
     choices = event.get("choices") or []
     if not isinstance(choices, list):
         raise ValueError("no choices")
-    text = finish = ""
+    text = reasoning = finish = ""
     calls: list[Called] = []
     for choice in choices:
         if not isinstance(choice, dict) or choice.get("index", 0) != 0:
@@ -192,9 +230,17 @@ def _event(event: Any) -> Heard:
         said = delta if isinstance(delta, dict) else {}
         piece = said.get("text" if delta is choice else "content")
         text += piece if isinstance(piece, str) else ""
+        reasoning += _reasoning(said)
         calls += _calls(said.get("tool_calls"))
         finish = str(choice.get("finish_reason") or finish)
-    return Heard(_whole(text), finish, _usage(event.get("usage")), tuple(calls))
+    usage = _usage(event.get("usage"))
+    return Heard(_whole(text), finish, usage, tuple(calls), _whole(reasoning))
+
+
+def _reasoning(said: dict[str, Any]) -> str:
+    """Return the model's thoughts; servers that send both names send the same text in both."""
+    found = (said.get(name) for name in ("reasoning_content", "reasoning"))
+    return next((text for text in found if text and isinstance(text, str)), "")
 
 
 def _whole(text: str) -> str:

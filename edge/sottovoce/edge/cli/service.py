@@ -22,7 +22,7 @@ from sottovoce.core.rpc.logs import Sentences, to_standard_error
 from sottovoce.edge.cli import systemd
 from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.config import MACHINE, DoorwayConfig
+from sottovoce.edge.config import MACHINE
 from sottovoce.edge.daemon import server
 from sottovoce.v1 import edge_owner_pb2 as owner
 
@@ -209,7 +209,9 @@ def serve_command(
     if listen:
         config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, listen=listen))
     if doorway is not None:
-        config = dataclasses.replace(config, doorway=DoorwayConfig(doorway))
+        config = dataclasses.replace(
+            config, doorway=dataclasses.replace(config.doorway, address=doorway)
+        )
     to_standard_error(Sentences("%(levelname)s %(name)s: %(message)s"))
 
     def ready(address: str) -> None:

@@ -42,8 +42,8 @@ class Writer(Protocol):
         """The server's name; a text sent to one peer was not sent to another."""
 
     @property
-    def calls_functions(self) -> bool:
-        """Whether its models can ask for function calls."""
+    def takes_options(self) -> bool:
+        """Whether it takes functions, forms of answers and all sampling settings."""
 
     def models(self) -> list[str]:
         """Return the names by which models can be requested."""

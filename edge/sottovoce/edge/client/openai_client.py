@@ -8,6 +8,7 @@ followed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -18,12 +19,13 @@ from sottovoce.core.errors import (
     InvalidInput,
     NotFound,
     Overloaded,
+    QuotaExceeded,
     SottovoceError,
     Unauthenticated,
     Unavailable,
 )
 from sottovoce.core.rpc.address import is_loopback, split_url
-from sottovoce.core.rpc.openai import cut, timed
+from sottovoce.core.rpc.openai import Reported, code, cut, timed
 from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.client.handshake import Protocol, Server, certificate_problem, spoken
 from sottovoce.edge.client.secret_file import SecretFile
@@ -41,15 +43,44 @@ _SECONDS: Final = 120.0
 Before the first byte, it may have to load a model.
 """
 
-_ERRORS: Final[dict[int, tuple[type[SottovoceError], str]]] = {
-    400: (InvalidInput, "ask for fewer tokens, or shorten the text"),
-    401: (Unauthenticated, "set chat.key_file to a file with the server's key"),
-    403: (Unauthenticated, "set chat.key_file to a file with the server's key"),
-    404: (NotFound, "check chat.upstream (it often ends in /v1) and the model's name"),
-    413: (InvalidInput, "shorten the text"),
-    422: (InvalidInput, "ask for fewer tokens, or shorten the text"),
-    429: (Overloaded, "try again later"),
+_LARGEST_ERROR: Final = 64 << 10
+_ERROR_SECONDS: Final = 5.0
+"""Seconds to wait for an error's body, which may only name its reason."""
+_MOST_RETRY_SECONDS: Final = 3_600
+
+_KEY: Final = "set chat.key_file to a file with the server's key"
+_LATER: Final = "try again later"
+_SHORTER: Final = "ask for fewer tokens, or shorten the text"
+_PAY: Final = "check the account at the server"
+_WHERE: Final = "check chat.upstream (it often ends in /v1) and the model's name"
+
+_Meaning = tuple[type[SottovoceError], str, str]
+_ERRORS: Final[dict[int, _Meaning]] = {
+    400: (InvalidInput, "invalid_request", _SHORTER),
+    401: (Unauthenticated, "unauthenticated", _KEY),
+    402: (QuotaExceeded, "quota_exceeded", _PAY),
+    403: (Unauthenticated, "forbidden", _KEY),
+    404: (NotFound, "not_found", _WHERE),
+    408: (Unavailable, "timeout", _LATER),
+    413: (InvalidInput, "too_large", "shorten the text"),
+    422: (InvalidInput, "invalid_request", _SHORTER),
+    429: (Overloaded, "rate_limited", _LATER),
+    503: (Unavailable, "unavailable", _LATER),
+    504: (Unavailable, "timeout", _LATER),
+    529: (Overloaded, "overloaded", _LATER),
 }
+"""Error, reason code and fix by status."""
+
+_CODES: Final[dict[str, _Meaning]] = {
+    "content_filter": (InvalidInput, "content_filter", "change the request"),
+    "content_policy_violation": (InvalidInput, "content_filter", "change the request"),
+    "context_length_exceeded": (InvalidInput, "context_length_exceeded", _SHORTER),
+    "insufficient_quota": (QuotaExceeded, "quota_exceeded", _PAY),
+    "invalid_api_key": (Unauthenticated, "unauthenticated", _KEY),
+    "model_not_found": (NotFound, "model_not_found", _WHERE),
+    "rate_limit_exceeded": (Overloaded, "rate_limited", _LATER),
+}
+"""The same by the server's own code."""
 
 
 class OpenAIClient:
@@ -114,11 +145,14 @@ class OpenAIClient:
             connection = self._connection(seconds or _SECONDS)
             try:
                 connection.connect()
-                with timed(connection.sock, seconds):
-                    stoppable(partial(cut, connection.sock))
+                sock = connection.sock
+                with timed(sock, seconds):
+                    stoppable(partial(cut, sock))
                     method = "GET" if data is None else "POST"
                     connection.request(method, self._address.path + path, data, headers)
                     with connection.getresponse() as response:
+                        if response.status != 200:
+                            sock.settimeout(_ERROR_SECONDS)
                         yield response
             finally:
                 connection.close()
@@ -126,7 +160,8 @@ class OpenAIClient:
     def refused(self, response: HTTPResponse, kind: str, wanted: str) -> None:
         """Raise the error for a status other than 200, or for the wrong content.
 
-        The server's own message is not quoted.
+        The server's own message is not quoted, because it may hold surrogates. Its code is read, if
+        it is a known one.
 
         Args:
             response: the server's.
@@ -136,12 +171,27 @@ class OpenAIClient:
         if response.status == 200 and response.headers.get_content_type() == kind:
             return
         if response.status == 200:
-            raise Unavailable(f"{self.peer} answers, but not {wanted}", fix="use one that does")
-        usual = (Unavailable, "check that it is the right server")
-        error, fix = _ERRORS.get(response.status, usual)
-        raise error(
-            f"{self.peer} answered with HTTP status {response.status}", fix=fix, subject="upstream"
-        )
+            raise Unavailable(
+                f"{self.peer} answers, but not {wanted}",
+                fix="use one that does",
+                subject="upstream",
+                metadata={"code": "upstream_protocol_error"},
+            )
+        usual = (Unavailable, "unavailable", "check that it is the right server")
+        meaning = _CODES.get(_code(response)) or _ERRORS.get(response.status, usual)
+        raise self._error(f"answered with HTTP status {response.status}", meaning, response)
+
+    def _error(
+        self, problem: str, meaning: _Meaning, response: HTTPResponse | None = None
+    ) -> SottovoceError:
+        error, reason, fix = meaning
+        metadata = {"code": f"upstream_{reason}"}
+        if response is not None:
+            metadata["upstream_status"] = str(response.status)
+            seconds = response.headers.get("Retry-After", "")
+            if issubclass(error, Unavailable) and re.fullmatch("[0-9]{1,9}", seconds):
+                metadata["retry_after"] = str(min(int(seconds), _MOST_RETRY_SECONDS))
+        return error(f"{self.peer} {problem}", fix=fix, subject="upstream", metadata=metadata)
 
     def _connection(self, seconds: float) -> HTTPConnection:
         from http import client  # imported late: 2 MB with TLS
@@ -177,11 +227,15 @@ class OpenAIClient:
 
         try:
             yield
+        except Reported as error:
+            usual = (Unavailable, "failed", "ask again")
+            raise self._error("reports a failure", _CODES.get(error.code, usual)) from None
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise self._found(error) or Unavailable(
                 f"{self.peer} does not answer as agreed ({type(error).__name__})",
                 fix="check that it runs, and that chat.upstream is right",
                 subject="upstream",
+                metadata={"code": f"upstream_{_reason(error)}"},
             ) from None
 
     def _found(self, error: Exception) -> SottovoceError | None:
@@ -210,3 +264,17 @@ class OpenAIClient:
             fix=fix,
             subject="chat.upstream",
         )
+
+
+def _code(response: HTTPResponse) -> str:
+    """Return the server's code for an error; empty if it has no known one."""
+    try:
+        return code(json.loads(response.read1(_LARGEST_ERROR)))  # what has come by now
+    except (OSError, ValueError, RecursionError):
+        return ""
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    return "unreachable" if isinstance(error, OSError) else "protocol_error"

@@ -46,6 +46,19 @@ _REASONS: Final = {
     "content_filter": generation.FINISH_REASON_CONTENT_FILTER,
 }
 _USES: Final = {generation.TOOL_USE_NONE: "none", generation.TOOL_USE_REQUIRED: "required"}
+_EFFORTS: Final = {
+    generation.REASONING_EFFORT_NONE: "none",
+    generation.REASONING_EFFORT_MINIMAL: "minimal",
+    generation.REASONING_EFFORT_LOW: "low",
+    generation.REASONING_EFFORT_MEDIUM: "medium",
+    generation.REASONING_EFFORT_HIGH: "high",
+    generation.REASONING_EFFORT_XHIGH: "xhigh",
+}
+_VERBOSITIES: Final = {
+    generation.VERBOSITY_LOW: "low",
+    generation.VERBOSITY_MEDIUM: "medium",
+    generation.VERBOSITY_HIGH: "high",
+}
 _MOST_CALLS: Final = 128
 
 
@@ -74,8 +87,8 @@ class OpenAIWriter:
         return self._server.peer
 
     @property
-    def calls_functions(self) -> bool:
-        """See `Writer.calls_functions`: most of these servers have models that do."""
+    def takes_options(self) -> bool:
+        """See `Writer.takes_options`: most of these servers have models that do."""
         return True
 
     def models(self) -> list[str]:
@@ -125,10 +138,11 @@ def _request(request: generation.GenerateRequest, model: str) -> tuple[str, dict
     """Return the path and the body; missing fields take the server's defaults."""
     sampling = request.sampling
     prompt: str | list[dict[str, Any]] = request.released_text
-    tools: dict[str, Any] = {}
+    options = _options(sampling)
     if request.WhichOneof("prompt") == "conversation":
         prompt = [_message(turn) for turn in request.conversation.turns]
-        tools = _functions(request) if request.tools else {}
+        options |= _functions(request) if request.tools else {}
+        options |= _form(request.format) if request.HasField("format") else {}
     path, body = openai.request(
         model,
         prompt,
@@ -138,7 +152,33 @@ def _request(request: generation.GenerateRequest, model: str) -> tuple[str, dict
         seed=sampling.seed if sampling.HasField("seed") else None,
         stops=request.released_stops,
     )
-    return path, body | tools
+    return path, body | options
+
+
+def _options(sampling: generation.GenerateSampling) -> dict[str, Any]:
+    """Return the sampling settings that our own cloud does not take."""
+    penalties = ("presence_penalty", "frequency_penalty")
+    found = {name: getattr(sampling, name) for name in penalties if sampling.HasField(name)}
+    found |= {name: value for name in ("top_k", "min_p") if (value := getattr(sampling, name))}
+    if effort := _EFFORTS.get(sampling.reasoning_effort):
+        found["reasoning_effort"] = effort
+    if verbosity := _VERBOSITIES.get(sampling.verbosity):
+        found["verbosity"] = verbosity
+    return found
+
+
+def _form(form: generation.ReleasedFormat) -> dict[str, Any]:
+    if not form.released_schema:
+        return {"response_format": {"type": "json_object"}}
+    described: dict[str, Any] = {
+        "name": form.released_name or "answer",
+        "schema": json.loads(form.released_schema),
+    }
+    if form.released_description:
+        described["description"] = form.released_description
+    if form.HasField("strict"):
+        described["strict"] = form.strict
+    return {"response_format": {"type": "json_schema", "json_schema": described}}
 
 
 def _message(turn: generation.ReleasedTurn) -> dict[str, Any]:
@@ -240,6 +280,8 @@ def _pieces(response: HTTPResponse) -> Generator[generation.GenerateResponse, No
             done.finish_reason = _REASONS.get(event.finish, generation.FINISH_REASON_STOP)
         for piece in event.calls:
             calls.add(piece)
+        if event.reasoning:
+            yield generation.GenerateResponse(delta_reasoning=event.reasoning)
         if event.text:
             yield generation.GenerateResponse(delta_text=event.text)
     if not done.finish_reason:

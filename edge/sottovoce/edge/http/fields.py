@@ -1,7 +1,8 @@
 """Reader for a request's JSON that overlooks no field.
 
-An unknown field may hold text, and to drop a field silently would change the request. So each field
-is taken by name, and `Fields.end` raises an error that names any field left over.
+An unknown field may hold text, and to drop a field silently would change the request. So each
+field is taken by name, and `Fields.end` raises an error that names any field left over. The owner
+can have such fields dropped instead. Then the response names them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sottovoce.core.errors import InvalidInput
 __all__ = ["Fields", "parsed", "refuse"]
 
 _LONGEST_NAME: Final = 64
+_MOST_DROPPED: Final = 16
 _ABSENT: Final = object()
 
 
@@ -23,8 +25,29 @@ def refuse(where: str, problem: str, fix: str = "") -> NoReturn:
     raise InvalidInput(f"{where} {problem}", fix=fix, subject=where)
 
 
-def parsed(body: bytes) -> Fields:
+class _Dropped:
+    """The fields that a request had and nobody uses.
+
+    Args:
+        unknown: whether unknown fields are dropped; otherwise they are refused.
+    """
+
+    def __init__(self, *, unknown: bool) -> None:
+        self.unknown = unknown
+        self.names: dict[str, None] = {}
+
+    def note(self, name: str) -> None:
+        """Note a field; beyond a number of them, only that there were more."""
+        if name not in self.names and len(self.names) <= _MOST_DROPPED:
+            self.names["..." if len(self.names) == _MOST_DROPPED else name] = None
+
+
+def parsed(body: bytes, *, drop_unknown: bool = False) -> Fields:
     """Parse ``body`` as a JSON object.
+
+    Args:
+        body: the request's.
+        drop_unknown: whether unknown fields are dropped; otherwise they are refused.
 
     Raises:
         InvalidInput: the body is not a JSON object in UTF-8.
@@ -35,7 +58,7 @@ def parsed(body: bytes) -> Fields:
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         refuse("the body", "is no JSON", "send a JSON object in UTF-8")
-    return Fields(found, "")
+    return Fields(found, "", _Dropped(unknown=drop_unknown))
 
 
 def _no_number(name: str) -> NoReturn:
@@ -48,13 +71,24 @@ class Fields:
     Args:
         found: the parsed value.
         at: its place in the request, for errors.
+        dropped: notes the request's dropped fields.
     """
 
-    def __init__(self, found: Any, at: str) -> None:
+    def __init__(self, found: Any, at: str, dropped: _Dropped | None = None) -> None:
         if not isinstance(found, dict):
             refuse(at or "the body", "is no object", "send a JSON object")
         self.at = at
         self._left: dict[str, Any] = found
+        self._dropped = dropped or _Dropped(unknown=False)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The names of the whole request's dropped fields; at most a few."""
+        return (*self._dropped.names,)
+
+    def inner(self, found: Any, at: str) -> Fields:
+        """Return the fields of an object within this one, at a place in the request."""
+        return Fields(found, at, self._dropped)
 
     def where(self, name: str) -> str:
         """Return a field's name for errors, cut to the length of a name."""
@@ -115,13 +149,23 @@ class Fields:
     def nested(self, name: str) -> Fields | None:
         """Take an object, or None if it is missing."""
         found = self.take(name)
-        return None if found is None else Fields(found, self.where(name))
+        return None if found is None else self.inner(found, self.where(name))
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        """Take one of a few words; empty if it is missing."""
+        found = self.text(name, "")
+        if found and found not in allowed:
+            refuse(self.where(name), "is unknown", f"use one of {', '.join(allowed)}")
+        return found
 
     def only(self, name: str, *allowed: Any) -> None:
         """Take a field that may have only these values; no other value is supported."""
         found = self.take(name)
         # Types are compared too: 0 == False in Python, but not in JSON.
         if found is not None and not any(type(a) is type(found) and a == found for a in allowed):
+            if self._dropped.unknown:
+                self._dropped.note(self.where(name))
+                return
             shown = " or ".join(json.dumps(value) for value in (*allowed, None))
             refuse(self.where(name), "cannot be honoured", f"leave it out, or send {shown}")
 
@@ -130,16 +174,24 @@ class Fields:
         for name in names:
             self.take(name)
 
+    def drop(self, name: str, found: object) -> None:
+        """Note that a field was taken and is not used, unless it was missing or false."""
+        if found is not None and found is not False and found != "":
+            self._dropped.note(self.where(name))
+
     def end(self, unsupported: Sequence[str] = ()) -> None:
-        """Refuse all fields that were not taken.
+        """Refuse or drop all fields that were not taken.
 
         Args:
-            unsupported: known fields, which may be null.
+            unsupported: known fields, which may be null. Without them, the answer would be to
+                another request, so they are never dropped.
         """
         for name, value in self._left.items():
-            if value is None and name in unsupported:
+            if name in unsupported and value is None:
                 continue
-            refuse(self.where(name), "is not supported", "leave it out")
+            if name in unsupported or not self._dropped.unknown:
+                refuse(self.where(name), "is not supported", "leave it out")
+            self._dropped.note(self.where(name))
 
     def _bounded(self, name: str, least: float, most: float) -> int | float | None:
         """Take a number as sent, because a float cannot hold integers beyond 53 bits."""

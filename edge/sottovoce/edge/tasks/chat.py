@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeVar
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unavailable
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
+from sottovoce.core.privacy.restoration import COMMON, Restoration, Stream, ordinary_words
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
 from sottovoce.core.rpc.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
@@ -77,11 +77,11 @@ class Asked:
             request.agreed,
         )
 
-    def check(self, *, functions: bool) -> None:
+    def check(self, *, options: bool) -> None:
         """Refuse options that no writer can accept.
 
         Args:
-            functions: whether the writer can ask for functions to be called.
+            options: whether the writer takes functions, forms and all sampling settings.
 
         Raises:
             InvalidInput: an option is invalid; the message names the field.
@@ -91,7 +91,9 @@ class Asked:
         texts = [turn.text for turn in self.turns]
         texts += [call.arguments for call in calls]
         texts += [part for tool in given.tools for part in (tool.description, tool.parameters)]
+        texts += [given.format.description, given.format.schema]
         size = sum(len(text.encode()) for text in texts)
+        further = _further(self.sampling)
         demands = (
             (1 <= len(self.turns) <= MOST_TURNS, "turns", f"1 to {MOST_TURNS} turns"),
             (size <= LARGEST_PROMPT, "turns", f"at most {LARGEST_PROMPT} bytes of text"),
@@ -104,9 +106,19 @@ class Asked:
             ),
             (len(given.tools) <= MOST_TOOLS, "tools", f"at most {MOST_TOOLS} of them"),
             (
-                functions or not (given.tools or calls),
+                options or not (given.tools or calls),
                 "tools",
                 "none to our cloud, or set chat.upstream to a server whose models call functions",
+            ),
+            (
+                options or not given.HasField("format"),
+                "response_format",
+                "none to our cloud, or set chat.upstream to a server that answers in JSON",
+            ),
+            (
+                options or not further,
+                further,
+                "none to our cloud, or set chat.upstream to a server that takes it",
             ),
             (
                 not given.tool or any(tool.name == given.tool for tool in given.tools),
@@ -135,6 +147,12 @@ class Asked:
         )
 
 
+def _further(sampling: chats.Sampling) -> str:
+    """Return the first sampling setting that our cloud does not take; empty for none."""
+    taken = {field.name for field, _ in sampling.ListFields()}
+    return min(taken - {"max_tokens", "temperature", "top_p", "seed"}, default="")
+
+
 def asks(turn: chats.ChatTurn) -> bool:
     """Return whether a turn can be answered; a function's result may be empty."""
     return bool(turn.text.strip() or turn.tool_call_id)
@@ -158,7 +176,16 @@ class _Departing:
 
 
 _Word = TypeVar("_Word", str, tuple[str, str])
-_Event = chats.Departed | str | chats.ToolCall | chats.Answered
+
+
+@dataclass(frozen=True, slots=True)
+class _Thought:
+    """A piece of what the model thinks before it answers."""
+
+    text: str
+
+
+_Event = chats.Departed | str | _Thought | chats.ToolCall | chats.Answered
 
 
 class Chat:
@@ -230,7 +257,8 @@ class Chat:
         (turn,) = departing.turns
         departing.request.released_text = turn.released_text
         for event in self._answer(asked, departing, stoppable):
-            yield chats.CompleteResponse(**_field(event))
+            if not isinstance(event, _Thought):
+                yield chats.CompleteResponse(**_field(event))
 
     def _departing(self, asked: Asked) -> _Departing:
         if asked.preview and calling() is not None:
@@ -239,7 +267,7 @@ class Chat:
                 fix="have the device's owner do it, with the `sotto` command",
                 subject="preview",
             )
-        asked.check(functions=self._writer.calls_functions)
+        asked.check(options=self._writer.takes_options)
         trained = self._outbox.trained_with(self._writer.check(asked.model))
         self._releases.check_session(asked.conversation)
         setting = resolve(asked.privacy, trained or self._default)
@@ -268,6 +296,8 @@ class Chat:
 
         functions = Functions(released)
         tools = [functions.definition(tool) for tool in asked.functions.tools]
+        given = asked.functions
+        form = functions.form(given.format) if given.HasField("format") else None
 
         def noted(*shown: str) -> str | None:
             """Return the cloud's text of an answer, if the options were the same then."""
@@ -303,9 +333,8 @@ class Chat:
         charged, number = 0.0, 0
         if not asked.preview:
             if not conversation.answers and not asked.agreed_by_owner:
-                self._consent.check(conversation.name, [*_texts(turns, tools)])
+                self._consent.check(conversation.name, [*_texts(turns, tools, form)])
             charged, number = self._releases.charge(drawn.values(), purpose)
-        chosen = asked.functions.tool
         sampling = {name.name: value for name, value in asked.sampling.ListFields()}
         if "seed" in sampling:
             sampling["seed"] = self._conversations.seed(sampling["seed"])
@@ -314,11 +343,12 @@ class Chat:
             sampling=generation.GenerateSampling(**sampling),
             released_stops=filter(_is_wordless, asked.stops),
             tools=tools,
-            tool_use=asked.functions.tool_use,
-            released_tool=functions.name(chosen) if chosen else "",
-            parallel_tool_calls=asked.functions.parallel_tool_calls
-            if asked.functions.HasField("parallel_tool_calls")
+            tool_use=given.tool_use,
+            released_tool=functions.name(given.tool) if given.tool else "",
+            parallel_tool_calls=given.parallel_tool_calls
+            if given.HasField("parallel_tool_calls")
             else None,
+            format=form,
         )
         # The newest turn last: the record keeps the end of a long text.
         leaving = released_texts(request, *turns)
@@ -328,7 +358,7 @@ class Chat:
             self._conversations.keep(conversation)
         release = next(reversed(drawn.values())).release
         places = [*conversation.places, *places]
-        restoration = _restoration(opened.bundle, _texts(turns, tools), places)
+        restoration = _restoration(opened.bundle, _texts(turns, tools, form), places)
         return _Departing(
             request,
             turns,
@@ -349,6 +379,7 @@ class Chat:
                     )
                     for tool in tools
                 ],
+                format=_departed_form(form),
             ),
             restoration,
             functions.back(places, restoration, self._trusted),
@@ -371,9 +402,21 @@ class Chat:
         made: list[str] = []
         size = 0
         done = None
+        whole = departing.request.HasField("format")  # JSON is turned back value by value
+        thinking: Stream | None = None
         try:
             with closing(self._writer.write(asked.model, departing.request, stoppable)) as pieces:
                 for piece in pieces:
+                    if piece.delta_reasoning:
+                        size += len(piece.delta_reasoning)
+                        check_size(size)
+                        thinking = thinking or departing.restoration.stream()
+                        if text := thinking.feed(piece.delta_reasoning):
+                            yield _Thought(text)
+                        continue
+                    if thinking and (text := thinking.finish()):
+                        yield _Thought(text)
+                    thinking = None
                     if piece.WhichOneof("event") == "done":
                         done = piece.done
                         break
@@ -383,12 +426,17 @@ class Chat:
                     size += len(piece.delta_text)
                     check_size(size)
                     came.add(piece.delta_text)
+                    if whole:
+                        continue
                     if text := stops.feed(stream.feed(piece.delta_text)):
                         shown.add(text)
                         yield text
                     if stops.found:
                         break
-            if text := stops.feed(stream.finish()) + stops.finish():
+            rest = stream.finish()
+            if whole and came:
+                rest = departing.returning.answer(came.text())
+            if text := stops.feed(rest) + stops.finish():
                 shown.add(text)
                 yield text
             if not stops.found:
@@ -493,12 +541,24 @@ def _departed(turn: generation.ReleasedTurn, seen: Release | None) -> chats.Depa
     )
 
 
+def _departed_form(form: generation.ReleasedFormat | None) -> chats.DepartedFormat | None:
+    if form is None:
+        return None
+    return chats.DepartedFormat(
+        released_name=form.released_name,
+        released_description=form.released_description,
+        released_schema=form.released_schema,
+    )
+
+
 def _most(counts: Counter[_Word]) -> list[tuple[_Word, int]]:
     return list(counts.items())[:_MOST_REPORTED]
 
 
 def _texts(
-    turns: Iterable[generation.ReleasedTurn], tools: Iterable[generation.ReleasedTool]
+    turns: Iterable[generation.ReleasedTurn],
+    tools: Iterable[generation.ReleasedTool],
+    form: generation.ReleasedFormat | None,
 ) -> Iterator[str]:
     """Yield every text of a request that leaves."""
     for turn in turns:
@@ -506,11 +566,15 @@ def _texts(
         yield from (call.released_arguments for call in turn.tool_calls)
     for tool in tools:
         yield from (tool.released_description, tool.released_parameters)
+    if form is not None:
+        yield from (form.released_description, form.released_schema)
 
 
 def _field(event: _Event) -> dict[str, Any]:
     if isinstance(event, str):
         return {"delta_text": event}
+    if isinstance(event, _Thought):
+        return {"delta_reasoning": event.text}
     if isinstance(event, chats.ToolCall):
         return {"tool_call": event}
     return {"departed" if isinstance(event, chats.Departed) else "answered": event}

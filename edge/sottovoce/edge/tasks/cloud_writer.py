@@ -32,8 +32,8 @@ class CloudWriter:
         return self._cloud.address
 
     @property
-    def calls_functions(self) -> bool:
-        """See `Writer.calls_functions`."""
+    def takes_options(self) -> bool:
+        """See `Writer.takes_options`."""
         return False
 
     def models(self) -> list[str]:

@@ -96,6 +96,26 @@ class Functions:
             released_parameters=json.dumps(self._schema(parameters, 0), ensure_ascii=False),
         )
 
+    def form(self, form: chats.ChatFormat) -> generation.ReleasedFormat:
+        """Return the form of the answer as it may leave.
+
+        Raises:
+            InvalidInput: its name is not a name, or its schema is not supported.
+        """
+        if form.name and not _NAME.fullmatch(form.name):
+            _refuse("the name of the answer's form", "use letters, digits, _ and -, at most 64")
+        schema = _loaded(form.schema) if form.schema else None
+        if form.schema and not isinstance(schema, dict):
+            _refuse("the schema of the answer's form", "send a JSON Schema, an object")
+        return generation.ReleasedFormat(
+            released_name=self.name(form.name) if form.name else "",
+            released_description=self._text(form.description),
+            released_schema=""
+            if schema is None
+            else json.dumps(self._schema(schema, 0), ensure_ascii=False),
+            strict=form.strict if form.HasField("strict") else None,
+        )
+
     def call(self, call: chats.ToolCall) -> generation.ReleasedToolCall:
         """Return an earlier call as it may leave."""
         try:
@@ -273,7 +293,13 @@ class Returning:
             function: the true name of the function.
             came: the arguments as the model wrote them.
         """
-        trusted = function in self._trusted
+        return self._json(came, trusted=function in self._trusted)
+
+    def answer(self, came: str) -> str:
+        """Restore an answer in JSON; an answer that is no JSON is one text."""
+        return self._json(came, trusted=False)
+
+    def _json(self, came: str, *, trusted: bool) -> str:
         try:
             return json.dumps(self._value(json.loads(came), trusted), ensure_ascii=False)
         except (ValueError, RecursionError):

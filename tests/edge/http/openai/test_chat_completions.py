@@ -132,9 +132,9 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
     ("fields", "named"),
     [
         ({"surprise": "Zyxglorp"}, "surprise"),
-        ({"n": 2}, "n"),
+        ({"n": 9}, "n"),
         ({"n": True}, "n"),
-        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": 1}, "logprobs"),
         ({"temperature": 3}, "temperature"),
         ({"temperature": "hot"}, "temperature"),
         ({"max_tokens": 1.5}, "max_tokens"),
@@ -153,7 +153,7 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
         ),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
-        ({"store": True}, "store"),
+        ({"store": "Zyxglorp"}, "store"),
         ({"model": 5}, "model"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_continuation_streams(at_cloud: tuple[Door, EchoingCloud]) -> None:
         {"suffix": "x"},
         {"echo": True},
         {"best_of": 2},
-        {"logprobs": 1},
+        {"logprobs": 6},
         {"messages": []},
     ],
 )

@@ -109,10 +109,10 @@ def test_functions_are_items(at_server: tuple[Door, Server], stream: bool) -> No
     "fields",
     [
         {"surprise": 1},
-        {"store": True},
+        {"store": 1},
         {"previous_response_id": "resp_1"},
-        {"reasoning": {"effort": "low"}},
-        {"text": {"format": {"type": "json_object"}}},
+        {"reasoning": {"effort": "Zyxglorp"}},
+        {"text": {"format": {"type": "Zyxglorp"}}},
         {"background": True},
         {"input": []},
         {"input": 5},

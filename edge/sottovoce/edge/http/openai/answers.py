@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Generator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sottovoce.core.rpc.streams import Pieces
+from sottovoce.edge.http.fields import Fields
 from sottovoce.edge.http.openai.requests import PREFIX
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = [
     "FINISHES",
+    "Whole",
     "begun",
+    "dropped",
     "event",
     "identity",
     "now",
@@ -32,6 +36,7 @@ FINISHES: Final = {
     generation.FINISH_REASON_TOOL_CALLS: "tool_calls",
 }
 
+_NO_NAME: Final = re.compile(r"[^\w.\[\]-]", re.ASCII)
 _Event = TypeVar("_Event", chats.ChatResponse, chats.CompleteResponse)
 
 
@@ -55,23 +60,40 @@ def begun(
     return first.departed, rest()
 
 
+class Whole(NamedTuple):
+    """An answer: its text, its tool calls, the thoughts before it, and how it ended."""
+
+    text: str
+    calls: list[chats.ToolCall]
+    reasoning: str
+    answered: chats.Answered
+
+
 def whole(
     events: Generator[chats.ChatResponse, None, None]
     | Generator[chats.CompleteResponse, None, None],
-) -> tuple[str, list[chats.ToolCall], chats.Answered]:
-    """Collect an answer: its text, its tool calls, and how it ended."""
-    text = Pieces()
+) -> Whole:
+    """Collect an answer."""
+    text, reasoning = Pieces(), Pieces()
     calls: list[chats.ToolCall] = []
     answered = chats.Answered()
     for each in events:
         match each.WhichOneof("event"):
             case "delta_text":
                 text.add(each.delta_text)
+            case "delta_reasoning" if isinstance(each, chats.ChatResponse):
+                reasoning.add(each.delta_reasoning)
             case "tool_call" if isinstance(each, chats.ChatResponse):
                 calls.append(each.tool_call)
             case "answered":
                 answered = each.answered
-    return text.text(), calls, answered
+    return Whole(text.text(), calls, reasoning.text(), answered)
+
+
+def dropped(fields: Fields) -> list[tuple[str, str]]:
+    """Return a header with the names of the fields that were dropped; none without any."""
+    names = [_NO_NAME.sub("?", name) for name in fields.dropped]
+    return [(f"{PREFIX}dropped", ", ".join(names))] if names else []
 
 
 def released(departed: chats.Departed) -> list[tuple[str, str]]:
@@ -88,22 +110,24 @@ def released(departed: chats.Departed) -> list[tuple[str, str]]:
     return [(PREFIX + name, value) for name, value in told.items()]
 
 
-def restored(answered: chats.Answered) -> list[tuple[str, str]]:
-    """Return headers with the counts of restored words."""
+def restored(*answered: chats.Answered) -> list[tuple[str, str]]:
+    """Return headers with the counts of restored words in all choices."""
     counts = {
-        "restored": sum(word.times for word in answered.restored),
-        "doubtful": sum(word.times for word in answered.doubtful),
-        "addresses-kept": answered.addresses_kept,
+        "restored": sum(word.times for each in answered for word in each.restored),
+        "doubtful": sum(word.times for each in answered for word in each.doubtful),
+        "addresses-kept": sum(each.addresses_kept for each in answered),
     }
     return [(PREFIX + name, str(count)) for name, count in counts.items()]
 
 
-def usage(answered: chats.Answered) -> dict[str, Any]:
-    """Return the usage field of an answer: tokens as the model counts them."""
+def usage(*answered: chats.Answered) -> dict[str, Any]:
+    """Return the usage field of all choices: tokens as the model counts them."""
+    prompt = answered[0].prompt_tokens  # as OpenAI counts a request's
+    completion = sum(each.completion_tokens for each in answered)
     counts = {
-        "prompt_tokens": answered.prompt_tokens,
-        "completion_tokens": answered.completion_tokens,
-        "total_tokens": answered.prompt_tokens + answered.completion_tokens,
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
     }
     return {"usage": counts}
 

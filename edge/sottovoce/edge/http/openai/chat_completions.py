@@ -3,59 +3,62 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any, Final
 
 from sottovoce.core.http.messages import Request, Response
-from sottovoce.edge.http.fields import Fields, parsed
+from sottovoce.edge.client.generation import check_size
+from sottovoce.edge.http.fields import Fields
 from sottovoce.edge.http.openai import answers, requests
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 
 __all__ = ["answer"]
 
-_NULL: Final = (
-    "audio",
-    "function_call",
-    "functions",
-    "modalities",
-    "prediction",
-    "reasoning_effort",
-    "top_logprobs",
-    "verbosity",
-    "web_search_options",
-)
+_UNSUPPORTED: Final = ("audio", "prediction", "web_search_options")
+
+_Events = Generator[chats.ChatResponse, None, None]
 
 
 def answer(device: Parts, request: Request) -> Response:
     """Answer with the conversation's next turn, whole or streamed."""
-    fields = parsed(request.body)
-    asked = _asked(device, request, fields)
+    fields = requests.read(device, request)
+    asked, older = _asked(device, request, fields)
+    number = requests.choices(fields)
     stream = fields.flag("stream")
     counted = requests.counted(fields)
     name = asked.model or requests.DEFAULT_MODEL
-    fields.end(_NULL)
-    departed, events = answers.begun(device.conversations.chat(asked, request.stoppable))
-    headers = answers.released(departed)
+    fields.end(_UNSUPPORTED)
+
+    def begun() -> tuple[chats.Departed, _Events]:
+        return answers.begun(device.conversations.chat(asked, request.stoppable))
+
+    departed, first = begun()
+
+    def choices() -> Iterator[_Events]:
+        yield first
+        for _ in range(1, number):
+            requests.another(asked.sampling)
+            yield begun()[1]
+
+    headers = [*answers.released(departed), *answers.dropped(fields)]
     base = {"id": answers.identity("chatcmpl"), "created": answers.now(), "model": name}
     if stream:
-        return Response(_streamed(base, events, counted=counted), headers)
-    text, calls, answered = answers.whole(events)
-    message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
-    if calls:
-        message["tool_calls"] = [*map(_called, calls)]
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": None,
-        "finish_reason": answers.FINISHES[answered.finish_reason],
-    }
-    found = base | {"object": "chat.completion", "choices": [choice]} | answers.usage(answered)
-    return Response(json.dumps(found).encode(), [*headers, *answers.restored(answered)])
+        return Response(_streamed(base, choices(), counted=counted, older=older), headers)
+    found, ended, size = [], [], 0
+    for index, events in enumerate(choices()):
+        whole = answers.whole(events)
+        size += len(whole.text) + len(whole.reasoning)
+        check_size(size)
+        found.append(_choice(index, whole, older=older))
+        ended.append(whole.answered)
+    body = base | {"object": "chat.completion", "choices": found} | answers.usage(*ended)
+    return Response(json.dumps(body).encode(), [*headers, *answers.restored(*ended)])
 
 
-def _asked(device: Parts, request: Request, fields: Fields) -> chats.ChatRequest:
+def _asked(device: Parts, request: Request, fields: Fields) -> tuple[chats.ChatRequest, bool]:
+    """Return the request, and whether it describes functions in the older form."""
     most = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
     asked = chats.ChatRequest(
         model=requests.model(device, fields),
@@ -65,46 +68,78 @@ def _asked(device: Parts, request: Request, fields: Fields) -> chats.ChatRequest
         sampling=requests.sampling(fields, most=most),
         stops=requests.stops(fields),
     )
+    fields.kept_here("max_tokens")  # beside the newer name, which then counts
     requests.add_tools(asked, fields, nested=True)
-    fields.kept_here(*requests.KEPT_HERE)
-    fields.only("n", 1)
-    fields.only("logprobs", False)
+    older = requests.add_functions(asked, fields)
+    requests.add_reasoning(asked.sampling, fields, "reasoning_effort")
+    requests.add_verbosity(asked.sampling, fields)
+    requests.add_schema(asked, fields.nested("response_format"), nested=True)
+    requests.never_passed(fields)
+    requests.log_probabilities(fields)
     fields.only("logit_bias", {})
-    fields.only("store", False)
-    fields.only("service_tier", "auto", "default")
-    fields.only("response_format", {"type": "text"})
-    for penalty in ("frequency_penalty", "presence_penalty"):
-        fields.only(penalty, 0, 0.0)
-    return asked
+    fields.only("modalities", ["text"])
+    return asked, older
+
+
+def _choice(index: int, whole: answers.Whole, *, older: bool) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": whole.text or None, "refusal": None}
+    if whole.reasoning:
+        message["reasoning_content"] = whole.reasoning
+    if whole.calls and older:
+        message["function_call"] = _function(whole.calls[0])
+    elif whole.calls:
+        message["tool_calls"] = [*map(_called, whole.calls)]
+    finish = _finish(whole.answered, older=older)
+    return {"index": index, "message": message, "logprobs": None, "finish_reason": finish}
+
+
+def _finish(answered: chats.Answered, *, older: bool) -> str:
+    found = answers.FINISHES[answered.finish_reason]
+    return "function_call" if older and found == "tool_calls" else found
+
+
+def _function(call: chats.ToolCall) -> dict[str, str]:
+    return {"name": call.name, "arguments": call.arguments}
 
 
 def _called(call: chats.ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
+    return {"id": call.id, "type": "function", "function": _function(call)}
 
 
 def _streamed(
-    base: dict[str, Any], events: Generator[chats.ChatResponse, None, None], *, counted: bool
+    base: dict[str, Any], choices: Iterator[_Events], *, counted: bool, older: bool
 ) -> Generator[bytes, None, None]:
+    """Yield the choices one after another."""
     base = base | {"object": "chat.completion.chunk"}
+    ended = []
+    for index, events in enumerate(choices):
 
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return answers.event(base | {"choices": [choice]})
+        def chunk(delta: dict[str, Any], finish: str | None = None, at: int = index) -> bytes:
+            choice = {"index": at, "delta": delta, "logprobs": None, "finish_reason": finish}
+            return answers.event(base | {"choices": [choice]})
 
-    called = 0
-    with closing(events):
-        opening = chunk({"role": "assistant", "content": ""})
-        for event in events:
-            if event.WhichOneof("event") == "delta_text":
-                yield opening + chunk({"content": event.delta_text})
-            elif event.WhichOneof("event") == "tool_call":
-                call = {"index": called, **_called(event.tool_call)}
-                yield opening + chunk({"tool_calls": [call]})
-                called += 1
-            else:
-                yield opening + chunk({}, answers.FINISHES[event.answered.finish_reason])
-                if counted:
-                    yield answers.event(base | {"choices": []} | answers.usage(event.answered))
-            opening = b""
+        called = 0
+        with closing(events):
+            opening = chunk({"role": "assistant", "content": ""})
+            for event in events:
+                match event.WhichOneof("event"):
+                    case "delta_text":
+                        yield opening + chunk({"content": event.delta_text})
+                    case "delta_reasoning":
+                        yield opening + chunk({"reasoning_content": event.delta_reasoning})
+                    case "tool_call" if older and called:
+                        continue
+                    case "tool_call":
+                        call = {"index": called, **_called(event.tool_call)}
+                        told = {"tool_calls": [call]}
+                        yield opening + chunk(
+                            {"function_call": _function(event.tool_call)} if older else told
+                        )
+                        called += 1
+                    case "answered":
+                        yield opening + chunk({}, _finish(event.answered, older=older))
+                        ended.append(event.answered)
+                opening = b""
+    if counted:
+        yield answers.event(base | {"choices": []} | answers.usage(*ended))
     yield b"data: [DONE]\n\n"

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 from sottovoce.core.http.messages import Request, Response
-from sottovoce.edge.http.fields import Fields, parsed, refuse
+from sottovoce.edge.client.generation import check_size
+from sottovoce.edge.http.fields import Fields, refuse
 from sottovoce.edge.http.openai import answers, requests
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 
 __all__ = ["answer"]
 
+_MOST_LOGPROBS: Final = 5
+
+_Events = Generator[chats.CompleteResponse, None, None]
+
 
 def answer(device: Parts, request: Request) -> Response:
     """Answer with the text's continuation, whole or streamed."""
-    fields = parsed(request.body)
+    fields = requests.read(device, request)
     asked = chats.CompleteRequest(
         model=requests.model(device, fields),
         text=_prompt(fields),
@@ -27,27 +32,43 @@ def answer(device: Parts, request: Request) -> Response:
         sampling=requests.sampling(fields),
         stops=requests.stops(fields),
     )
-    fields.kept_here(*requests.KEPT_HERE)
-    for only_one in ("n", "best_of"):
-        fields.only(only_one, 1)
-    for penalty in ("frequency_penalty", "presence_penalty"):
-        fields.only(penalty, 0, 0.0)
+    requests.never_passed(fields)
+    number = requests.choices(fields)
+    fields.only("best_of", 1, number)
     fields.only("echo", False)
     fields.only("logit_bias", {})
+    fields.drop("logprobs", fields.whole("logprobs", None, 0, _MOST_LOGPROBS))
     stream = fields.flag("stream")
     counted = requests.counted(fields)
-    fields.end(("logprobs", "suffix"))
-    departed, events = answers.begun(device.conversations.complete(asked, request.stoppable))
-    headers = answers.released(departed)
+    fields.end(("suffix",))
+
+    def begun() -> tuple[chats.Departed, _Events]:
+        return answers.begun(device.conversations.complete(asked, request.stoppable))
+
+    departed, first = begun()
+
+    def choices() -> Iterator[_Events]:
+        yield first
+        for _ in range(1, number):
+            requests.another(asked.sampling)
+            yield begun()[1]
+
+    headers = [*answers.released(departed), *answers.dropped(fields)]
     name = asked.model or requests.DEFAULT_MODEL
     base = {"id": answers.identity("cmpl"), "created": answers.now(), "model": name}
     base |= {"object": "text_completion"}
     if stream:
-        return Response(_streamed(base, events, counted=counted), headers)
-    text, _, answered = answers.whole(events)
-    choice = _choice(text, answers.FINISHES[answered.finish_reason])
-    found = base | {"choices": [choice]} | answers.usage(answered)
-    return Response(json.dumps(found).encode(), [*headers, *answers.restored(answered)])
+        return Response(_streamed(base, choices(), counted=counted), headers)
+    found, ended, size = [], [], 0
+    for index, events in enumerate(choices()):
+        whole = answers.whole(events)
+        size += len(whole.text)
+        check_size(size)
+        finish = answers.FINISHES[whole.answered.finish_reason]
+        found.append(_choice(index, whole.text, finish))
+        ended.append(whole.answered)
+    body = base | {"choices": found} | answers.usage(*ended)
+    return Response(json.dumps(body).encode(), [*headers, *answers.restored(*ended)])
 
 
 def _prompt(fields: Fields) -> str:
@@ -60,20 +81,24 @@ def _prompt(fields: Fields) -> str:
     return found
 
 
-def _choice(text: str, finish: str | None = None) -> dict[str, Any]:
-    return {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
+def _choice(index: int, text: str, finish: str | None = None) -> dict[str, Any]:
+    return {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
 
 
 def _streamed(
-    base: dict[str, Any], events: Generator[chats.CompleteResponse, None, None], *, counted: bool
+    base: dict[str, Any], choices: Iterator[_Events], *, counted: bool
 ) -> Generator[bytes, None, None]:
-    with closing(events):
-        for event in events:
-            if event.WhichOneof("event") == "delta_text":
-                yield answers.event(base | {"choices": [_choice(event.delta_text)]})
-            else:
-                finish = answers.FINISHES[event.answered.finish_reason]
-                yield answers.event(base | {"choices": [_choice("", finish)]})
-                if counted:
-                    yield answers.event(base | {"choices": []} | answers.usage(event.answered))
+    """Yield the choices one after another."""
+    ended = []
+    for index, events in enumerate(choices):
+        with closing(events):
+            for event in events:
+                if event.WhichOneof("event") == "delta_text":
+                    yield answers.event(base | {"choices": [_choice(index, event.delta_text)]})
+                else:
+                    finish = answers.FINISHES[event.answered.finish_reason]
+                    yield answers.event(base | {"choices": [_choice(index, "", finish)]})
+                    ended.append(event.answered)
+    if counted:
+        yield answers.event(base | {"choices": []} | answers.usage(*ended))
     yield b"data: [DONE]\n\n"

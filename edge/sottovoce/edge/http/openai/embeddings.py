@@ -11,8 +11,8 @@ import numpy as np
 
 from sottovoce.core.errors import NotFound
 from sottovoce.core.http.messages import Request, Response
-from sottovoce.edge.http.fields import Fields, parsed, refuse
-from sottovoce.edge.http.openai import requests
+from sottovoce.edge.http.fields import Fields, refuse
+from sottovoce.edge.http.openai import answers, requests
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -25,7 +25,7 @@ LOCAL_MODEL: Final = "local"
 
 def answer(device: Parts, request: Request) -> Response:
     """Answer with one embedding per text, in order."""
-    fields = parsed(request.body)
+    fields = requests.read(device, request)
     name = fields.text("model", requests.DEFAULT_MODEL)
     if name not in (requests.DEFAULT_MODEL, LOCAL_MODEL):
         raise NotFound(
@@ -55,7 +55,8 @@ def answer(device: Parts, request: Request) -> Response:
     tokens = sum(each.tokens for each in found)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     body = {"object": "list", "data": data, "model": name, "usage": usage}
-    told = [("x-sottovoce-level", found[0].level), ("x-sottovoce-eta", f"{found[0].eta:g}")]
+    told = [*answers.dropped(fields)]
+    told += [("x-sottovoce-level", found[0].level), ("x-sottovoce-eta", f"{found[0].eta:g}")]
     return Response(json.dumps(body).encode(), told)
 
 

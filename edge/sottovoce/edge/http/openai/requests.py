@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sottovoce.core.errors import NotFound
+from sottovoce.core.http.messages import Request
 from sottovoce.core.rpc.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS, MOST_TURNS
-from sottovoce.edge.http.fields import Fields, refuse
+from sottovoce.edge.http.fields import Fields, parsed, refuse
 from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -22,16 +23,27 @@ from sottovoce.v1 import generation_pb2 as generation
 __all__ = [
     "DEFAULT_MODEL",
     "KEPT_HERE",
+    "KEPT_OF_TURNS",
     "MOST_CALLS",
+    "MOST_CHOICES",
     "MOST_PARTS",
     "PREFIX",
     "ROLES",
+    "add_functions",
+    "add_reasoning",
+    "add_schema",
     "add_tools",
+    "add_verbosity",
+    "another",
+    "choices",
     "content",
     "conversation",
     "counted",
+    "log_probabilities",
     "model",
+    "never_passed",
     "privacy",
+    "read",
     "sampling",
     "stops",
     "turns",
@@ -49,10 +61,17 @@ KEPT_HERE: Final = (
 )
 """Fields about the client's users, which are not passed on."""
 
+KEPT_OF_TURNS: Final = ("name", "reasoning", "reasoning_content", "reasoning_details")
+"""Fields of a message that are not passed on: often a person's name, and earlier thoughts."""
+
 PREFIX: Final = "x-sottovoce-"
 """The start of the names of our own headers."""
 MOST_PARTS: Final = 1_024
 MOST_CALLS: Final = 128
+MOST_CHOICES: Final = 8
+_MOST_TOP: Final = 20
+_MOST_TOP_K: Final = 1_000_000
+_HIGHEST_PENALTY: Final = 2.0
 ROLES: Final = {
     "system": generation.ROLE_SYSTEM,
     "developer": generation.ROLE_SYSTEM,
@@ -60,14 +79,34 @@ ROLES: Final = {
     "assistant": generation.ROLE_ASSISTANT,
     "tool": generation.ROLE_TOOL,
 }
-_NULL_IN_MESSAGES: Final = ("audio", "function_call", "refusal")
+_NULL_IN_MESSAGES: Final = ("audio", "refusal")
 """Null fields that clients copy from an earlier answer."""
 _USES: Final = {
     "auto": generation.TOOL_USE_UNSPECIFIED,
     "none": generation.TOOL_USE_NONE,
     "required": generation.TOOL_USE_REQUIRED,
 }
+_EFFORTS: Final = {
+    "none": generation.REASONING_EFFORT_NONE,
+    "minimal": generation.REASONING_EFFORT_MINIMAL,
+    "low": generation.REASONING_EFFORT_LOW,
+    "medium": generation.REASONING_EFFORT_MEDIUM,
+    "high": generation.REASONING_EFFORT_HIGH,
+    "xhigh": generation.REASONING_EFFORT_XHIGH,
+}
+_VERBOSITIES: Final = {
+    "low": generation.VERBOSITY_LOW,
+    "medium": generation.VERBOSITY_MEDIUM,
+    "high": generation.VERBOSITY_HIGH,
+}
+_TIERS: Final = ("auto", "default", "flex", "priority", "scale")
 _SEEDS: Final = 1 << 63
+_FUNCTION: Final = "function"
+
+
+def read(device: Parts, request: Request) -> Fields:
+    """Parse a request's body; the owner chose what becomes of unknown fields."""
+    return parsed(request.body, drop_unknown=device.config.doorway.drop_unknown)
 
 
 def model(device: Parts, fields: Fields) -> str:
@@ -106,12 +145,95 @@ def sampling(fields: Fields, *, most: str = "max_tokens") -> chats.Sampling:
         most: the name of the field for the most tokens, which differs by format.
     """
     seed = fields.whole("seed", None, -_SEEDS, _SEEDS)
+    top_k = fields.whole("top_k", 0, -1, _MOST_TOP_K) or 0  # some clients say -1 for all
     return chats.Sampling(
+        presence_penalty=_penalty(fields, "presence_penalty"),
+        frequency_penalty=_penalty(fields, "frequency_penalty"),
+        top_k=max(0, top_k),
+        min_p=fields.number("min_p", 0, 0, 1),
         max_tokens=fields.whole(most, 0, 1, MOST_NEW_TOKENS),
         temperature=fields.number("temperature", None, 0, HIGHEST_TEMPERATURE),
         top_p=fields.number("top_p", 0, 0, 1),
         seed=None if seed is None else seed % _SEEDS,  # other servers take at most 63 bits
     )
+
+
+def _penalty(fields: Fields, name: str) -> float | None:
+    return fields.number(name, None, -_HIGHEST_PENALTY, _HIGHEST_PENALTY) or None
+
+
+def add_reasoning(sampling: chats.Sampling, fields: Fields, effort: str) -> None:
+    """Add how long the model thinks; ``effort`` names the field."""
+    if chosen := fields.choice(effort, [*_EFFORTS]):
+        sampling.reasoning_effort = _EFFORTS[chosen]
+
+
+def add_verbosity(sampling: chats.Sampling, fields: Fields) -> None:
+    """Add how long the answer is."""
+    if chosen := fields.choice("verbosity", [*_VERBOSITIES]):
+        sampling.verbosity = _VERBOSITIES[chosen]
+
+
+def choices(fields: Fields) -> int:
+    """Return how many answers are wanted."""
+    return fields.whole("n", 1, 1, MOST_CHOICES) or 1
+
+
+def another(sampling: chats.Sampling) -> None:
+    """Change the seed, if there is one, for another answer to the same request."""
+    if sampling.HasField("seed"):
+        sampling.seed = (sampling.seed + 1) % _SEEDS
+
+
+def log_probabilities(fields: Fields) -> None:
+    """Take the wish for tokens with their probabilities, which is dropped.
+
+    A surrogate's tokens could not be restored one by one.
+    """
+    fields.drop("logprobs", fields.flag("logprobs"))
+    fields.drop("top_logprobs", fields.whole("top_logprobs", None, 0, _MOST_TOP))
+
+
+def never_passed(fields: Fields) -> None:
+    """Take fields that concern the client's account at the server, which is the owner's."""
+    fields.kept_here(*KEPT_HERE)
+    fields.drop("store", fields.flag("store"))
+    tier = fields.choice("service_tier", _TIERS)
+    fields.drop("service_tier", tier not in ("", "auto", "default"))
+    truncation = fields.choice("truncation", ("auto", "disabled"))
+    fields.drop("truncation", truncation == "auto")
+
+
+def add_schema(asked: chats.ChatRequest, fields: Fields | None, *, nested: bool) -> None:
+    """Add the form of the answer.
+
+    Args:
+        asked: the request to add to.
+        fields: the form; None means text.
+        nested: whether the schema stands in a field.
+    """
+    kinds = ("text", "json_object", "json_schema")
+    kind = "text" if fields is None else fields.choice("type", kinds)
+    if fields is None or kind == "text":
+        if fields is not None:
+            fields.end()
+        return
+    if not kind:
+        refuse(fields.where("type"), "is missing", f"use one of {', '.join(kinds)}")
+    asked.format.SetInParent()
+    if kind == "json_schema":
+        inner = fields.nested("json_schema") if nested else fields
+        schema: Any = inner and inner.take("schema")
+        if inner is None or not isinstance(schema, dict):
+            refuse(fields.where("schema"), "is no object", "send a JSON Schema")
+        asked.format.name = inner.text("name", "")
+        asked.format.description = inner.text("description", "")
+        asked.format.schema = json.dumps(schema)
+        strict = inner.flag("strict", None)
+        if strict is not None:
+            asked.format.strict = strict
+        inner.end()
+    fields.end()
 
 
 def stops(fields: Fields) -> list[str]:
@@ -139,36 +261,58 @@ def turns(fields: Fields) -> list[chats.ChatTurn]:
     found = fields.items("messages", MOST_TURNS)
     if not found:
         refuse(fields.where("messages"), "is missing or empty", "send at least one message")
-    return [_turn(Fields(each, f"messages[{n}]")) for n, each in enumerate(found)]
+    called: dict[str, str] = {}
+    return [_turn(fields.inner(each, f"messages[{n}]"), called) for n, each in enumerate(found)]
 
 
-def _turn(fields: Fields) -> chats.ChatTurn:
+def _turn(fields: Fields, called: dict[str, str]) -> chats.ChatTurn:
+    """Return a turn.
+
+    Args:
+        fields: the message.
+        called: ids of earlier calls in the older form, by the function's name. That form has none.
+    """
     role = fields.text("role")
-    if role not in ROLES:
-        refuse(fields.where("role"), "is no role", f"use one of {', '.join(ROLES)}")
-    fields.kept_here("name")  # often the name of a person
+    answered = ""
+    if role == _FUNCTION:
+        answered = called.get(fields.text("name"), "")
+        if not answered:
+            refuse(fields.where("name"), "is no function that was called", "send the call before")
+    elif role not in ROLES:
+        refuse(fields.where("role"), "is no role", f"use one of {', '.join((*ROLES, _FUNCTION))}")
+    fields.kept_here(*KEPT_OF_TURNS)
     fields.only("annotations", [])
     turn = chats.ChatTurn(
-        role=ROLES[role],
+        role=ROLES.get(role, generation.ROLE_TOOL),
         text=content(fields, "content", ("text",)),
         tool_calls=_calls(fields),
-        tool_call_id=fields.text("tool_call_id", ""),
+        tool_call_id=answered or fields.text("tool_call_id", ""),
     )
+    older = fields.nested("function_call")
+    if older is not None:
+        identity = f"{fields.where('function_call')}"
+        call = _call(older, identity)
+        called[call.name] = identity
+        turn.tool_calls.append(call)
     fields.end(_NULL_IN_MESSAGES)
     return turn
+
+
+def _call(function: Fields, identity: str) -> chats.ToolCall:
+    name, arguments = function.text("name"), function.text("arguments")
+    function.end()
+    return chats.ToolCall(id=identity, name=name, arguments=arguments)
 
 
 def _calls(fields: Fields) -> list[chats.ToolCall]:
     calls = []
     for number, each in enumerate(fields.items("tool_calls", MOST_CALLS)):
-        call = Fields(each, f"{fields.where('tool_calls')}[{number}]")
+        call = fields.inner(each, f"{fields.where('tool_calls')}[{number}]")
         function = call.nested("function")
         if call.text("type", "function") != "function" or function is None:
             refuse(call.where("type"), "is not supported", "send calls of functions")
         call.kept_here("index")
-        identity, name = call.text("id"), function.text("name")
-        calls.append(chats.ToolCall(id=identity, name=name, arguments=function.text("arguments")))
-        function.end()
+        calls.append(_call(function, call.text("id")))
         call.end()
     return calls
 
@@ -183,7 +327,7 @@ def content(fields: Fields, name: str, kinds: tuple[str, ...]) -> str:
         refuse(where, f"is neither a string nor a list of at most {MOST_PARTS} parts")
     parts = []
     for number, each in enumerate(found):
-        part = Fields(each, f"{where}[{number}]")
+        part = fields.inner(each, f"{where}[{number}]")
         if part.text("type") not in kinds:
             refuse(part.where("type"), "is not supported", f'send text alone, as "{kinds[0]}"')
         parts.append(part.text("text"))
@@ -202,12 +346,12 @@ def add_tools(asked: chats.ChatRequest, fields: Fields, *, nested: bool) -> None
         nested: whether a tool holds its function in a field.
     """
     for number, each in enumerate(fields.items("tools", MOST_TOOLS)):
-        tool = Fields(each, f"tools[{number}]")
+        tool = fields.inner(each, f"tools[{number}]")
         asked.tools.append(_definition(_inner(tool, nested)))
         tool.end()
     chosen: Any = fields.take("tool_choice")
     if isinstance(chosen, dict):
-        choice = Fields(chosen, "tool_choice")
+        choice = fields.inner(chosen, "tool_choice")
         function = _inner(choice, nested)
         asked.tool = function.text("name")
         function.end()
@@ -219,6 +363,27 @@ def add_tools(asked: chats.ChatRequest, fields: Fields, *, nested: bool) -> None
     parallel = fields.flag("parallel_tool_calls", None)
     if parallel is not None:
         asked.parallel_tool_calls = parallel
+
+
+def add_functions(asked: chats.ChatRequest, fields: Fields) -> bool:
+    """Add functions in the older form, without tools; return whether there are any."""
+    found = fields.items("functions", MOST_TOOLS)
+    if found and asked.tools:
+        refuse(fields.where("functions"), "stands beside tools", "send tools alone")
+    for number, each in enumerate(found):
+        asked.tools.append(_definition(fields.inner(each, f"functions[{number}]")))
+    chosen: Any = fields.take("function_call")
+    if isinstance(chosen, dict):
+        choice = fields.inner(chosen, "function_call")
+        asked.tool = choice.text("name")
+        choice.end()
+    elif chosen is not None:
+        if chosen not in ("auto", "none"):
+            refuse(fields.where("function_call"), "is unknown", "use auto or none")
+        asked.tool_use = _USES[chosen]
+    if found:
+        asked.parallel_tool_calls = False  # an answer in this form holds one call
+    return bool(found)
 
 
 def _inner(tool: Fields, nested: bool) -> Fields:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.core.rpc.limits import MOST_TURNS
 from sottovoce.core.rpc.streams import Pieces
-from sottovoce.edge.http.fields import Fields, parsed, refuse
+from sottovoce.edge.http.fields import Fields, refuse
 from sottovoce.edge.http.openai import answers, requests
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -19,26 +19,29 @@ from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = ["answer"]
 
-_NULL: Final = (
+_UNSUPPORTED: Final = (
     "conversation",
-    "max_tool_calls",
     "previous_response_id",
     "prompt",
-    "reasoning",
-    "top_logprobs",
 )
+_INCLUDED: Final = ("message.output_text.logprobs", "reasoning.encrypted_content")
+_MOST_INCLUDED: Final = 16
+_MOST_CALLS: Final = 1 << 31
+_SUMMARIES: Final = ("auto", "concise", "detailed")
 _PARTS: Final = ("input_text", "output_text", "text")
+_MESSAGE: Final = "msg"
+_THOUGHT: Final = "rs"
 _Item = dict[str, Any]
 
 
 def answer(device: Parts, request: Request) -> Response:
     """Answer with the conversation's next turn, whole or streamed."""
-    fields = parsed(request.body)
+    fields = requests.read(device, request)
     asked = _asked(device, request, fields)
     stream = fields.flag("stream")
-    fields.end(_NULL)
+    fields.end(_UNSUPPORTED)
     departed, events = answers.begun(device.conversations.chat(asked, request.stoppable))
-    headers = answers.released(departed)
+    headers = [*answers.released(departed), *answers.dropped(fields)]
     base = {
         "id": answers.identity("resp"),
         "object": "response",
@@ -57,11 +60,13 @@ def answer(device: Parts, request: Request) -> Response:
     }
     if stream:
         return Response(_streamed(base, events), headers)
-    text, calls, answered = answers.whole(events)
-    items = [_message(text, answers.identity("msg"))] if text or not calls else []
-    items += [_called(each, answers.identity("fc")) for each in calls]
-    body = _ended(base, items, answered)
-    return Response(json.dumps(body).encode(), [*headers, *answers.restored(answered)])
+    whole = answers.whole(events)
+    items = [_thought(whole.reasoning, answers.identity("rs"))] if whole.reasoning else []
+    if whole.text or not whole.calls:
+        items.append(_message(whole.text, answers.identity("msg")))
+    items += [_called(each, answers.identity("fc")) for each in whole.calls]
+    body = _ended(base, items, whole.answered)
+    return Response(json.dumps(body).encode(), [*headers, *answers.restored(whole.answered)])
 
 
 def _asked(device: Parts, request: Request, fields: Fields) -> chats.ChatRequest:
@@ -73,18 +78,35 @@ def _asked(device: Parts, request: Request, fields: Fields) -> chats.ChatRequest
         sampling=requests.sampling(fields, most="max_output_tokens"),
     )
     requests.add_tools(asked, fields, nested=False)
-    fields.kept_here(*requests.KEPT_HERE)
+    requests.never_passed(fields)
+    requests.log_probabilities(fields)
     fields.only("background", False)
-    fields.only("include", [])
-    fields.only("service_tier", "auto", "default")
-    fields.only("store", False)
-    fields.only("text", {"format": {"type": "text"}})
-    fields.only("truncation", "disabled")
+    fields.drop("max_tool_calls", fields.whole("max_tool_calls", None, 0, _MOST_CALLS))
+    _add_form(asked, fields)
     options = fields.nested("stream_options")
     if options is not None:
         options.flag("include_obfuscation")
         options.end()
     return asked
+
+
+def _add_form(asked: chats.ChatRequest, fields: Fields) -> None:
+    """Add how the model thinks, and the form of its answer."""
+    included = fields.items("include", _MOST_INCLUDED)
+    if not all(each in _INCLUDED for each in included):
+        refuse(fields.where("include"), "is not supported", f"use {' or '.join(_INCLUDED)}")
+    fields.drop("include", included or None)
+    reasoning = fields.nested("reasoning")
+    if reasoning is not None:
+        requests.add_reasoning(asked.sampling, reasoning, "effort")
+        for name in ("summary", "generate_summary"):
+            reasoning.drop(name, reasoning.choice(name, _SUMMARIES))
+        reasoning.end()
+    text = fields.nested("text")
+    if text is not None:
+        requests.add_verbosity(asked.sampling, text)
+        requests.add_schema(asked, text.nested("format"), nested=False)
+        text.end()
 
 
 def _turns(fields: Fields) -> list[chats.ChatTurn]:
@@ -97,7 +119,7 @@ def _turns(fields: Fields) -> list[chats.ChatTurn]:
     if not isinstance(found, list) or not 1 <= len(found) < MOST_TURNS:
         refuse(fields.where("input"), f"is neither a string nor a list of less than {MOST_TURNS}")
     for number, each in enumerate(found):
-        item = Fields(each, f"input[{number}]")
+        item = fields.inner(each, f"input[{number}]")
         item.kept_here("id", "status")
         match item.text("type", "message"):
             case "message":
@@ -119,6 +141,8 @@ def _turns(fields: Fields) -> list[chats.ChatTurn]:
                         text=requests.content(item, "output", _PARTS),
                     )
                 )
+            case "reasoning":  # of an earlier answer
+                item.kept_here("content", "encrypted_content", "summary")
             case _:
                 refuse(item.where("type"), "is not supported", "send messages and calls alone")
         item.end()
@@ -136,15 +160,23 @@ def _part(text: str) -> _Item:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _message(text: str, identity: str, *, status: str = "completed") -> _Item:
-    parts = [_part(text)] if status == "completed" else []
+def _message(text: str, identity: str) -> _Item:
+    return _begun(identity) | {"status": "completed", "content": [_part(text)]}
+
+
+def _begun(identity: str) -> _Item:
     return {
         "id": identity,
         "type": "message",
         "role": "assistant",
-        "status": status,
-        "content": parts,
+        "status": "in_progress",
+        "content": [],
     }
+
+
+def _thought(text: str, identity: str) -> _Item:
+    content = [{"type": "reasoning_text", "text": text}] if text else []
+    return {"id": identity, "type": "reasoning", "summary": [], "content": content}
 
 
 def _called(call: chats.ToolCall, identity: str, *, begun: bool = False) -> _Item:
@@ -188,30 +220,54 @@ def _streamed(
     begun = base | {"status": "in_progress", "output": [], "usage": None}
     yield told("response.created", response=begun)
     yield told("response.in_progress", response=begun)
-    message = answers.identity("msg")
+    open_item: tuple[str, str] | None = None  # kind and id
     said = Pieces()
-    place = {"item_id": message, "output_index": 0, "content_index": 0}
+
+    def opened(kind: str) -> Generator[bytes, None, _Item]:
+        """Begin an item of a kind, unless it is open; return its place."""
+        nonlocal open_item, said
+        if open_item is None or open_item[0] != kind:
+            yield from closed()
+            open_item, said = (kind, answers.identity(kind)), Pieces()
+            identity, at = open_item[1], len(items)
+            thinks = kind == _THOUGHT
+            item = _thought("", identity) if thinks else _begun(identity)
+            yield told("response.output_item.added", output_index=at, item=item)
+            if not thinks:
+                place = {"item_id": identity, "output_index": at, "content_index": 0}
+                yield told("response.content_part.added", **place, part=_part(""))
+        return {"item_id": open_item[1], "output_index": len(items), "content_index": 0}
 
     def closed() -> Generator[bytes, None, None]:
-        """Yield the events that close the message, before another item or the end."""
-        if said and not items:
-            text = said.text()
-            items.append(_message(text, message))
+        """End the item that is open, before another item or the end."""
+        nonlocal open_item
+        if open_item is None:
+            return
+        (kind, identity), text, at = open_item, said.text(), len(items)
+        place = {"item_id": identity, "output_index": at, "content_index": 0}
+        if kind == _THOUGHT:
+            items.append(_thought(text, identity))
+            yield told("response.reasoning_text.done", **place, text=text)
+        else:
+            items.append(_message(text, identity))
             yield told("response.output_text.done", **place, text=text, logprobs=[])
             yield told("response.content_part.done", **place, part=_part(text))
-            yield told("response.output_item.done", output_index=0, item=items[0])
+        yield told("response.output_item.done", output_index=at, item=items[at])
+        open_item = None
 
     with closing(events):
         for event in events:
             match event.WhichOneof("event"):
+                case "delta_reasoning":
+                    place = yield from opened(_THOUGHT)
+                    said.add(event.delta_reasoning)
+                    delta = event.delta_reasoning
+                    yield told("response.reasoning_text.delta", **place, delta=delta)
                 case "delta_text":
-                    if not said:
-                        item = _message("", message, status="in_progress")
-                        yield told("response.output_item.added", output_index=0, item=item)
-                        yield told("response.content_part.added", **place, part=_part(""))
+                    place = yield from opened(_MESSAGE)
                     said.add(event.delta_text)
-                    delta = {"delta": event.delta_text, "logprobs": []}
-                    yield told("response.output_text.delta", **place, **delta)
+                    delta = event.delta_text
+                    yield told("response.output_text.delta", **place, delta=delta, logprobs=[])
                 case "tool_call":
                     yield from closed()
                     call, identity, at = event.tool_call, answers.identity("fc"), len(items)

@@ -58,6 +58,7 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "sottovoce.models": [
+        ["public_terms"],
         ["corpus", "onnx_export", "public_words"],
         ["space", "tagger", "vocabulary"],
         ["calibration", "encoder", "names"],

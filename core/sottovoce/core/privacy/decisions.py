@@ -414,7 +414,7 @@ class Decider:
         Raises:
             InvalidInput: a word over 4,096 characters.
         """
-        reader, forced = self._reader(), personal.forced(document)
+        reader, read = self._reader(), personal.read(document)
         finder = None if reader else self._finder
         reach = REACH + (reader.reach if reader else finder.reach if finder else 0)
         known = KnownWords(self._vectors, self._readings, finder.alone if finder else None)
@@ -431,7 +431,7 @@ class Decider:
                     named = [word.text != word.text.lower() for word in seen]
                     found = np.repeat(np.array(named, np.float32)[:, None] / 3, 3, axis=1)
                 tags, treatments, reasons = personal.weigh(
-                    document, seen, found, facts["kind"], forced
+                    document, seen, found, facts["kind"], read
                 )
                 like = np.concatenate([[False], treatments == Treatment.DRAW, [False]])
             yield Decision(

@@ -16,7 +16,7 @@ from sottovoce.core.text.vocabulary import Mark
 
 __all__ = [
     *("CONTACTS", "DATES", "NUMBERS", "SECRETS", "UNLISTED"),
-    *("compound", "is_postcode", "private"),
+    *("compound", "formula", "is_postcode", "private"),
 ]
 
 CONTACTS: Final = "contacts"
@@ -36,8 +36,12 @@ _BY_SORT: Final = {
 _PASSING: Final = frozenset({"time", "ordinal", "decade"})
 
 _NO_HOST = re.compile(
-    r"(?:127\.\d+\.\d+\.\d+|0\.0\.0\.0|255\.255\.\d+\.\d+|1\.1\.1\.1|8\.8\.\d\.\d)"
+    r"(?:https?://)?(?:127\.\d+\.\d+\.\d+|0\.0\.0\.0|255\.255\.\d+\.\d+"
+    r"|1\.1\.1\.1|8\.8\.\d\.\d"
+    r"|localhost|(?:www\.|api\.)?example\.(?:com|org|net))(?::\d{2,5})?/?"
 )
+_SITE = re.compile(r"(?:https?://)?(?:www\.)?([a-z]{4,})\.(?:com|org|net|io|gov|dev|ai|co|edu)/?")
+"""The address of a whole site, which says nothing if the site is public."""
 _HOST = re.compile(
     r"(?:[\w-]+\.)+(?:com|org|net|edu|gov|mil|int|biz|io|co|dev|eu|uk|de|fr|es|nl|ch|se|dk|fi|pl"
     r"|cz|ru|cn|jp|kr|br|mx|au|nz|ca|us|za|ie|gr|tr|ua|example|test|local|localhost|invalid"
@@ -91,7 +95,10 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     if home and home["user"].lower() not in _NOBODY:
         return CONTACTS
     sort = formats.shape(text).sort
-    if sort in _PASSING or _NO_HOST.fullmatch(text):
+    if sort in _PASSING or _NO_HOST.fullmatch(text) or formula(text):
+        return ""
+    site = _SITE.fullmatch(text)
+    if site and marks(site[1]) & (Mark.PUBLIC | Mark.NAME) == Mark.PUBLIC:
         return ""
     if sort == "amount" or _GROUPED.fullmatch(text):
         return _number(text)
@@ -158,10 +165,28 @@ def compound(text: str, marks: Marks) -> bool:
 _POSTCODES = re.compile(r"[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}|[A-Z]\d[A-Z] \d[A-Z]\d|\d{4} [A-Z]{2}")
 
 
+_ELEMENTS: Final = (
+    "He Li Be Ne Na Mg Al Si Cl Ar Ca Sc Ti Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Zr Nb Mo"
+    " Tc Ru Rh Pd Ag Cd In Sn Sb Te Xe Cs Ba La Ce Nd Sm Eu Gd Hf Ta Re Os Ir Pt Au Hg Tl Pb Bi Rn"
+    " Ra Th H B C N O F P S K V Y W I U"
+)
+_FORMULA = re.compile(rf"(?:(?:{'|'.join(_ELEMENTS.split())})\d{{0,2}}){{2,10}}")
+
+
+def formula(text: str) -> bool:
+    """Return whether a text is a chemical formula with a number or two sizes of letters.
+
+    >>> formula("NaOH"), formula("CH3COOH"), formula("COHN")
+    (True, True, False)
+    """
+    mixed = text.upper() != text or any(map(str.isdigit, text))
+    return mixed and _FORMULA.fullmatch(text) is not None
+
+
 def is_postcode(text: str) -> bool:
-    """Return whether two words are a postcode of Britain, Canada or the Netherlands.
+    """Return whether a text is a postcode of Britain, Canada or the Netherlands.
 
     >>> is_postcode("LS1 4AB"), is_postcode("x2 y3")
     (True, False)
     """
-    return _POSTCODES.fullmatch(text) is not None
+    return _POSTCODES.fullmatch(text) is not None or _POSTCODE.fullmatch(text) is not None

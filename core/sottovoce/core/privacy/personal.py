@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,18 @@ from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
+from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.signs import Sight, signs
+from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import formats
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["REACH", "REASONS", "Personal", "drawn_as"]
+__all__ = ["REACH", "REASONS", "Overview", "Personal", "drawn_as"]
 
 REACH: Final = 32
 """Words on either side that a decision may depend on, besides what the finder reads."""
@@ -63,6 +66,18 @@ _SHORT: Final = 4
 _VOWELS: Final = frozenset("aeiouyàáâäãåèéêëìíîïòóôöõùúûü")
 
 
+class Overview(NamedTuple):
+    """What is read over a whole document.
+
+    Attributes:
+        forced: where the owner's lists and patterns match.
+        cells: parts of tables under telling headers.
+    """
+
+    forced: Spans
+    cells: Sequence[Cell]
+
+
 class Personal:
     """Weighs finder, vocabulary, signs and the owner's lists for one owner.
 
@@ -87,7 +102,7 @@ class Personal:
         words: Sequence[Word],
         found: NDArray[np.float32],
         kinds: NDArray[np.uint8],
-        forced: Spans,
+        known: Overview,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
         """Return what each word is called, its treatment, and what it hides.
 
@@ -98,7 +113,7 @@ class Personal:
             words: consecutive words of it.
             found: Floats2d (n, at least 3), probabilities of person, place and organisation.
             kinds: Ints1d (n,), how the words read by themselves.
-            forced: what the owner's lists say of the document.
+            known: what was read over the whole document.
         """
         if not words:
             return kinds, np.full(0, _PASS, np.uint8), np.zeros(0, np.uint8)
@@ -109,13 +124,19 @@ class Personal:
         for place, kind in signs(sight):
             if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
                 hides[place] = kind
+        for place in rows(sight):
+            hides[place] = hides[place] or "persons"
+        for place, kind in in_cells(sight, known.cells):
+            hides[place] = kind
         _numbers_in_groups(document, sight, hides)
+        _times(sight, hides)
         _beside(sight, hides, found)
         hide_again(sight, hides, self._known)
         hide_initials(sight, hides)
         pass_titles(sight, hides)
         _house_numbers(sight, hides)
-        _times(sight, hides)
+        for place in addresses(sight, hides):
+            hides[place] = "places"
         if "facts" in self._hiding.kinds:
             for place in np.flatnonzero(kinds == _FACT).tolist():
                 hides[place] = hides[place] or "facts"
@@ -124,9 +145,9 @@ class Personal:
         for place, hidden in enumerate(hides):
             if hidden not in self._hiding.kinds:
                 hidden = ""
-            if forced.hides(words[place]):
+            if known.forced.hides(words[place]):
                 hidden = hidden or LISTED
-            elif forced.allows(words[place]):
+            elif known.forced.allows(words[place]):
                 hidden = ""
             if hidden and words[place].kind is not Kind.PUNCTUATION:
                 treatments[place] = _DRAW
@@ -140,9 +161,9 @@ class Personal:
             self._dated = document, Dates(document)
         return self._dated[1]
 
-    def forced(self, document: str) -> Spans:
-        """Return where the owner's lists and patterns match in a document."""
-        return self._hiding.spans(document, allow=True)
+    def read(self, document: str) -> Overview:
+        """Return what takes a look at the whole document: the owner's lists, and tables."""
+        return Overview(self._hiding.spans(document, allow=True), cells(document))
 
     def _sight(self, document: str, words: Sequence[Word]) -> Sight:
         gaps, end = [], words[0].start if words else 0
@@ -167,11 +188,14 @@ class Personal:
         other = float(found[place, 3]) if found.shape[1] > len(_FOUND) else 0.0
         best = int(found[place, :3].argmax())
         named, marks = float(found[place, :3].sum()), sight.marks[place]
+        capital = sight.capital(place)
         if len(word.text) == 1 and word.text.isascii():
+            return ""
+        public = (marks | self._marks(word.text + "'s")) & Mark.PUBLIC
+        if public and capital and _eponym(sight, place):
             return ""
         if not marks and not self._public(word.text, sight, place, document, named):
             return _FOUND[best] if named >= _DOUBT else "unlisted"
-        capital = sight.capital(place)
         first = capital and _begins(sight, place)
         if other >= named and not marks & Mark.NAME:
             return ""
@@ -197,26 +221,38 @@ class Personal:
 
     def _public(self, text: str, sight: Sight, place: int, document: str, named: float) -> bool:
         """Return whether an unlisted word is made of public words, misspelt, or a word of code."""
-        if "-" in text or text != text.lower():
-            inner = text[1:]
-            joined = inner != inner.lower() and not text.isupper()  # camelCase
-            code = text[0].islower() or _in_code(document, sight.words[place].start)
-            if joined and code and named < _LIKELY:
-                return identifying.compound(text, self._part)
-        if text.lower() in _names():
+        start = sight.words[place].start
+        if "'" in text or "’" in text:  # "l'imparfait", "o'clock"
+            return named < _UNSURE and all(
+                len(part) == 1 or self._word(part) for part in re.split("['’]", text)
+            )
+        if text[1:] != text[1:].lower() and not text.isupper():
+            if identifying.formula(text):
+                return True
+            code = text[0].islower() or _in_code(document, start)
+            parts = self._part if code else self._word
+            if named < _LIKELY and identifying.compound(text, parts):
+                return True
+        singular = text.removesuffix("s")
+        if singular.isupper() and 1 < len(singular) <= _SHORT and named < _ACRONYM:
+            return singular.lower() not in _names() and _mixed(document, start)
+        if text.lower() in _names() or named >= _UNSURE or not text.islower():
             return False
-        if named >= _UNSURE or not text.isascii():
-            return False
-        if text.isupper() and 1 < len(text) <= _SHORT and named < _ACRONYM:
-            return _mixed(document, sight.words[place].start)
-        if not text.islower():
+        if named < _SAFE and _LATIN.fullmatch(text) and _careful(document, start):
+            return True
+        if not text.isascii():
             return False
         if self._joined(text) or self._vocabulary.misspelt(text):
             return True
         short = len(text) <= _SHORT
         if short and _VOWELS.isdisjoint(text):
             return True
-        return (short or named < _SAFE) and _in_code(document, sight.words[place].start)
+        return (short or named < _SAFE) and _in_code(document, start)
+
+    def _word(self, part: str) -> int:
+        """Return the marks of a listed word that is no name; 0 for others."""
+        marks = self._marks(part)
+        return 0 if marks & Mark.NAME else marks
 
 
 _DOUBT: Final = 0.1
@@ -235,6 +271,8 @@ _NEVER: Final = 2.0
 def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     """Return the probability from which a listed word counts as a name."""
     person = best == 0
+    if marks == Mark.SMALL and capital:
+        return _DOUBT if first else _ACRONYM
     if marks & Mark.ORIGIN:
         return 0.95 if person else _NEVER
     if marks & (Mark.PLACE | Mark.DATE | Mark.TITLE | Mark.UNIT) and not (
@@ -250,6 +288,22 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     if not capital:
         return _NEVER
     return 0.4 if first else 0.2
+
+
+_EPONYMS: Final = listed_signs("eponyms")
+
+
+def _eponym(sight: Sight, place: int) -> bool:
+    """Return whether a public name names a thing: "Rayleigh scattering", "Brooks's law"."""
+    after = place + 1
+    while after < len(sight.words) and (
+        sight.words[after].clitic or sight.words[after].text in ("-", "–")
+    ):
+        after += 1
+    for at in (after, after + 1):
+        if at < len(sight.words) and not sight.breaks(at) and sight.lower[at] in _EPONYMS:
+            return True
+    return False
 
 
 def _begins(sight: Sight, place: int) -> bool:
@@ -350,18 +404,13 @@ def _numbers_in_groups(document: str, sight: Sight, hides: list[str]) -> None:
     starts = [word.start for word in words]
     for match in _TELEPHONE.finditer(document, words[0].start, words[-1].end):
         digits = sum(map(str.isdigit, match[0]))
-        if not _DIGITS[0] <= digits <= _DIGITS[1] or formats.shape(match[0]).sort == "date":
+        if not _DIGITS[0] <= digits <= _DIGITS[1] or _begins_with_date(match[0]):
             continue
         at = max(bisect_right(starts, match.start()) - 1, 0)
         while at < len(words) and words[at].start < match.end():
             if words[at].kind is Kind.IDENTIFIER:
                 hides[at] = "contacts"
             at += 1
-    for place in range(len(hides) - 1):
-        one, other = words[place : place + 2]
-        beside = sight.gaps[place + 1] == " " and one.kind is other.kind is Kind.IDENTIFIER
-        if beside and identifying.is_postcode(f"{one.text} {other.text}"):
-            hides[place] = hides[place + 1] = "places"
     start = 0
     while start < len(hides):
         end = start
@@ -375,11 +424,16 @@ def _numbers_in_groups(document: str, sight: Sight, hides: list[str]) -> None:
         start = max(end, start + 1)
 
 
+def _begins_with_date(text: str) -> bool:
+    return "date" in (formats.shape(text).sort, formats.shape(text.split()[0]).sort)
+
+
 def _house_numbers(sight: Sight, hides: list[str]) -> None:
     """Hide a number of an address that stands beside a found place: "Thulegatan 78"."""
     for place in range(len(sight.words) - 1, -1, -1):
         word = sight.words[place]
-        if word.kind is not Kind.IDENTIFIER or not _HOUSE.fullmatch(word.text) or hides[place]:
+        house = word.kind is Kind.IDENTIFIER and _HOUSE.fullmatch(word.text)
+        if not house or hides[place] or _YEAR.fullmatch(word.text):
             continue
         for other in (place - 1, place + 1):
             if not 0 <= other < len(hides) or sight.breaks(max(place, other)):
@@ -390,7 +444,8 @@ def _house_numbers(sight: Sight, hides: list[str]) -> None:
                 hides[place] = "places"
 
 
-_ADDRESS: Final = frozenset({"places", "unlisted", "persons", "organisations"})
+_ADDRESS: Final = frozenset({"places", "unlisted", "persons"})
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _HOUSE = re.compile(r"\d{1,4}[A-Za-z]?(?:[-/]\d{1,3}[A-Za-z]?)?")
 
 
@@ -411,6 +466,21 @@ def _mixed(document: str, start: int) -> bool:
     """Return whether the words around a place are not all in capitals."""
     around = document[max(start - 80, 0) : start + 80]
     return sum(map(str.islower, around)) > sum(map(str.isupper, around))
+
+
+_LATIN = re.compile(r"[a-zß-öø-ÿĀ-ſ]{2,}")
+_STARTS = re.compile(r"(?:^|[.!?:]\s+|\n\s*)([^\W\d_])")
+_ALONE = re.compile(r"(?<![\w'’])i(?![\w.:)(])")
+_FEWEST_STARTS: Final = 0.75
+_AROUND: Final = 300
+
+
+def _careful(document: str, start: int) -> bool:
+    """Return whether the writer begins sentences with capitals, and so would write names."""
+    around = document[max(start - _AROUND, 0) : start + _AROUND]
+    starts = _STARTS.findall(around)
+    capitals = sum(map(str.isupper, starts))
+    return capitals > 0 and capitals >= _FEWEST_STARTS * len(starts) and not _ALONE.search(around)
 
 
 def _in_code(document: str, start: int) -> bool:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["GREETING", "TITLES", "Sight", "Sign", "signs"]
+__all__ = ["GREETING", "TITLES", "Sight", "Sign", "key_parts", "listed", "signs", "value_after"]
 
 _WORD, _IDENTIFIER = Kind.WORD, Kind.IDENTIFIER
 
@@ -28,7 +28,8 @@ def _lists() -> dict[str, frozenset[str]]:
     return {name: frozenset(words.split()) for name, _, words in lines}
 
 
-def _listed(name: str) -> frozenset[str]:
+def listed(name: str) -> frozenset[str]:
+    """Return the words of a sign in `signs.en.txt`."""
     return _lists()[name]
 
 
@@ -64,17 +65,17 @@ class Sign(NamedTuple):
     """Of `hiding.KINDS`."""
 
 
-TITLES: Final = _listed("titles")
+TITLES: Final = listed("titles")
 """Titles after which a name follows in any case."""
-_MORE_TITLES: Final = _listed("more_titles")
+_MORE_TITLES: Final = listed("more_titles")
 """Words after which a capital begins a name."""
 
-_PERSON_KEYS: Final = _listed("person_keys")
-GREETING: Final = _listed("greeting")
-_WEAK_KEYS: Final = _listed("weak_keys")
+_PERSON_KEYS: Final = listed("person_keys")
+GREETING: Final = listed("greeting")
+_WEAK_KEYS: Final = listed("weak_keys")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
-_COMPANY_KEYS: Final = _listed("company_keys")
-_SECRET_KEYS: Final = _listed("secret_keys")
+_COMPANY_KEYS: Final = listed("company_keys")
+_SECRET_KEYS: Final = listed("secret_keys")
 _SECRET_PHRASES: Final = frozenset(
     {
         *(("seed", "phrase"), ("recovery", "phrase"), ("backup", "phrase"), ("pass", "phrase")),
@@ -84,20 +85,31 @@ _SECRET_PHRASES: Final = frozenset(
         *(("access", "token"), ("auth", "token"), ("memorable", "word"), ("pin", "code")),
     }
 )
-_NUMBER_KEYS: Final = _listed("number_keys")
-_DATE_KEYS: Final = _listed("date_keys")
+_NUMBER_KEYS: Final = listed("number_keys")
+_ROOM_KEYS: Final = listed("room_keys")
+"""Keys after which a number of any length counts."""
+_FEWEST_DIGITS: Final = 3
+_DAY = re.compile(r"\d{1,4}[./-]\d{1,4}(?:[./-]\d{1,4})?")
+_DATE_KEYS: Final = listed("date_keys")
+_QUOTED_KEYS: Final = frozenset({"first", "last", "given", "family", "middle", "names"})
+"""Keys of names if they stand in quotes."""
+_LONGEST_KEY: Final = 40
 _SEPARATORS: Final = frozenset(":=|→")
 _QUOTES: Final = frozenset("\"'“”‘’`")
 _MOST_VALUE: Final = 5
 _MOST_SECRET: Final = 30
-_PLAIN_VALUES: Final = _listed("plain_values")
+_MOST_IN_LIST: Final = 30
+_PLAIN_VALUES: Final = listed("plain_values")
 
-_STREETS: Final = _listed("streets")
-_MOST_STREET: Final = 4
 
-_PEOPLE: Final = _listed("people")
-_WHO: Final = _listed("who")
-_LANGUAGE: Final = _listed("language")
+_RELATIONS: Final = listed("relations")
+_POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
+_VERB_NAMES: Final = frozenset({"will", "may", "can", "rob", "sue", "don", "drew"})
+_FINITE: Final = listed("finite")
+_NO_SUBJECT: Final = listed("no_subject")
+_PEOPLE: Final = listed("people")
+_WHO: Final = listed("who")
+_LANGUAGE: Final = listed("language")
 _REACH: Final = 6
 
 
@@ -105,9 +117,10 @@ def signs(sight: Sight) -> Iterator[Sign]:
     """Yield the words that a sign points to; a word may come several times."""
     yield from _after_titles(sight)
     yield from _values(sight)
-    yield from _addresses(sight)
     yield from _origins(sight)
     yield from _speakers(sight)
+    yield from _relations(sight)
+    yield from _subjects(sight)
     yield from _seeds(sight)
 
 
@@ -137,31 +150,52 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
             at += 1
 
 
+def key_parts(text: str) -> set[str]:
+    """Return the words of a key, and the key without its joints: "first_name", "dateOfBirth"."""
+    lower = text.lower()
+    keys = {*re.split(r"[_\W]+", lower), re.sub(r"[_\W]", "", lower)}
+    return keys | {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", text)}
+
+
 def _values(sight: Sight) -> Iterator[Sign]:
     for place, lower in enumerate(sight.lower):
         word = sight.words[place]
         if word.kind is Kind.PUNCTUATION:
             continue
-        keys = set(re.split(r"[_\W]+", lower)) | {re.sub(r"[_\W]", "", lower)}
-        keys |= {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", word.text)}
+        if len(lower) > _LONGEST_KEY:
+            continue
+        keys = key_parts(word.text)
+        if place and sight.words[place - 1].text[0] in _QUOTES and keys & _QUOTED_KEYS:
+            keys |= {"name"}
         pair = (sight.lower[place - 1] if place else "", lower)
         if keys & _SECRET_KEYS or pair in _SECRET_PHRASES:
             yield from _secret(sight, place)
         if keys & _PERSON_KEYS:
             yield from _person(sight, place, keys)
         if keys & _COMPANY_KEYS:
-            start = _value(sight, place)
+            start = value_after(sight, place)
             yield from (Sign(at, "organisations") for at in _capitals(sight, start))
-        if keys & _NUMBER_KEYS:
-            yield from _numbers(sight, place)
+        if keys & _DATE_KEYS:
+            for at in range(place + 1, min(place + _REACH, len(sight.words))):
+                if sight.breaks(at) or sight.words[at].text[0] in ".!?;":
+                    break
+                if sight.words[at].kind is _IDENTIFIER and _DAY.fullmatch(sight.words[at].text):
+                    yield Sign(at, "dates")
+                    break
+        if keys & _NUMBER_KEYS and "." not in word.text:
+            few = 1 if keys & _ROOM_KEYS else _FEWEST_DIGITS
+            for sign in _numbers(sight, place):
+                if sum(map(str.isdigit, sight.words[sign.place].text)) >= few:
+                    yield sign
 
 
-def _value(sight: Sight, place: int) -> int:
+def value_after(sight: Sight, place: int) -> int:
     """Return where the value after a key begins; 0 if no separator follows the key."""
     at, seen = place + 1, False
     while at < len(sight.words) and at < place + 5 and not sight.breaks(at):
         text = sight.words[at].text
-        if text[0] in _SEPARATORS:
+        tag = text[0] == ">" and place and sight.words[place - 1].text[-1] == "<"
+        if text[0] in _SEPARATORS or tag:
             seen = True
         elif text[0] not in _QUOTES and not (seen and text in "([*"):
             break
@@ -201,13 +235,15 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
             if follows and closed:
                 yield from (Sign(each, "persons") for each in follows)
         return
-    start = _value(sight, place)
+    start = value_after(sight, place)
     if not start and "name" in keys and at < len(sight.words) and sight.lower[at] in _NAMING:
         start = at + 1  # "my name is", "her name's"
     if not start:
         return
     quoted = sight.words[start - 1].text[0] in _QUOTES
     found = [*_capitals(sight, start)]
+    if quoted and "[" in "".join(word.text for word in sight.words[place + 1 : start]):
+        found = [*_in_list(sight, start)]
     if keys & _WEAK_KEYS:
         found = [each for each in found if sight.marks[each] & Mark.NAME or not sight.marks[each]]
     yield from (Sign(each, "persons") for each in found)
@@ -218,8 +254,19 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
             yield Sign(start, "persons")
 
 
+def _in_list(sight: Sight, start: int) -> Iterator[int]:
+    """Yield the words with a capital of a list in brackets: `["Rose", "Hope"]`."""
+    for at in range(start, min(start + _MOST_IN_LIST, len(sight.words))):
+        word = sight.words[at]
+        if word.text[0] in "]{}":
+            return
+        if word.kind is _WORD and sight.capital(at) and not word.clitic:
+            yield at
+
+
 def _secret(sight: Sight, place: int) -> Iterator[Sign]:
-    start = _value(sight, place)
+    start = value_after(sight, place)
+    labelled = bool(start)
     if not start and place + 2 < len(sight.words) and sight.lower[place + 1] == "is":
         start = place + 2
         end = start + _MOST_SECRET
@@ -244,6 +291,9 @@ def _secret(sight: Sight, place: int) -> Iterator[Sign]:
         if at > start and sight.breaks(at):
             return
         if word.kind is Kind.PUNCTUATION:
+            quoted = sight.words[start - 1].text[0] in _QUOTES
+            if word.text[0] in (_QUOTES if quoted else () if labelled else ","):
+                return
             if word.text[0] in "([{<;" or (word.text == "." and sight.words[at - 1].kind is _WORD):
                 return
             continue
@@ -271,31 +321,7 @@ def _numbers(sight: Sight, place: int) -> Iterator[Sign]:
             return
 
 
-def _addresses(sight: Sight) -> Iterator[Sign]:
-    for place, lower in enumerate(sight.lower):
-        if lower not in _STREETS or sight.words[place].kind is not _WORD:
-            continue
-        names: list[int] = []
-        back = place - 1
-        while back >= 0 and len(names) < _MOST_STREET and not sight.breaks(back + 1):
-            word = sight.words[back]
-            if word.kind is _IDENTIFIER and word.text[0].isdigit():
-                if names or sight.capital(place):
-                    yield Sign(back, "places")
-                    yield from (Sign(each, "places") for each in names)
-                break
-            if word.kind is _WORD and (sight.capital(back) or not sight.capital(place)):
-                names.append(back)
-            elif word.text not in ("-", "'", "’", ".") and not word.clitic:
-                break
-            back -= 1
-        else:
-            continue
-        if names and sight.capital(place) and lower not in ("way", "place", "park", "hill", "row"):
-            yield from (Sign(each, "places") for each in names if sight.capital(each))
-
-
-_IN_SENTENCES: Final = _listed("in_sentences")
+_IN_SENTENCES: Final = listed("in_sentences")
 """Words that hardly any twelve words of English do without, and no list of seed words holds."""
 _FEWEST_SEEDS: Final = 12
 _SEED = re.compile(r"[a-z]{3,8}")
@@ -333,6 +359,28 @@ def _speakers(sight: Sight) -> Iterator[Sign]:
             yield Sign(place, "persons")
 
 
+def _relations(sight: Sight) -> Iterator[Sign]:
+    """Yield names after a relation: "My doctor is Rose May Hunter"."""
+    for place in range(2, len(sight.words) - 1):
+        if sight.lower[place] not in _NAMING or sight.lower[place - 1] not in _RELATIONS:
+            continue
+        if sight.lower[place - 2] not in _POSSESSIVES:
+            continue
+        for at in range(place + 1, min(place + 4, len(sight.words))):
+            name = sight.marks[at] & Mark.NAME or not sight.marks[at]
+            if not name or not sight.capital(at) or sight.words[at].kind is not _WORD:
+                break
+            yield Sign(at, "persons")
+
+
+def _subjects(sight: Sight) -> Iterator[Sign]:
+    """Yield names that look like auxiliary verbs before another verb: "mia said will is here"."""
+    for place in range(1, len(sight.words) - 1):
+        subject = sight.lower[place] in _VERB_NAMES and sight.lower[place + 1] in _FINITE
+        if subject and sight.lower[place - 1] not in _NO_SUBJECT and not sight.breaks(place + 1):
+            yield Sign(place, "persons")
+
+
 def _origins(sight: Sight) -> Iterator[Sign]:
     for place, mark in enumerate(sight.marks):
         if not mark & Mark.ORIGIN or not (sight.capital(place) or not mark & Mark.WORD):
@@ -349,4 +397,4 @@ def _origins(sight: Sight) -> Iterator[Sign]:
             yield Sign(place, "origins")
 
 
-_BEING: Final = _listed("being")
+_BEING: Final = listed("being")

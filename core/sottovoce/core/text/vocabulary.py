@@ -28,7 +28,7 @@ __all__ = ["LONGEST", "Mark", "Vocabulary", "pack", "plain"]
 _MAGIC: Final = b"sotto-vocabulary.v1\n"
 _COUNTS: Final = struct.Struct("<II")
 _OFFSET: Final = struct.Struct("<I")
-_WORDS_IN_BLOCK: Final = 256
+_WORDS_IN_BLOCK: Final = 512
 _LARGEST_BLOCK: Final = 1 << 14
 """Bytes of an unpacked block; a larger one is damaged."""
 _MOST_KNOWN: Final = 512
@@ -60,6 +60,8 @@ class Mark(enum.IntFlag):
     """A month or a day of the week."""
     COMMON = 256
     """A word that most people know; a misspelling is taken for one of these."""
+    SMALL = 512
+    """Known in small letters; with a capital it may be a name that no list holds."""
 
 
 _LARGEST: Final = sum(Mark)
@@ -206,18 +208,25 @@ class Vocabulary:
             if not unpack.eof or not all(lines):
                 raise ValueError("block")
         except (zlib.error, ValueError) as error:
-            raise DataLoss(
-                "the vocabulary that ships with the agent is damaged",
-                fix="install sottovoce-core again",
-                subject="vocabulary",
-            ) from error
+            raise _damaged() from error
         return lines
 
     def items(self) -> Iterator[tuple[str, int]]:
         """Yield every word with its marks, sorted by the bytes of UTF-8."""
         for block in range(self._blocks):
             for word, marks in self._unpacked(block):
-                yield word.decode(), marks
+                try:
+                    yield word.decode(), marks
+                except UnicodeDecodeError as error:
+                    raise _damaged() from error
+
+
+def _damaged() -> DataLoss:
+    return DataLoss(
+        "the vocabulary that ships with the agent is damaged",
+        fix="install sottovoce-core again",
+        subject="vocabulary",
+    )
 
 
 def _one_edit_away(word: str) -> Iterator[str]:

@@ -27,43 +27,33 @@ from sottovoce.core.platform.files import in_place_of
     show_default=True,
     help="File to write.",
 )
-@click.option("--scowl", type=folder, help="Collect anew: folder of Debian's scowl.")
-@click.option("--names", type=folder, help="Collect anew: folder of the census lists.")
-@click.option("--iso", type=folder, help="Collect anew: folder of Debian's iso-codes.")
 @click.option(
-    "--functions",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Collect anew: file of the package stopwordsiso.",
+    "--sources",
+    type=folder,
+    help="Collect anew: a folder with the sources, or links to them, each by its name.",
 )
-@click.option("--forms", type=folder, help="Collect anew: tables of spacy-lookups-data.")
 @json_option
-def command(
-    lists: Path,
-    out: Path,
-    scowl: Path | None,
-    names: Path | None,
-    iso: Path | None,
-    functions: Path | None,
-    forms: Path | None,
-    as_json: bool,
-) -> None:
+def command(lists: Path, out: Path, sources: Path | None, as_json: bool) -> None:
     """Build the public vocabulary that ships with the device.
 
-    Without the five sources, the lists in the repository are used.
+    Without --sources, the lists in the repository are used. The names of the
+    sources are scowl, names, iso, functions, forms, debian, wordnet, registries
+    and faker. The README of the lists says what each is.
     """
     from sottovoce.core.text.vocabulary import pack
-    from sottovoce.models.public_words import build, collect
+    from sottovoce.models.public_words import Sources, build, collect
 
-    if scowl and names and iso and functions and forms:
-        counts = collect(scowl, names, iso, functions, forms, lists)
+    if sources:
+        missing = [name for name in Sources._fields if not (sources / name).exists()]
+        if missing:
+            raise InvalidInput(
+                f"{sources} lacks {', '.join(missing)}",
+                fix="put all sources there, or leave --sources out",
+                subject="sources",
+            )
+        counts = collect(Sources(*(sources / name for name in Sources._fields)), lists)
         if not as_json:
             click.echo("".join(f"{name}: {n:,} words\n" for name, n in counts.items()), nl=False)
-    elif scowl or names or iso or functions or forms:
-        raise InvalidInput(
-            "not all sources are given",
-            fix="give --scowl, --names, --iso, --functions and --forms, or none of them",
-            subject="sources",
-        )
     words = build(lists)
     data = pack(words)
     with in_place_of(out) as aside:  # a running agent maps the old file

@@ -163,7 +163,8 @@ _PATTERNS: Final = (
     rf"|(?:[-/]|[ ]?['’])(?P<dz>\d\d){_AFTER}|(?!\w))",
     rf"(?P<mm>{_NAME})(?:\.?[ \xa0]{{1,2}}|[-/]|)(?:the[ ])?"
     rf"(?:{_EARLIER.format('m')})?{_ORDINAL.format('m')}"
-    rf"(?:(?:,?[ \xa0]|[-/]|,)(?P<my>\d{{4}}){_AFTER}|(?![\w:])(?![-/.]\d))",
+    rf"(?:(?:,?[ \xa0]|[-/]|,)(?P<my>\d{{4}}){_AFTER}|,?[ ]?['’](?P<mz>\d\d){_AFTER}"
+    rf"|(?![\w:])(?![-/.]\d))",
     rf"(?P<ym>{_NAME})(?:\.?,?[ \xa0]|[-/])(?:of[ ])?(?P<yy>\d{{4}}){_AFTER}",
 )
 """1979-03-14, 14.3.79, 14 March 1979, March 14th, 1979, and March 1979. The first letter of a
@@ -336,6 +337,8 @@ def _written(found: re.Match[str]) -> Written | None:
             _reading(found, _MONTH_FIRST, (("m", *a), ("d", *b), ("y", *y))),
         ]
     known = tuple(each for each in readings if each)
+    if found["sign"] == ".":
+        known = known[:1]  # nobody writes the month first with full stops
     return Written(*found.span(), known) if known else None
 
 

@@ -1,0 +1,287 @@
+"""Finds postal addresses, whole: house, street, number, postcode, city and country.
+
+A street, a postcode or a label tells that there is an address. From there, an address goes on over
+names, numbers and commas on its line, and over short lines that hold nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+from typing import Final
+
+from sottovoce.core.privacy import identifying
+from sottovoce.core.privacy.signs import Sight, listed, value_after
+from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.words import Kind
+
+__all__ = ["addresses"]
+
+_STREETS: Final = listed("streets")
+_SURE_STREETS: Final = listed("sure_streets")
+"""Kinds of streets that also count in small letters."""
+_JOINED = re.compile(
+    r"\w{3,}(?:stra(?:ss|ß)e|str|gasse|weg|platz|allee|damm|gatan|vägen|vej|gade|straat|laan|plein"
+    r"|gracht|katu|gata)",
+    re.IGNORECASE,
+)
+_LEADING: Final = listed("leading_streets")
+"""Kinds of streets that stand before the name: "Rue Mercier 5"."""
+_ARTICLES: Final = listed("street_articles")
+_NO_STREETS: Final = _STREETS | _ARTICLES | {"a", "an", "at", "by", "my", "your", "one", "way"}
+_FLATS: Final = frozenset({"apt", "apartment", "flat", "suite", "ste", "pmb", "apto", "wohnung"})
+_ROOMS: Final = listed("rooms")
+_LABELS: Final = frozenset({"address", "addresses", "addr", "adresse", "street", "anschrift"})
+_IN_SENTENCES: Final = listed("in_sentences")
+_MOST_NAMES: Final = 4
+_MOST_WORDS: Final = 12
+"""Words of an address on either side of what told that it is one."""
+_MOST_ON_LINE: Final = 7
+"""Words of a further line."""
+_MOST_PART: Final = 3
+"""Words of a part between commas in small letters."""
+_ABBREVIATED: Final = 4
+"""Letters of the longest abbreviation."""
+_NUMBER = re.compile(r"#?\d{1,5}[A-Za-z]?(?:[-/]\d{1,4}[A-Za-z]?)?")
+_ZIP = re.compile(r"\d{5}(?:-\d{4})?")
+_STATE = re.compile(r"[A-Z]{2}")
+
+
+def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
+    """Yield the places of the words of addresses.
+
+    Args:
+        sight: the words.
+        hides: what each hides so far; a number that hides a place is part of an address.
+    """
+    drawn: set[int] = set()
+    for start, stop in (*_anchors(sight), *_numbered(sight, hides)):
+        if start in drawn and stop - 1 in drawn:
+            continue
+        drawn.update(range(start, stop))
+        drawn.update(_onward(sight, start, -1))
+        drawn.update(_onward(sight, stop - 1, 1))
+    words, bridges = sight.words, _bridges(sight, hides, drawn)
+    yield from (
+        place for place in sorted(drawn.union(bridges)) if words[place].kind is not Kind.PUNCTUATION
+    )
+
+
+def _numbered(sight: Sight, hides: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield house numbers that stand beside found places."""
+    for place, hidden in enumerate(hides):
+        word = sight.words[place]
+        if hidden == "places" and word.kind is Kind.IDENTIFIER and _NUMBER.fullmatch(word.text):
+            yield place, place + 1
+
+
+def _bridges(sight: Sight, hides: Sequence[str], drawn: Container[int]) -> Iterator[int]:
+    """Yield articles inside an address or a found place: "Rue de la Loge 5"."""
+
+    def is_place(at: int) -> bool:
+        return at in drawn or hides[at] == "places"
+
+    start = 0
+    while start < len(hides):
+        end = start
+        while end < len(hides) and sight.lower[end] in _ARTICLES and not sight.breaks(end):
+            end += 1
+        if start < end < len(hides) and start and is_place(start - 1) and is_place(end):
+            yield from range(start, end)
+        start = max(end, start + 1)
+
+
+def _anchors(sight: Sight) -> Iterator[tuple[int, int]]:
+    """Yield what tells that there is an address: its first word and the place after its last."""
+    words, lower = sight.words, sight.lower
+    for place, word in enumerate(words):
+        if word.kind is Kind.PUNCTUATION:
+            continue
+        if word.kind is Kind.WORD:
+            if lower[place] in _STREETS:
+                yield from _street(sight, place)
+            elif lower[place] in _LABELS:
+                yield from _labelled(sight, place)
+            if lower[place] in _LEADING and sight.capital(min(place + 1, len(words) - 1)):
+                yield from _leading(sight, place)
+            if _JOINED.fullmatch(word.text) and _is_number(sight, place + 1):
+                yield place, place + 2
+            at = place + (place + 1 < len(words) and words[place + 1].text == ".")
+            if lower[place] in _FLATS and _is_number(sight, at + 1):
+                yield place, at + 2
+            box = lower[place] == "box" and place and lower[place - 1] in ("po", "p.o.")
+            if box and _is_number(sight, place + 1):
+                yield place - 1, place + 2
+        elif place and not sight.breaks(place):
+            pair = f"{words[place - 1].text} {word.text}"
+            state = _STATE.fullmatch(words[place - 1].text) and _ZIP.fullmatch(word.text)
+            if sight.gaps[place] == " " and (identifying.is_postcode(pair) or state):
+                yield place - 1, place + 1
+        if word.kind is Kind.IDENTIFIER and identifying.is_postcode(word.text):
+            yield place, place + 1
+
+
+def _is_number(sight: Sight, place: int) -> bool:
+    return (
+        place < len(sight.words)
+        and not sight.breaks(place)
+        and _NUMBER.fullmatch(sight.words[place].text) is not None
+    )
+
+
+def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
+    """Yield a street whose kind stands last: "12 Rose Lane", "Rose Lane", "12 rose lane"."""
+    capital, names, back = sight.capital(place), 0, place - 1
+    if not capital and sight.lower[place] not in _SURE_STREETS:
+        return
+    while back >= 0 and names <= _MOST_NAMES and not sight.breaks(back + 1):
+        word, text = sight.words[back], sight.lower[back]
+        if word.kind is Kind.IDENTIFIER:
+            if _NUMBER.fullmatch(word.text) and names:
+                yield back, place + 1
+                return
+            if not (names == 0 and text[0].isdigit()):  # "5th Avenue"
+                break
+            names += 1
+        elif word.kind is Kind.WORD:
+            if capital and not sight.capital(back):
+                break
+            if text in _IN_SENTENCES or text in _NO_STREETS or sight.marks[back] & Mark.UNIT:
+                break
+            names += 1
+        elif text not in ("-", "'", "’", ".", ",") or (text == "," and names):
+            break
+        back -= 1
+    if names and capital and sight.lower[place] not in listed("doubtful_streets"):
+        yield back + 1, place + 1
+
+
+def _leading(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
+    """Yield a street whose kind stands first, with a number on either side."""
+    at = place + 1
+    while at < len(sight.words) and at <= place + _MOST_NAMES and not sight.breaks(at):
+        if sight.words[at].kind is not Kind.WORD:
+            break
+        if not sight.capital(at) and sight.lower[at] not in _ARTICLES:
+            break
+        at += 1
+    if place and _is_number(sight, place - 1) and not sight.breaks(place):
+        yield place - 1, at
+        return
+    follows = at + 1 if at < len(sight.words) and sight.words[at].text == "," else at
+    if _is_number(sight, follows):
+        yield place, follows + 1
+
+
+def _labelled(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
+    start = value_after(sight, place)
+    if start and sight.words[start].kind is Kind.IDENTIFIER and "@" in sight.words[start].text:
+        return
+    if start and (sight.capital(start) or _is_number(sight, start)):
+        yield start, start + 1
+
+
+def _onward(sight: Sight, place: int, step: int) -> list[int]:
+    """Return the places to which an address goes on from its end at ``place``."""
+    found: list[int] = []
+    pending: list[int] = []
+    at = place + step
+    near = sight.words[max(place - _MOST_PART, 0) : place + 1]
+    small = step > 0 and all(word.text == word.text.lower() for word in near)
+    while 0 <= at < len(sight.words) and len(found) + len(pending) < _MOST_WORDS:
+        edge = max(at, at - step)
+        if sight.breaks(edge) and (sight.gaps[edge].count("\n") > 1 or not _line(sight, at, step)):
+            break
+        word, text = sight.words[at], sight.lower[at]
+        if word.kind is Kind.PUNCTUATION:
+            if not _goes_on(sight, at, small=small, step=step):
+                break
+        elif word.kind is Kind.IDENTIFIER:
+            number = _NUMBER.fullmatch(word.text) or _ZIP.fullmatch(word.text)
+            if not number and not identifying.is_postcode(word.text):
+                break
+            pending.append(at)
+            found, pending = found + pending, []
+        elif sight.capital(at) and text.isalpha() and text not in _IN_SENTENCES:
+            if sight.marks[at] & Mark.DATE or text in ("i", "a"):
+                break
+            pending.append(at)
+            found, pending = found + pending, []
+        elif text in _ARTICLES and step > 0:
+            pending.append(at)  # counts if a name follows
+        elif text in _ROOMS or _short(sight, at) or (small and _small_part(sight, at, step)):
+            found, pending = [*found, *pending, at], []
+        else:
+            break
+        at += step
+    return found
+
+
+def _short(sight: Sight, at: int) -> bool:
+    """Return whether a word is an abbreviation before a number: "nr. 5", "bl 3"."""
+    follows = at + 1
+    if follows < len(sight.words) and sight.words[follows].text == "." and not sight.gaps[follows]:
+        follows += 1
+    text = sight.lower[at]
+    short = len(text) < _ABBREVIATED and text not in _IN_SENTENCES and text not in _ARTICLES
+    comma = at > 0 and sight.words[at - 1].kind is not Kind.WORD
+    return short and comma and _is_number(sight, follows)
+
+
+def _goes_on(sight: Sight, at: int, *, small: bool, step: int) -> bool:
+    """Return whether an address goes on over a mark."""
+    text = sight.words[at].text
+    if text in ("-", "'", "’", "#", "/", "|"):
+        return True
+    if text == ".":  # of an abbreviation
+        before = sight.words[at - 1] if at and not sight.gaps[at] else None
+        return before is not None and before.kind is Kind.WORD and len(before.text) <= _ABBREVIATED
+    if text != ",":
+        return False
+    other = at + step
+    if not 0 <= other < len(sight.words):
+        return False
+    return (
+        not small
+        or step < 0
+        or not sight.words[other].text.islower()
+        or _small_part(sight, other, step)
+    )
+
+
+def _small_part(sight: Sight, at: int, step: int) -> bool:
+    """Return whether a word in small letters is in a short part between commas."""
+    number, edge = 0, at
+    for direction in (-1, 1):
+        edge = at
+        while 0 <= edge < len(sight.words) and number <= _MOST_PART:
+            word = sight.words[edge]
+            if word.kind is not Kind.WORD or (
+                edge != at and sight.breaks(max(edge, edge - direction))
+            ):
+                break
+            if sight.lower[edge] in _IN_SENTENCES or sight.capital(edge):
+                return False
+            number += 1
+            edge += direction
+    return number - 1 <= _MOST_PART
+
+
+def _line(sight: Sight, at: int, step: int) -> bool:
+    """Return whether the line of a word is short and holds only names and numbers."""
+    seen = 0
+    while 0 <= at < len(sight.words) and seen <= _MOST_ON_LINE:
+        word = sight.words[at]
+        if word.kind is Kind.PUNCTUATION:
+            if word.text[0] not in ",-.'’#/":
+                return False
+        elif word.kind is Kind.WORD and not sight.capital(at):
+            if sight.lower[at] not in _ARTICLES and sight.lower[at] not in _ROOMS:
+                return False
+        elif sight.lower[at] in _IN_SENTENCES or sight.lower[at] in listed("greeting"):
+            return False
+        seen += word.kind is not Kind.PUNCTUATION
+        at += step
+        if 0 <= at < len(sight.words) and sight.breaks(max(at, at - step)):
+            break
+    return seen <= _MOST_ON_LINE

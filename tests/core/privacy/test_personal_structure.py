@@ -1,0 +1,153 @@
+"""The policy `personal` on addresses, tables, rows, secrets, and texts that could be slow."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.limits import PrivacyLimits
+from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
+from tests.support.paths import ROOT
+
+PERSONAL = Setting(policy="personal")
+KEY = Key(b"structure".ljust(32))
+BUNDLE = ROOT / "build" / "bundle"
+
+pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: make bundle")
+
+
+@pytest.fixture(scope="module")
+def privatizer() -> Privatizer:
+    return Privatizer.of(Bundle.open(BUNDLE), floors=PrivacyLimits(least_policy="personal"))
+
+
+def _standing(privatizer: Privatizer, text: str) -> set[str]:
+    """The words that are not replaced."""
+    release = privatizer.release(text, PERSONAL, key=KEY)
+    return {text[w.start : w.end] for w in release.each_word() if not w.replaced}
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("I live at 12 Rose Lane, Leeds LS1 4AB.", "12 Rose Lane Leeds LS1 4AB"),
+        (
+            "Send it to:\nThe Old Mill\n14b Station Road\nKings Langley\nWD4 8LF\n\nThanks!",
+            "Old Mill 14b Station Road Kings Langley WD4 8LF",
+        ),
+        ("it is 45 elm street, springfield, il 62704 here", "45 elm springfield il 62704"),
+        ("Go to Flat 3, Hawthorn House, 22 Park Road, Hull.", "Flat 3 Hawthorn House 22 Park Road"),
+        ("Ship to 1600 Amber Ave. Apt 4B, San Marino, CA 91108.", "1600 Amber 4B Marino CA 91108"),
+        ("Ich wohne in der Lindenstraße 14, 10969 Berlin.", "Lindenstraße 14 10969 Berlin"),
+        ("PO Box 1234, Anchorage, AK 99501", "1234 Anchorage AK 99501"),
+        ("Address: Hill Cottage, Lower Slaughter, GL54 2HS", "Hill Cottage Lower Slaughter 2HS"),
+    ],
+)
+def test_an_address_is_drawn_whole(privatizer: Privatizer, text: str, private: str) -> None:
+    assert not _standing(privatizer, text) & {*private.split()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I ran 5 miles on the road today. A 2 lane road goes by 4 big streets.",
+        "The phone 2a costs more.",
+        "name,price,qty\nwidget,9.99,3",
+        "First, read the text, then answer.\nNext, add the total, and stop.",
+        "May I will my rose garden to the city?",
+        "Refactor this function. Answer in JSON.",
+        "Explain Rayleigh scattering, Brooks's law and the Krebs cycle.",
+        "Is NaOH stronger than CH3COOH?",
+        "Why does this throw a RuntimeError or CrashLoopBackOff?",
+        "Open http://127.0.0.1:8080 or https://stackoverflow.com in the browser.",
+        'months = ["April", "May", "June"]',
+    ],
+)
+def test_what_only_looks_private_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
+    assert privatizer.release(text, PERSONAL, key=KEY).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("id,first_name,surname\n" + "7,Rose,Long\n" * 40, "Rose Long"),
+        (
+            "| Patient | Ward |\n|---|---|\n| Rose Long | B |\n| May Fish | C |",
+            "Rose Long May Fish",
+        ),
+        (
+            "INSERT INTO t (id, surname, given_name) VALUES (1,'Long','Rose'), (2,'Fish','May');",
+            "Long Rose Fish May",
+        ),
+        ("VALUES (1,'Long','Rose','1948-02-29')", "Long Rose"),
+        (
+            '{"patient": {"first": "Rose", "last": "Long"}, "names": ["May", "Hope"]}',
+            "Rose Long May Hope",
+        ),
+        ("<person><name>Rose Long</name><surname>Fish</surname></person>", "Rose Long Fish"),
+        ("MY DOCTOR IS ROSE MAY HUNTER", "ROSE MAY HUNTER"),
+        ("i told mia that will is coming", "mia will"),
+        ("Theresa May and Can Yilmaz met Will Kowalski.", "Theresa May Can Yilmaz Will Kowalski"),
+        ("user,password\nann,correct horse", "correct horse"),
+    ],
+)
+def test_keys_headers_and_rows_tell_names(privatizer: Privatizer, text: str, private: str) -> None:
+    assert not _standing(privatizer, text) & {*private.split()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "14 March 1979",
+        "March 14th, 1979",
+        "14.3.79",
+        "the 3rd of May 2021",
+        "2021-05-03T10:00",
+        "12 Oct",
+        "Oct 12",
+        "my birthday is 3/14",
+        "born on the 14th of March",
+        "1979/03/14",
+        "14-Mar-1979",
+        "Mar 14 '79",
+        "14. März 1979",
+        "20210503",
+    ],
+)
+def test_a_date_in_any_form_is_drawn(privatizer: Privatizer, text: str) -> None:
+    digits = {word for word in _standing(privatizer, text) if any(map(str.isdigit, word))}
+    assert not digits
+
+
+def _calls(privatizer: Privatizer, text: str) -> int:
+    """The number of calls of functions, which does not depend on the machine's load."""
+    number = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal number
+        number += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        privatizer.release(text, PERSONAL, key=KEY)
+    finally:
+        sys.setprofile(None)
+    return number
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("12 34 ", '" "', "([{", '{"a":', "ROSE MAY ", "Rose Street ", "a street ", "12 May ,"),
+        *("password: ", "insert into t(name) values (", "name,age\n", "Rose,", "name|"),
+    ],
+)
+def test_work_grows_with_the_text_and_no_faster(privatizer: Privatizer, part: str) -> None:
+    number = 6_000 // len(part)
+    few, many = (_calls(privatizer, part * n) for n in (number, 3 * number))
+    assert many < 4 * few

@@ -17,7 +17,7 @@ TESTS ?= tests
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install graph export bundle demo test test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install graph export bundle demo test test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -150,6 +150,23 @@ sbom: .venv-supply/.done  ## Write what both sides run on as CycloneDX bills of 
 audit: .venv-supply/.done  ## Ask a public list of known faults about them
 	for lock in edge cloud torch; do .venv-supply/bin/pip-audit --no-deps --disable-pip \
 	  -r $(LOCKS)/$$lock.txt || exit 1; done
+
+# Graphs are left out: searching word by word needs no compiler, and gives the same bytes everywhere.
+DIST_BUNDLE := build/bundle-dist/manifest.json
+$(DIST_BUNDLE): .venv/.done $(BUNDLE_INPUTS)
+	$(BIN)/sotto-cloud build-bundle --out build/bundle-dist --encoder --index exact
+	@touch $@
+
+dist: $(DIST_BUNDLE) deb docs sbom  ## Build a release into build/dist (ARGS="--key FILE" signs its bundle)
+	$(BIN)/python -m deploy.dist build $(ARGS)
+
+check-dist: install  ## Install the release in clean environments and walk a new user's first minute (ARGS="--python NAME")
+	$(BIN)/python -m deploy.dist check $(ARGS)
+
+images:  ## Build the container images of both sides (docker)
+	docker build -f deploy/Dockerfile --target edge -t sottovoce-edge .
+	for kind in cpu gpu; do \
+	  docker build -f deploy/Dockerfile --target cloud-$$kind -t sottovoce-cloud:$$kind . || exit 1; done
 
 check-deb: bundle  ## Install, use, upgrade and purge them in clean Debian systems (root; mmdebstrap)
 	$(BIN)/python -m deploy.debian check $(DEB)

@@ -6,7 +6,6 @@ import datetime
 import os
 import platform
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -22,9 +21,9 @@ from deploy.debian.package import build
 from deploy.debian.service import ByHand, Systemd
 from deploy.debian.target import ARCHITECTURES, SUITES, Target
 from deploy.debian.wheels import Wheel, fetch, needed
+from deploy.sources import SOURCES, epoch
 from tests.support.paths import BUNDLE
 
-SOURCES = Path(__file__).parents[2]
 OUT = SOURCES / "build" / "deb"
 CACHE = OUT / "systems"
 EARLIER = "0.0.9"
@@ -123,15 +122,13 @@ def built(
 ) -> Path:
     """A package for `target`, with wheels fetched anew or those that were fetched before."""
     folder = OUT / "wheels" / f"{target.architecture}-{target.suite}"
-    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or _committed())
+    time = epoch()
     if fresh or not folder.exists():
-        fetch(target, SOURCES, folder, epoch)
+        fetch(target, SOURCES, folder, time)
     wheels = needed(map(Wheel.read, sorted(folder.glob("*.whl"))), "sottovoce-edge", target)
     (ours,) = (wheel for wheel in wheels if wheel.name == "sottovoce-edge")
     version = target.version(given or ours.version)
-    return build(
-        wheels, target, SOURCES, out, version=version, epoch=epoch, compression=compression
-    )
+    return build(wheels, target, SOURCES, out, version=version, epoch=time, compression=compression)
 
 
 def hand_back(folder: Path, environ: Mapping[str, str]) -> None:
@@ -143,15 +140,6 @@ def hand_back(folder: Path, environ: Mapping[str, str]) -> None:
         os.fchown(here, *owner)
         for name in (*folders, *files):
             os.chown(name, *owner, dir_fd=here, follow_symlinks=False)
-
-
-def _committed() -> str:
-    """When the sources were last changed."""
-    git = ["git", "-C", str(SOURCES), "log", "-1", "--format=%ct"]
-    done = subprocess.run(git, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise click.ClickException("these sources have no history\nfix: set SOURCE_DATE_EPOCH")
-    return done.stdout
 
 
 if __name__ == "__main__":

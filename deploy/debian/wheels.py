@@ -47,8 +47,9 @@ class Wheel:
     @classmethod
     def read(cls, file: Path) -> Wheel:
         """Opens one."""
-        with zipfile.ZipFile(file) as archive:
-            (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        with zipfile.ZipFile(file) as archive:  # setuptools brings wheels within its own
+            names = (name for name in archive.namelist() if name.count("/") == 1)
+            (name,) = (name for name in names if name.endswith(".dist-info/METADATA"))
             return cls(file, email.message_from_bytes(archive.read(name)))
 
     @property

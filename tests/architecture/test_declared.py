@@ -79,6 +79,7 @@ def _declared(part: str) -> set[str]:
     lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
     names = {_name(each) for requirements in lists for each in requirements}
     ours = {name.removeprefix("sottovoce-") for name in names if name.startswith("sottovoce-")}
+    ours = {name for name in ours if not name.startswith("bundle-")}  # these hold data alone
     return names.union(*map(_declared, ours - {part}))
 
 

@@ -42,6 +42,7 @@ PLAN: Plan = {
     "sottovoce.edge": [
         ["config_check"],
         ["config", "state"],
+        ["installed_bundle"],
         ["client", "measure"],
         ["tasks"],
         ["http"],

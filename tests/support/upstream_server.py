@@ -42,7 +42,13 @@ def echo(body: dict[str, Any]) -> Iterator[bytes]:
 
 def drip(piece: bytes) -> Callable[[dict[str, Any]], Iterator[bytes]]:
     """A piece now and then, without an end that a test would wait for."""
-    return lambda body: (time.sleep(0.02) or piece for _ in range(500))
+
+    def answer(_: dict[str, Any]) -> Iterator[bytes]:
+        for _turn in range(500):
+            time.sleep(0.02)
+            yield piece
+
+    return answer
 
 
 class Server(ThreadingHTTPServer):

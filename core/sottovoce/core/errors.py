@@ -73,7 +73,7 @@ class Remedy(Enum):
     """What mends a fault that either side can meet: for a device's owner, and for the provider."""
 
     GET_BUNDLE = (
-        "run `sotto pull HOST:PORT`",
+        "run `pip install 'sottovoce-edge[en]'`, or fetch a cloud's with `sotto pull HOST:PORT`",
         "build one with `sotto-cloud build-bundle --out FOLDER`, or name another folder or id",
     )
     RESTORE_BUNDLE = (

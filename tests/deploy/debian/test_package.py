@@ -180,3 +180,9 @@ def test_the_copyright_file_names_whose_each_file_is(tmp_path: Path) -> None:
             said = [p for names, p in paragraphs if any(fnmatchcase(whole, n) for n in names)]
             assert len(said) == 1, path
             assert f"the authors of {each.name} {each.version}\n" in said[0]
+
+
+def test_a_wheel_that_brings_others_speaks_for_itself(tmp_path: Path) -> None:
+    held = ("outer/_vendor/inner-1.0.dist-info/METADATA", "outer/__init__.py")
+    outer = wheel(tmp_path, "outer", "2.0", holds=held)
+    assert (outer.name, outer.version) == ("outer", "2.0")

@@ -58,12 +58,13 @@ def test_errors_name_problem_and_fix_on_standard_error(new_device: Callable[...,
     result = device.sotto("privatize", stdin="hello\n", code=3)
     assert result.stdout == ""
     assert "error: " in result.stderr
-    assert "  fix: run `sotto pull" in result.stderr
+    assert "  fix: run `pip install 'sottovoce-edge[en]'`" in result.stderr
+    assert "`sotto pull HOST:PORT`" in result.stderr
     result = device.sotto("privatize", "--json", stdin="hello\n", code=3)
     assert result.stdout == ""
     error = json.loads(result.stderr)["error"]
     assert error["code"] == "FAILED_PRECONDITION"
-    assert error["fix"].startswith("run `sotto pull")
+    assert error["fix"].startswith("run `pip install")
     assert error["subject"] == "bundle"
 
 

@@ -208,10 +208,11 @@ def _check_here(config: Config, names: Iterable[str]) -> None:
 
 def _check_level(name: str, config: Config) -> None:
     from sottovoce.core.bundle.manifest import MANIFEST, Manifest  # imports NumPy, as the next
+    from sottovoce.edge.installed_bundle import in_use
     from sottovoce.edge.tasks.doctor import default_level
 
     try:
-        manifest = Manifest.from_json((config.bundle.current / MANIFEST).read_bytes())
+        manifest = Manifest.from_json((in_use(config.bundle).folder / MANIFEST).read_bytes())
     except (OSError, DataLoss):
         return  # unknown without a bundle; `sotto doctor` reports a faulty bundle
     try:

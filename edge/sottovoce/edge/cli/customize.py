@@ -315,8 +315,9 @@ def learn_command(
 ) -> None:
     """Train the adapter NAME on this device alone: nothing is released, sent or charged.
 
-    A linear head over the bundle's encoder (`sotto pull --encoder`). `sotto predict` takes it as it
-    takes those that the cloud trained, which learn more from as many examples.
+    A linear head over the bundle's encoder (`sotto pull --encoder`, or pip's extra `en-encoder`).
+    `sotto predict` takes it as it takes those that the cloud trained, which learn more from as many
+    examples.
     """
     examples = read_table(source)
     if_interrupted(f"{adapter} has not changed", "run the same command again")

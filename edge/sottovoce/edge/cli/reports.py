@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import click
 
 from sottovoce.core.bundle.folder import CARDS, Bundle
-from sottovoce.core.errors import NotReady
+from sottovoce.core.errors import NotReady, Remedy, Side
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
@@ -56,7 +56,7 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
     ledger = response.ledger
     rows = [
         ("agent", f"{response.version}, {'running' if running else 'not running'}"),
-        ("bundle", response.bundle_id or "none: run `sotto pull HOST:PORT`"),
+        ("bundle", response.bundle_id or f"none: {Remedy.GET_BUNDLE.value[Side.DEVICE]}"),
         ("backbone", response.backbone or "-"),
         ("default", f"{response.default_mechanism}, {response.default_level}"),
         ("cloud", response.cloud_address or "none configured"),

@@ -47,6 +47,7 @@ from sottovoce.core.privacy import inspection
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig
+from sottovoce.edge.installed_bundle import in_use
 
 __all__ = ["Progress", "Pulled", "pull"]
 
@@ -133,7 +134,7 @@ def pull(
             )
         folder = bundles / identity
         partial = bundles / f".partial-{identity}"
-        held = (config.current / ENCODER).is_dir() or (bundles / _REPLACED).is_dir()
+        held = (in_use(config).folder / ENCODER).is_dir() or (bundles / _REPLACED).is_dir()
         extra = _optional(manifest, folder, encoder, held=held)
         size = sum(file.bytes for file in (*manifest.files.values(), *extra.values()))
         aside = bundles / f".optional-{identity}"

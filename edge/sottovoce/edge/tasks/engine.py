@@ -12,12 +12,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from sottovoce.core.bundle.folder import Bundle, check_bound
-from sottovoce.core.bundle.manifest import MANIFEST
+from sottovoce.core.bundle.manifest import ENCODER, MANIFEST
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
-from sottovoce.core.errors import BundleMismatch, NotFound, NotReady, SottovoceError
+from sottovoce.core.errors import (
+    BundleMismatch,
+    DataLoss,
+    NotFound,
+    NotReady,
+    Remedy,
+    SottovoceError,
+)
 from sottovoce.core.platform import memory
 from sottovoce.core.privacy.decisions import WINDOW
 from sottovoce.core.privacy.graphs import Graphs
@@ -29,32 +35,52 @@ from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig, HideConfig, PrivacyConfig, TaggerConfig
+from sottovoce.edge.installed_bundle import (
+    InUse,
+    Origin,
+    check_publisher,
+    in_use,
+    inspect_once,
+    package,
+)
 
 __all__ = ["Engine", "OpenBundle", "open_current", "open_tagger", "signer"]
 
 
 def open_current(config: BundleConfig) -> Bundle:
-    """Open the bundle that ``current`` points to, and check it.
+    """Open the bundle in use, and check it.
 
     The check covers its files, its signature and its numbers. A pulled bundle lies in a folder
     named after its id, which also checks its manifest. A bundle that the owner linked by hand has
     another folder name. Without a configured key it needs no signature, and its manifest is
-    trusted.
+    trusted. The claims of an installed bundle are checked at its first use, as a pull does.
 
     Raises:
-        NotReady: there is no bundle (``sotto pull``).
+        NotReady: there is no bundle.
         BundleMismatch, DataLoss: the bundle cannot be used.
     """
-    folder = config.current.resolve()
-    expected = folder.name if _pulled(config, folder) else None
-    bundle = Bundle.open(folder, expected=expected, backbone=config.backbone or None)
-    _signer(config, folder)
-    check_bound(bundle)
+    found = in_use(config)
+    expected = found.folder.name if found.origin is Origin.PULLED else None
+    try:
+        bundle = Bundle.open(found.folder, expected=expected, backbone=config.backbone or None)
+        _signer(config, found)
+        check_bound(bundle)
+        if found.origin is Origin.INSTALLED:
+            inspect_once(config, bundle)
+    except DataLoss as error:
+        if found.origin is not Origin.INSTALLED:
+            raise
+        raise DataLoss(
+            error.problem,
+            fix="install it again: "
+            f"`pip install --force-reinstall --no-deps {package(config.language)}`",
+            subject=error.subject,
+        ) from error
     return bundle
 
 
 def signer(config: BundleConfig) -> bytes | None:
-    """Return the key that signed the current bundle; None for one linked by hand.
+    """Return the key that signed the bundle in use; None for one linked by hand.
 
     Raises:
         NotReady: there is no bundle.
@@ -62,28 +88,28 @@ def signer(config: BundleConfig) -> bytes | None:
         BundleMismatch: this device does not know the signing key, or a required signature is
             missing.
     """
-    if not config.current.exists():
-        raise NotReady("there is no bundle, so nobody vouches for one", fix="run `sotto pull`")
-    return _signer(config, config.current.resolve())
+    found = in_use(config)
+    if not found.folder.exists():
+        raise NotReady("there is no bundle, so nobody vouches for one", fix=Remedy.GET_BUNDLE)
+    return _signer(config, found)
 
 
-def _signer(config: BundleConfig, folder: Path) -> bytes | None:
-    if not _pulled(config, folder) and not config.key:
+def _signer(config: BundleConfig, found: InUse) -> bytes | None:
+    if found.origin is Origin.LINKED and not config.key:
         return None
-    signature = Signature.read(folder)
+    signature = Signature.read(found.folder)
     if signature is None:
         raise BundleMismatch(
             f"the bundle has no {SIGNATURE}, so nobody vouches for it",
             fix="run `sotto pull`" + (", or take bundle.key out" if config.key else ""),
             subject="bundle.key",
         )
-    KnownClouds(config).check_any(signature.key)
-    signature.check((folder / MANIFEST).read_bytes())
+    if found.origin is Origin.INSTALLED:
+        check_publisher(config, signature.key)
+    else:
+        KnownClouds(config).check_any(signature.key)
+    signature.check((found.folder / MANIFEST).read_bytes())
     return signature.key
-
-
-def _pulled(config: BundleConfig, folder: Path) -> bool:
-    return folder.parent == config.pulled.resolve()
 
 
 _log = logging.getLogger(__name__)
@@ -183,12 +209,12 @@ class Engine:
         return self._hiding()
 
     def current(self) -> OpenBundle:
-        """Return the bundle that ``current`` points to.
+        """Return the bundle in use.
 
         If any of its files was touched, the bundle is opened and checked again.
 
         Raises:
-            NotReady: there is no bundle (``sotto pull``).
+            NotReady: there is no bundle.
             BundleMismatch, DataLoss: the bundle cannot be used.
         """
         with self._lock:
@@ -212,14 +238,30 @@ class Engine:
         """Check that files can be added to the bundle in use.
 
         Raises:
-            NotReady: the owner linked it by hand, and a pull would move the owner's link.
+            NotReady: it was installed as a package; or the owner linked it by hand, and a pull
+                would move the owner's link.
         """
         bundle = self.current().bundle
-        if not _pulled(self._config, bundle.folder):
+        self.check_encoder_package()
+        if in_use(self._config).origin is Origin.LINKED:
             raise NotReady(
                 "the bundle in use was linked by hand, and lacks its encoder",
                 fix=f"copy the encoder to {bundle.encoder_folder}, or use the cloud's bundle with "
                 "`sotto pull --encoder`",
+                subject="encoder",
+            )
+
+    def check_encoder_package(self) -> None:
+        """Check that an installed bundle has its encoder, which another package brings.
+
+        Raises:
+            NotReady: it lacks the encoder.
+        """
+        found = in_use(self._config)
+        if found.origin is Origin.INSTALLED and not (found.folder / ENCODER).is_dir():
+            raise NotReady(
+                "the installed bundle lacks its encoder, which comes in another package",
+                fix=f"run `pip install {package(self._config.language)}-encoder`",
                 subject="encoder",
             )
 
@@ -275,4 +317,4 @@ class Engine:
             _log.info("no bundle in use yet: %s", error.problem)
 
     def _moved(self, opened: Bundle) -> bool:
-        return opened.folder != self._config.current.resolve() or opened.changed()
+        return opened.folder != in_use(self._config).folder or opened.changed()

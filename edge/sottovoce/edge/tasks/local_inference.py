@@ -397,6 +397,7 @@ class Home:
 
     def _encoder_now(self) -> Encoder:
         bundle = self._engine.current().bundle
+        self._engine.check_encoder_package()
         with self._lock:
             if self._encoder is None or self._encoder[0] is not bundle:
                 self._encoder = bundle, _open_encoder(bundle)

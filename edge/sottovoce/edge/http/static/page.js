@@ -128,7 +128,7 @@ const views = {
         levels.map((each) => [each.name + (each.name === overview.level ? " (default)" : ""), number(each.eta), hundred(each.replaced), hundred(each.guessed)]),
         "none", [1, 2, 3]),
     ]);
-    $("leveltable").replaceChildren(...(tables.length ? tables : ["no bundle: run `sotto pull HOST:PORT`"]));
+    $("leveltable").replaceChildren(...(tables.length ? tables : ["no bundle: run `pip install 'sottovoce-edge[en]'`, or `sotto pull HOST:PORT`"]));
   },
   adapters: async () => {
     overview = await ask("/api/overview");

@@ -17,7 +17,7 @@ TESTS ?= tests
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install graph export bundle demo test test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install graph export bundle demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -66,15 +66,25 @@ $(BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
+# Tests of the device run without torch. A folder `slow` holds tests for `make test-all`.
+DEVICE_TESTS := tests/unit/edge tests/unit/core tests/contract/protos
+OTHER_TESTS := tests/unit/cloud tests/unit/models tests/unit/bench tests/unit/soak tests/contract tests/e2e
+slow = $(sort $(shell find $(1) -type d -name slow))
+
 # What tests need is made at the same time, as it waits for disk and network.
-test: install  ## Lint, then every test; the edge's without torch
+test: install  ## Lint, types, unit and contract tests, and the five main end-to-end tests
 	@$(MAKE) --no-print-directory --jobs=2 .venv-edge/.done bundle lint
-	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) tests/edge tests/core tests/protos
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) tests/campaign tests/e2e tests/cloud tests/models tests/bench tests/architecture tests/mutation tests/protos tests/deploy
+	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) --ignore-glob='*/slow' $(DEVICE_TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) --ignore-glob='*/slow' $(OTHER_TESTS)
+
+test-all: .venv-edge/.done bundle  ## The slow tests, which `make test` leaves out
+	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(DEVICE_TESTS))
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(OTHER_TESTS))
 
 # What opens models, once more on the next transformers.
-OPENS_MODELS := tests/models $(addprefix tests/cloud/,models api serving training) \
-  $(patsubst %,tests/e2e/test_%.py,corrections embed fleet generation privacy second_language survival wire)
+OPENS_MODELS := tests/unit/models $(addprefix tests/unit/cloud/,models api serving training) \
+  $(patsubst %,tests/e2e/test_%.py,embed privacy survival wire) \
+  $(patsubst %,tests/e2e/slow/test_%.py,corrections fleet generation second_language)
 
 .venv-transformers5/.done: $(addprefix $(LOCKS)/,dev.txt torch.txt transformers5.txt) $(PARTS)
 	$(call fill,.venv-transformers5,dev)
@@ -89,7 +99,7 @@ test-transformers5: .venv-transformers5/.done bundle  ## Run the tests of what o
 	OMP_NUM_THREADS=1 .venv-transformers5/bin/pytest $(PYTEST_FLAGS) $(OLD_PEFT) $(OPENS_MODELS)
 
 # All versions are the newest that our ranges admit, but torch's: what breaks there would reach users.
-test-newest: bundle  ## Run the tests on the newest packages that our ranges admit (TESTS="tests/core tests/deploy")
+test-newest: bundle  ## Run the tests on the newest packages that our ranges admit (TESTS="tests/unit/core tests/contract/deploy")
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/pip install --upgrade pip
 	.venv-newest/bin/pip install -r $(LOCKS)/torch.txt --group dev --group edge-tests \
@@ -188,10 +198,10 @@ build/mutmut/.done: $(LOCKS)/mutants.txt .venv/.done
 	@touch $@
 
 campaign: bundle  ## Attack both sides at random and say what held (an hour of it is a soak; ARGS="--share .1 --seed S")
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.campaign $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m soak.campaign $(ARGS)
 
 mutants: build/mutmut/.done .venv-edge/.done bundle  ## Break the code in small places: what do the tests miss? (MODULES="noise ledger")
-	$(BIN)/python -m tests.mutation $(MODULES)
+	$(BIN)/python -m soak.mutation $(MODULES)
 
 report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 minutes on 2 idle cores)
 	$(BIN)/python -m bench.report

@@ -2,8 +2,8 @@
 
 These tests run where there is no torch, so the real cloud cannot be started; this one keeps its
 rules (idempotent calls, sequence numbers, tenants, error details) over real sockets, and its
-"training" counts words by label, so that predictions depend on what was uploaded. `tests/protos`
-holds both to the same claims.
+"training" counts words by label, so that predictions depend on what was uploaded.
+`tests/contract/protos` holds both to the same claims.
 """
 
 from __future__ import annotations

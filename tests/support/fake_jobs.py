@@ -1,7 +1,8 @@
 """Jobs by the cloud's rules, in memory: what a fake cloud knows of customisation.
 
-The rules are those of the real one, word for word where a device reads them; `tests/protos` holds
-both to the same claims. Only what quotas, disks and backbones add is missing.
+The rules are those of the real one, word for word where a device reads them;
+`tests/contract/protos` holds both to the same claims. Only what quotas,
+disks and backbones add is missing.
 """
 
 from __future__ import annotations

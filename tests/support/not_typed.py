@@ -16,7 +16,7 @@ __all__ = ["BEFORE", "FIRST", "LOOKS", "NOT_TYPED", "later", "looks", "reason"]
 NOT_TYPED: Final = {
     r"make help$": "lists the others",
     r"make ": "installs, builds, tests or measures: minutes, or tools of its own",
-    r"python -m (bench|tests|docs)\b": "measures, attacks or looks on for minutes",
+    r"python -m (bench|soak|tests|docs)\b": "measures, attacks or looks on for minutes",
     r"python3? -m venv ": "the folder has an environment",
     r"pip ": "asks a package registry",
     r"npm ": "asks a package registry",
@@ -42,7 +42,7 @@ NOT_TYPED: Final = {
     r"sotto-cloud ui ": "stays until it is ended; test_ui.py has one",
     r"sotto-cloud serve --bundle bundle": "a start like README's",
     r"sotto-cloud (replica|front|trainer|bundles publish) ": "test_roles.py has many machines",
-    r"haproxy ": "is on few machines; tests/cloud/balancing has it read what we write",
+    r"haproxy ": "is on few machines; test_balancing.py has it read what we write",
 }
 """How a command begins, and why it is not typed."""
 

@@ -1,0 +1,285 @@
+"""Every page and every command beside a running daemon, which is then killed.
+
+The daemon and the commands share one database. POSIX drops a process's locks on a file when the
+process closes any descriptor of that file; a daemon without its locks loses its write-ahead log to
+the next command. After such a loss the ledger falls with the daemon's death, a removed app is
+answered, and a destroyed key is still in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from click.testing import CliRunner
+
+from soak.campaign.daemons import PROGRAM, Daemon, device
+from soak.campaign.everything import DOORWAY, PAGE, requests
+from soak.campaign.tally import Tally
+from sottovoce.edge.cli import main
+from sottovoce.edge.cli.client import connect
+from sottovoce.edge.http.gate import read_key
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_owner_pb2
+from tests.support.agent import TOKEN, labelled
+from tests.support.doorway import Door, entered
+from tests.support.fake_cloud import fake_cloud
+from tests.support.processes import environment
+from tests.support.upstream_server import openai_server
+
+__all__ = ["COMMANDS", "beside", "running"]
+
+_LIGHT: Final = ("--level", "light")
+_FIRST: Final = ("customize", "share")
+"""What others need."""
+_LAST: Final = "rm"
+_LONG: Final = ("bench", "bugreport", "doctor", "enroll", "serve")
+"""Take seconds each, so a trial runs one of them, in turn."""
+COMMANDS: Final[dict[str, tuple[tuple[str, ...], int]]] = {
+    "serve": ((), 3),  # one runs already
+    "enroll": (("AAAA-AAAA", "--address", "127.0.0.1:9"), 6),
+    "pull": (("--bundle", "0" * 16), 4),
+    "privatize": (("{text}",), 0),
+    "try": (("{text}",), 0),
+    "predict": (("{name}", "{text}", "--where", "cloud", *_LIGHT), 0),
+    "correct": (("{name}", "{text}", "clinic"), 0),
+    "corrections": (("{name}", "--show"), 0),
+    "fetch": (("{name}",), 3),  # the bundle has no encoder
+    "learn": (("own", "--input", "{table}"), 3),  # the bundle has no encoder
+    "share": (("{name}", "--output", "{shared}"), 0),
+    "join": (("{shared}",), 3),  # it is here
+    "chat": ((), 0),
+    "run": ((), 0),
+    "generate": (("a-model", "{text}"), 0),
+    "embed": (("{text}",), 0),
+    "customize": (("{name}", "--input", "{table}", *_LIGHT), 0),
+    "distill": (
+        ("--input", "{table}", "--public", "{table}", "--output", "{public}", "--dp-epsilon", "8"),
+        2,  # the examples are too few
+    ),
+    "list": ((), 0),
+    "show": (("{name}",), 0),
+    "logs": (("{name}",), 0),
+    "cancel": (("{name}",), 3),  # it has ended
+    "rollback": (("{name}",), 3),  # it is the first version
+    "rm": (("{name}", "--yes"), 0),
+    "calibrate": (("--text", "{text}"), 0),
+    "bench": (("--most", "10", "--repeats", "1"), 0),
+    "ledger": ((), 0),
+    "apps": (("list",), 0),
+    "ui": ((), 0),
+    "status": ((), 0),
+    "rotate-key": ((), 0),
+    "move-key": (("credential",), 3),  # an agent runs
+    "doctor": ((), 0),
+    "bugreport": ((), 0),
+    "config": (("list",), 0),
+    "words": (("list",), 0),
+    "service": (("install", "--print"), 0),
+    "licences": ((), 0),
+    "completion": (("bash",), 0),
+    "version": ((), 0),
+}
+"""Of the device, each with arguments and the exit code that it ends with."""
+
+
+class Fault(Exception):
+    """What must not be; of a kind of `tally.FAULTS`."""
+
+    def __init__(self, kind: str, seen: str) -> None:
+        super().__init__(seen)
+        self.kind = kind
+
+
+@contextlib.contextmanager
+def running(folder: Path, bundle: Path) -> Iterator[Daemon]:
+    """A daemon with a doorway, and all that commands of a device ask: a cloud, an upstream."""
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(f"{TOKEN}\n")
+    with (
+        fake_cloud(bundle) as cloud,
+        openai_server() as upstream,
+        device(
+            folder,
+            bundle,
+            SOTTO_CLOUD_ADDRESS=cloud.address,
+            SOTTO_CLOUD_TENANT="t",
+            SOTTO_CLOUD_TOKEN_FILE=str(token),
+            SOTTO_CHAT_UPSTREAM=upstream.url,
+            SOTTO_CHAT_MODEL="a-model",
+            SOTTO_DOORWAY_ADDRESS="127.0.0.1:0",
+            SOTTO_UI_RECORD="true",
+        ) as daemon,
+    ):
+        yield daemon
+
+
+@dataclass
+class _Trial:
+    """One life of the daemon, and what it promised."""
+
+    daemon: Daemon
+    number: int
+    token: str = ""
+    """Of an app."""
+    removed: bool = False
+    spent: tuple[float, ...] = ()
+    """What the ledger said last."""
+    released: dict[str, str] = field(default_factory=dict)
+    """By text, under the key in use."""
+
+    @property
+    def text(self) -> str:
+        return f"Anna was in the garden of house {self.number} with 4 of 7 doctors"
+
+    def sotto(self, name: str, *arguments: str, code: int = 0) -> str:
+        """What a command prints; it is run in this process, which is not the daemon's."""
+        done = CliRunner().invoke(
+            main, [name, *arguments, "--json"], input=self.text, env=self.daemon.environ
+        )
+        if done.exit_code != code:
+            told = repr(done.exception) if done.exit_code == 1 else done.output
+            raise Fault("unexplained", f"`sotto {name}` ended with {done.exit_code}: {told[:300]}")
+        return done.stdout
+
+    def command(self, name: str) -> None:
+        """Runs one of `COMMANDS`."""
+        arguments, code = COMMANDS[name]
+        folder = self.daemon.folder
+        places = {each: str(folder / each) for each in ("table", "public", "shared")}
+        filled = [
+            each.format(text=self.text, name=f"adapter-{self.number}", **places)
+            for each in arguments
+        ]
+        if name == "serve":  # takes signals over, so not here
+            program = [sys.executable, "-c", PROGRAM.format("edge"), name]
+            ended = subprocess.run(
+                program, env=environment() | self.daemon.environ, capture_output=True, check=False
+            )
+            if ended.returncode != code:
+                raise Fault("unexplained", f"a second daemon ended with {ended.returncode}")
+            return
+        self.sotto(name, *filled, code=code)
+        if name == "rotate-key":
+            self._rotated()
+
+    def page(self, path: str) -> None:
+        """Opens the owner's page and asks for a path."""
+        with connect(self.daemon.address) as owner:
+            door = entered(owner.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url)
+        for _, status in requests(door, {path: PAGE[path]}):
+            if status not in (200, 401):  # of the link, which was used to enter
+                raise Fault("unexplained", f"the page's {path} answers {status}")
+
+    def doorway(self, path: str) -> None:
+        """Asks the doorway for a path, as the owner."""
+        door = Door(self._address(), read_key(self.daemon.folder / "state"))
+        for _, status in requests(door, {path: DOORWAY[path]}):
+            if status != 200:
+                raise Fault("unexplained", f"the doorway's {path} answers {status}")
+
+    def let_in(self) -> None:
+        """Makes the app."""
+        name = f"app-{self.number}"
+        self.token = json.loads(self.sotto("apps", "new", name))["token"]
+        if self._asked() != 200:
+            raise Fault("unexplained", f"a new app is answered {self._asked()}")
+
+    def remove(self) -> None:
+        """Removes the app."""
+        self.sotto("apps", "rm", f"app-{self.number}")
+        self.removed = True
+
+    def check(self) -> None:
+        """What must hold at any moment.
+
+        Raises:
+            Fault: something does not.
+        """
+        if self.removed and (status := self._asked()) != 401:
+            raise Fault("crossed", f"a removed app is answered {status}")
+        spent = self._spent()
+        if any(now < before for now, before in zip(spent, self.spent, strict=False)):
+            raise Fault("lost", f"the ledger fell from {self.spent} to {spent}")
+        self.spent = spent
+        for text, before in self.released.items():
+            if self._privatized(text) != before:
+                raise Fault("lost", "a text is released otherwise under the same key")
+
+    def release(self) -> None:
+        """Has the trial's text released under the key in use."""
+        self.released[self.text] = self._privatized(self.text)
+        self.spent = self._spent()
+
+    def _rotated(self) -> None:
+        before, self.released = self.released, {}
+        self.release()
+        if self.released == before:
+            raise Fault("leaked", "the key that was destroyed is in use")
+
+    def _privatized(self, text: str) -> str:
+        with connect(self.daemon.address) as owner:
+            return owner.agent.Privatize(agent.PrivatizeRequest(text=text)).text
+
+    def _spent(self) -> tuple[float, ...]:
+        with connect(self.daemon.address) as owner:
+            ledger = owner.agent.GetStatus(agent.GetStatusRequest()).ledger
+        return ledger.spent, ledger.releases, ledger.labels_as_they_are
+
+    def _address(self) -> str:
+        with connect(self.daemon.address) as owner:
+            return str(owner.agent.GetStatus(agent.GetStatusRequest()).doorway)
+
+    def _asked(self) -> int:
+        return Door(self._address(), self.token).chat(self.text).status
+
+
+def beside(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    """In each trial opens every page and runs the commands in a drawn order, with a kill at the
+    end; nothing that was promised until then may be otherwise after a new start."""
+    table = [f"{each.text}\t{each.label}" for each in labelled()]
+    (daemon.folder / "table").write_text("\n".join(["text\tlabel", *table, ""]))
+    short = [name for name in COMMANDS if name not in (*_FIRST, _LAST, *_LONG)]
+    for number in trials:
+        trial = _Trial(daemon, number)
+        acts: list[tuple[str, Callable[[str], Any]]] = [
+            *((path, trial.page) for path in PAGE),
+            *((path, trial.doorway) for path in DOORWAY),
+            *((name, trial.command) for name in (*short, _LONG[number % len(_LONG)])),
+            ("remove the app", lambda _, trial=trial: trial.remove()),  # type: ignore[misc]
+        ]
+        random.Random(f"{seed} {number}").shuffle(acts)
+        done = ""
+        try:
+            trial.let_in()
+            trial.release()
+            for name in _FIRST:
+                trial.command(name)
+            for done, act in acts:
+                act(done)
+                trial.check()
+            trial.command(_LAST)
+            done = "the kill"
+            daemon.kill()
+            daemon.start()
+            trial.check()
+        except Fault as fault:
+            tally.fault(fault.kind, number, f"after {done}: {fault}")
+            daemon.kill()
+            daemon.start()
+        except AssertionError as error:
+            tally.fault("lost", number, f"it does not start: {error}"[:600])
+            return
+        else:
+            tally.ended("as it was promised")
+    if "Traceback" in (log := daemon.log.read_text()):
+        at = log.index("Traceback")
+        tally.fault("unexplained", 0, f"a traceback is in the log: {log[at:][:600]}")

@@ -1,0 +1,195 @@
+"""SIGKILL at drawn moments, or the power goes: what was answered stays so, and what was spent is
+what was released.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from soak.campaign.daemons import Daemon
+from soak.campaign.disks import SmallDisk
+from soak.campaign.tally import Tally
+from sottovoce.cloud.job import State
+from sottovoce.v1 import edge_agent_pb2 as wire
+from sottovoce.v1 import edge_agent_pb2_grpc
+from tests.support.waiting import until
+
+__all__ = ["agent_killed", "worker_killed"]
+
+_PLACES: Final = ("garden", "kitchen", "river", "market", "school", "carpet", "pond", "bridge")
+_TEXTS: Final = 8
+_EARLIER: Final = 40
+"""Texts of trials before that are asked for after each; all are in the end."""
+_SECONDS: Final = 120.0
+_ENOUGH, _START = 50, 10.0
+"""Trials for starts to be judged, and seconds that one may take."""
+_MOMENTS: Final = (
+    ("step", 28),
+    ("checkpoint half written", 4),
+    ("checkpoint put in place", 8),
+    ("checkpoint kept", 4),
+    ("adapter file", 1),
+    ("adapter file half written", 1),
+    ("adapter put in place", 2),
+    ("end of job", 1),
+    ("adapter named", 1),
+)
+"""What a worker may die at, and at which call of it at most; `tests.support.kills` says what."""
+
+
+def agent_killed(
+    daemon: Daemon,
+    tally: Tally,
+    seed: str,
+    trials: Iterable[int],
+    disk: SmallDisk | None = None,
+) -> None:
+    """Kills the device's daemon while texts are being privatised, once a trial, and starts it
+    again. Afterwards what was answered must be answered the same, and the ledger hold each text
+    that was ever sent once.
+
+    Args:
+        disk: holds its state, and loses its power each time, before the daemon or with it.
+    """
+    answered: dict[str, bytes] = {}
+    slowest = 0.0
+    for trial in trials:
+        chance = random.Random(f"{seed} {trial}")
+        texts = [_text(trial, number) for number in range(_TEXTS)]
+        after = chance.randrange(_TEXTS)
+        found: dict[str, bytes] = {}
+        with ThreadPoolExecutor(1) as asking:
+            asked = asking.submit(_ask, daemon.address, texts, found)
+            until(lambda: len(found) >= after or asked.done())  # noqa: B023 - waited for here
+            if disk is not None and chance.random() < 0.5:
+                disk.fail()  # what comes from now on must not be a promise
+                until(lambda: len(found) >= after + 2 or asked.done())  # noqa: B023
+            daemon.kill()
+            asked.result(_SECONDS)
+        if disk is not None:
+            disk.cut()
+        begun = time.monotonic()
+        try:
+            daemon.start()
+        except AssertionError as error:
+            tally.fault("lost", trial, f"it does not start: {error}"[:600])
+            return
+        slowest = max(slowest, time.monotonic() - begun)
+        earlier = chance.sample([*answered], min(_EARLIER, len(answered)))
+        answered |= found
+        again, changed = _asked_again(daemon.address, answered, {*earlier, *texts})
+        answered |= again
+        releases = _releases(daemon.address)
+        if changed:
+            tally.fault("lost", trial, f"{changed} of {len(answered)} answers are others now")
+        elif releases != len(answered):
+            tally.fault("lost", trial, f"{releases} charged, {len(answered)} released")
+        else:
+            tally.ended("as it was")
+    _, changed = _asked_again(daemon.address, answered, answered)
+    if changed:
+        tally.fault("lost", trial, f"in the end {changed} of {len(answered)} answers are others")
+    tally.figures["seconds of the slowest start"] = round(slowest, 1)
+    if tally.count >= _ENOUGH and slowest > _START:
+        tally.fault("unexplained", 0, f"a start took {slowest:.1f} s")
+
+
+def _asked_again(
+    address: str, answered: Mapping[str, bytes], texts: Iterable[str]
+) -> tuple[dict[str, bytes], int]:
+    """Answers to ``texts``, and how many of those known before came otherwise or not at all."""
+    again: dict[str, bytes] = {}
+    asked = [*texts]
+    _ask(address, asked, again)
+    return again, sum(again.get(text) != answered[text] for text in asked if text in answered)
+
+
+def _text(trial: int, number: int) -> str:
+    return f"Anna was in the {_PLACES[number % len(_PLACES)]} of house {trial} {number}"
+
+
+def _ask(address: str, texts: Iterable[str], found: dict[str, bytes]) -> None:
+    """Puts answers into ``found``, one by one, for as long as there is somebody to give them."""
+    with grpc.insecure_channel(address) as channel:
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
+        for text in texts:
+            try:
+                answer = stub.Privatize(wire.PrivatizeRequest(text=text), timeout=_SECONDS)
+            except grpc.RpcError:
+                return
+            found[text] = answer.SerializeToString(deterministic=True)
+
+
+def _releases(address: str) -> int:
+    with grpc.insecure_channel(address) as channel:
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
+        return int(stub.GetStatus(wire.GetStatusRequest(), timeout=_SECONDS).ledger.releases)
+
+
+def worker_killed(
+    folder: Path,
+    backbone: str,
+    tally: Tally,
+    seed: str,
+    trials: Iterable[int],
+    disk: SmallDisk | None = None,
+) -> None:
+    """Has a worker die in the middle of a job, once to three times a trial; what comes after must
+    end with the very adapter that an undisturbed one ends with.
+
+    Args:
+        disk: holds the state, and loses its power each time, and once the job is queued.
+    """
+    from tests.support import killed_jobs  # which imports torch
+
+    job = killed_jobs.queue(folder / "undisturbed")
+    assert killed_jobs.work(folder / "undisturbed", backbone)[0] == 0
+    wanted = killed_jobs.tensors(folder / "undisturbed")
+    tried: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    for trial in trials:
+        chance = random.Random(f"{seed} {trial}")
+        state = (folder if disk is None else disk.folder) / f"trial-{trial}"
+        job = killed_jobs.queue(state)
+        if disk is not None:
+            disk.cut()
+        deaths: list[str] = []
+        for _ in range(chance.randint(1, 3)):
+            moment = _moment(chance, trial, first=not deaths)
+            code, _ = killed_jobs.work(state, backbone, moment)
+            if disk is not None:
+                disk.cut()
+            if moment[1] == 1 and not deaths:  # later there may be none of these
+                tried[moment[0]] += 1
+                reached[moment[0]] += code == -signal.SIGKILL
+            deaths.append(f"{moment[0]} {moment[1]}")
+            if code not in (0, -signal.SIGKILL):
+                tally.fault("unexplained", trial, f"the worker ended with {code} at {deaths}")
+        code, _ = killed_jobs.work(state, backbone)
+        ended: Any = killed_jobs.found(state, job)
+        if code != 0 or ended.state != State.SUCCEEDED:
+            tally.fault("lost", trial, f"after {deaths} the job is {ended.state}")
+        elif killed_jobs.tensors(state) != wanted:
+            tally.fault("lost", trial, f"after {deaths} the adapter is another")
+        else:
+            tally.ended("the very adapter")
+        shutil.rmtree(state)
+    tally.came_by(tried, reached)
+
+
+def _moment(chance: random.Random, trial: int, *, first: bool) -> tuple[str, int]:
+    """What to die at, and at which call of it: a job's first death is by each in turn, every other
+    time as it begins; where it died before, any."""
+    turn, which = divmod(trial, len(_MOMENTS))
+    what, most = _MOMENTS[which] if first else chance.choice(_MOMENTS)
+    return what, 1 if first and turn % 2 == 0 else chance.randint(1, most)

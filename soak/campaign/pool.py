@@ -1,0 +1,124 @@
+"""Parts of the campaign in processes of their own, several at a time: most of a trial is waiting.
+
+A part whose trials say nothing of each other is cut into pieces, each over a world of its own. A
+trial draws from the seed and its number, so it is the same in whichever piece.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Final
+
+from soak.campaign.parts import PARTS, run
+from soak.campaign.tally import Tally
+
+__all__ = ["Piece", "pieces", "together"]
+
+_SUBREAPER: Final = 36
+"""`PR_SET_CHILD_SUBREAPER`: who outlives a cloud that was killed becomes a child of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some trials of a part: so many, or as many as there is time for.
+
+    Attributes:
+        part: its name.
+        trials: their numbers; any, from 0, with ``minutes``.
+        minutes: that it goes on for.
+    """
+
+    part: str
+    trials: range = range(0)
+    minutes: float | None = None
+
+    def numbers(self) -> Iterator[int]:
+        """Of its trials; one at least."""
+        return iter(self.trials) if self.minutes is None else _for_minutes(self.minutes)
+
+
+def pieces(part: str, share: float, minutes: float | None, trial: int | None) -> list[Piece]:
+    """What a part is cut into.
+
+    Args:
+        share: of its trials.
+        minutes: instead of them.
+        trial: this one alone.
+    """
+    found = PARTS[part]
+    if trial is not None:
+        return [Piece(part, range(trial, trial + 1))]
+    if minutes is not None or found.minutes:
+        return [Piece(part, minutes=minutes or found.minutes * share)]
+    number = max(1, round(found.full * share))
+    wanted = max(1, round(found.pieces * min(share, 1)))
+    cuts = [number * place // wanted for place in range(wanted + 1)]
+    return [Piece(part, range(*ends)) for ends in pairwise(cuts)]
+
+
+def together(todo: list[Piece], seed: str, jobs: int) -> dict[str, Tally]:
+    """The tallies of parts, by their names, in the order in which they are first named.
+
+    Args:
+        jobs: pieces at a time; what measures how long things take has the machine to itself.
+    """
+    found: dict[str, list[Tally]] = {piece.part: [] for piece in todo}
+    alone = [piece for piece in todo if PARTS[piece.part].alone]
+    others = [piece for piece in todo if not PARTS[piece.part].alone]
+    # Those that take their time, not so many trials, begin first: they are the longest.
+    others.sort(key=lambda piece: piece.minutes is None)
+    for some, most in ((alone, 1), (others, jobs)):
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(most, context, max_tasks_per_child=1) as pool:
+            for piece, tally in zip(some, pool.map(tried, some, [seed] * len(some)), strict=True):
+                found[piece.part].append(tally)
+                print(tally.line(), flush=True)
+    return {part: Tally.merged(tallies) for part, tallies in found.items()}
+
+
+def tried(piece: Piece, seed: str) -> Tally:
+    """The tally of a piece, with what it took; to be called once in a process."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
+        tally = run(piece.part, Path(folder), seed, piece.numbers())
+    tally.seconds = time.monotonic() - began
+    tally.processor = _processor()
+    return tally
+
+
+def _processor() -> float:
+    """Seconds of a processor that this process has had, and all under it, who are ended here."""
+    while children := [*_children()]:  # whose own are ours next
+        for child in children:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(child, signal.SIGKILL)  # a server of forks, say
+                os.waitpid(child, 0)
+    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _children() -> Iterator[int]:
+    for task in Path("/proc/self/task").iterdir():
+        yield from map(int, (task / "children").read_text().split())
+
+
+def _for_minutes(minutes: float) -> Iterator[int]:
+    """Numbers of trials until the time is over; one at least."""
+    end = time.monotonic() + 60 * minutes
+    for number in count():
+        yield number
+        if time.monotonic() > end:
+            return

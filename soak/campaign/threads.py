@@ -1,0 +1,182 @@
+"""A device's daemon that gets no more threads: it answers, or says why not, and goes on.
+
+Each trial has the daemon in a group of processes that may have only so many threads more than it
+has, while many ask at once; then as many as it likes. What was answered comes again, each text is
+charged once, and the daemon is the same process all along. One trial in four starts it anew with
+too few to begin with: it serves, or ends with an error.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from soak.campaign.daemons import Daemon
+from soak.campaign.tally import Tally
+from sottovoce.core.errors import Code, SottovoceError
+from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.v1 import edge_agent_pb2 as wire
+from sottovoce.v1 import edge_agent_pb2_grpc
+
+__all__ = ["needed", "threads"]
+
+_SECONDS: Final = 60.0
+_AT_ONCE: Final = 12
+_ANEW: Final = 4
+_GROUPS: Final = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
+"""Where groups that count threads are made: in the first version, and in the second."""
+_SAID: Final = ("error:", "pthread_create failed")
+"""What a start that did not succeed says: gRPC's library, of its own threads, in its own words."""
+_OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
+
+
+def needed() -> str:
+    """What this machine lacks for it; empty if nothing."""
+    with suppress(OSError), _group():
+        return ""
+    return "too few threads take root and a group of processes (cgroups) that counts them"
+
+
+@contextmanager
+def _group() -> Iterator[Path]:
+    """A new one, gone afterwards; its processes must have ended.
+
+    Raises:
+        OSError: it cannot be made here, or counts no threads.
+    """
+    parent = next(folder for folder in _GROUPS if folder.is_dir())
+    group = parent / f"campaign-{secrets.token_hex(4)}"
+    group.mkdir()
+    try:
+        os.stat(group / "pids.max")
+        yield group
+    finally:
+        group.rmdir()
+
+
+class _Room:
+    """How many threads a daemon may have."""
+
+    def __init__(self, group: Path) -> None:
+        self._group = group
+
+    def of(self, most: int | str) -> None:
+        """So many together, from now on."""
+        (self._group / "pids.max").write_text(str(most))
+
+    def hold(self, process: int) -> None:
+        """Counts this one's."""
+        (self._group / "cgroup.procs").write_text(str(process))
+
+    def used(self) -> int:
+        """So many there are."""
+        return int((self._group / "pids.current").read_text())
+
+    def before(self) -> list[str]:
+        """What goes before a command that is to be held from its beginning."""
+        return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(self._group)]
+
+
+def threads(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+    """Has the daemon want for threads, a trial each.
+
+    Args:
+        daemon: runs; it is killed before this returns.
+    """
+    answered: dict[str, str] = {}
+    with _group() as group:
+        room = _Room(group)
+        room.hold(daemon.pid)
+        try:
+            for trial in trials:
+                chance = random.Random(f"{seed} {trial}")
+                if trial % _ANEW == _ANEW - 1:
+                    wrong = _begun(daemon, room, chance)
+                else:
+                    wrong = _held(daemon, room, chance, trial, answered)
+                if wrong:
+                    tally.fault("unexplained", trial, wrong[:600])
+                else:
+                    tally.ended("as it may")
+        finally:
+            room.of("max")
+            daemon.kill()
+
+
+def _held(
+    daemon: Daemon, room: _Room, chance: random.Random, trial: int, answered: dict[str, str]
+) -> str:
+    """What went wrong while it had no room, and afterwards."""
+    process = daemon.pid
+    texts = [f"Anna was in the garden of house {trial} {number}" for number in range(_AT_ONCE)]
+    room.of(room.used() + chance.choice((0, 0, 1, 3)))
+    said = _asked(daemon.address, texts)
+    room.of("max")
+    again = _asked(daemon.address, texts)
+    if daemon.process is None or daemon.process.poll() is not None:
+        return f"the daemon ended with {daemon.process and daemon.process.returncode}"
+    for text, first, second in zip(texts, said, again, strict=True):
+        if isinstance(second, SottovoceError):
+            return f"afterwards: {second}"
+        if isinstance(first, SottovoceError):
+            if first.code in (Code.INTERNAL, Code.UNKNOWN) or not first.fix:
+                return f"no remedy: {first!r}"
+        elif first != second:
+            return f"answered otherwise afterwards, process {process}"
+        answered[text] = second
+    releases = _releases(daemon.address)
+    return "" if releases == len(answered) else f"{releases} charged, {len(answered)} released"
+
+
+def _begun(daemon: Daemon, room: _Room, chance: random.Random) -> str:
+    """What went wrong at a start with few."""
+    daemon.stop()
+    plain = daemon.arguments
+    before = len(daemon.log.read_text())
+    room.of(chance.randint(1, 24))
+    daemon.arguments = [*room.before(), *plain]
+    wrong = ""
+    try:
+        daemon.start()
+    except AssertionError:
+        told = daemon.log.read_text()[before:]
+        if "Traceback" in told or not any(why in told for why in _SAID):
+            code = daemon.process.returncode if daemon.process else None
+            wrong = f"at the start, which ended with {code}: {told[-500:]}"
+        daemon.kill()
+    finally:
+        room.of("max")
+        daemon.arguments = plain
+    if daemon.process is None:
+        daemon.start()
+        room.hold(daemon.pid)
+    return wrong
+
+
+def _asked(address: str, texts: list[str]) -> list[str | SottovoceError]:
+    """All at once, each on a connection of its own."""
+
+    def ask(text: str) -> str | SottovoceError:
+        with grpc.insecure_channel(address, _OWN_CONNECTION) as channel:
+            stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
+            try:
+                return str(stub.Privatize(wire.PrivatizeRequest(text=text), timeout=_SECONDS).text)
+            except grpc.RpcError as error:
+                return from_rpc_error(error, peer="the agent")
+
+    with ThreadPoolExecutor(len(texts)) as asking:
+        return list(asking.map(ask, texts))
+
+
+def _releases(address: str) -> int:
+    with grpc.insecure_channel(address) as channel:
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
+        return int(stub.GetStatus(wire.GetStatusRequest(), timeout=_SECONDS).ledger.releases)

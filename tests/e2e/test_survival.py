@@ -77,7 +77,7 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     time.sleep(1)
     cloud.start()
     until(lambda: _of_the_job(cloud, "state") == "SUCCEEDED", 240)
-    until(lambda: _customization(agent)["state"] == "SUCCEEDED")
+    until(lambda: _customization(agent)["state"] == "ready")
     done, (job,) = _customization(agent), _jobs(cloud)
     assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (4, 4)
     assert job["step"] == job["steps"]
@@ -85,7 +85,7 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
         job["held_out_accuracy"], abs=1e-3
     )
     assert float(str(done["reconstruction_loss"])) > 0
-    assert (job["method"], job["examples"], job["state"]) == ("lora", 96, "SUCCEEDED")
+    assert (job["method"], job["examples"], job["state"]) == ("lora", 96, "succeeded")
     answer = agent.run("predict", "desk", "The kitchen sink is blocked again", "--json")
     assert json.loads(answer)["label"] in {
         "plumbing",
@@ -193,7 +193,7 @@ def test_a_cloud_that_is_down_loses_nothing(agent: Agent, cloud: Cloud, tmp_path
         "1",
         "--no-watch",
     )
-    assert _customization(agent)["state"] == "UPLOADING"
+    assert _customization(agent)["state"] == "uploading"
     cloud.start()
     until(lambda: _of_the_job(cloud, "state") == "SUCCEEDED", 240)
-    until(lambda: _customization(agent)["state"] == "SUCCEEDED")
+    until(lambda: _customization(agent)["state"] == "ready")

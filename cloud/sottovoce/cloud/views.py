@@ -30,6 +30,7 @@ from sottovoce.core.errors import SottovoceError, Unavailable
 
 __all__ = [
     "FIGURES",
+    "NO_ANSWER",
     "View",
     "act",
     "answers_calls",
@@ -126,6 +127,8 @@ def figures(address: str) -> dict[str, Any]:
 
 
 View = dict[str, Any]
+NO_ANSWER: Final = "no answer"
+"""The state of a process that does not answer."""
 _AT_ONCE: Final = 8
 """Processes queried at once; a process that does not answer takes seconds."""
 
@@ -137,7 +140,7 @@ def job(one: Job) -> View:
         "id": one.id,
         "tenant": one.tenant,
         "adapter": one.adapter,
-        "state": str(one.state),
+        "state": one.state.lower(),
         "examples": one.next_sequence,
         "bytes": one.bytes,
         "labels": len(one.labels),
@@ -175,9 +178,11 @@ def in_words(one: Job) -> dict[str, str]:
 
 
 def tenant(one: Tenant) -> View:
-    """Return a tenant."""
+    """Return a tenant; its state is enabled or disabled."""
+    told = asdict(one)
+    state = "disabled" if told.pop("disabled") else "enabled"
     ends = "" if one.next_end is None else when(one.next_end)
-    return {**asdict(one), "created": when(one.created), "next_end": ends}
+    return {**told, "state": state, "created": when(one.created), "next_end": ends}
 
 
 def token(one: Credential, now: float) -> View:
@@ -241,10 +246,13 @@ def processes(health: Iterable[str], metrics: Iterable[str], tls_ca: Path | None
 
     def well(address: str) -> View:
         found = ask_for(lambda: {"serving": answers_calls(address, tls_ca)})
-        return {"address": address, **found}
+        state = "serving" if found.get("serving") else "starting or ending"
+        return {"address": address, "state": NO_ANSWER if "error" in found else state, **found}
 
     def counted(address: str) -> View:
-        return {"address": address, **ask_for(lambda: figures(address))}
+        found = ask_for(lambda: figures(address))
+        state = "serving" if found.get("role") else "another program"
+        return {"address": address, "state": NO_ANSWER if "error" in found else state, **found}
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         asked, read = threads.map(well, health), threads.map(counted, metrics)

@@ -58,6 +58,21 @@ def test_every_page_has_its_place_on_the_site() -> None:
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_says_first_what_it_is_for_and_loads_nothing_from_outside(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    begins = next(line for line in text.splitlines() if line and not line.startswith("#"))
+    assert begins.startswith(("This page ", "This site "))
+    shown = re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S)
+    assert not re.search(r"!\[[^\]]*\]\((https?:)?//|<(img|script|iframe)\b", shown)
+
+
+@pytest.mark.parametrize("word", ["docker", "telemetry", "windows", "latency", "phone"])
+def test_a_heading_answers_what_people_search_for(word: str) -> None:
+    headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / "faq.md").read_text("utf-8"), re.M)
+    assert any(word in heading.lower() for heading in headings)
+
+
 def test_the_documents_name_commands_of_every_kind() -> None:
     programs = {part.program for typed in LINES for part in typed.parts}
     assert {"python", "make", "sotto", "sotto-cloud", "pip", "git"} <= programs

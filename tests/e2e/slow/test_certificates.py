@@ -111,7 +111,7 @@ def test_a_device_customises_and_predicts_by_its_certificate(
     options, texts = lesson
     with served(owner, light) as cloud, daemon(owner / "device", light, cloud) as device:
         (done,) = map(json.loads, device.run("customize", "mail", *options).splitlines())
-        assert done["state"] == "SUCCEEDED"
+        assert done["state"] == "ready"
         asked = device.run("predict", "mail", "--where", "cloud", "--json", texts[0])
         assert json.loads(asked)["scores"]
         assert b"with a certificate until" in device.run("doctor")
@@ -157,7 +157,7 @@ def test_a_balancer_that_passes_tls_on_passes_certificates_on(
             daemon(owner / "device", light, cloud, address) as device,
         ):
             (done,) = map(json.loads, device.run("customize", "mail", *options).splitlines())
-            assert done["state"] == "SUCCEEDED"
+            assert done["state"] == "ready"
             device.run("predict", "mail", "--where", "cloud", texts[0])
             bare = grpc.ssl_channel_credentials(TLS.certificate)
             with grpc.secure_channel(address, bare) as channel, pytest.raises(grpc.RpcError):

@@ -84,7 +84,7 @@ def test_a_fleet_teaches_one_adapter_and_answers_alike(
     def teach(daemon: Agent, seed: int, *options: str) -> None:
         source = str(table(tmp_path, seed))
         found = asked(daemon, "customize", NAME, "--input", source, "--epochs", "1", *options)
-        assert found[-1]["state"] == "SUCCEEDED"
+        assert found[-1]["state"] == "ready"
 
     teach(first, 0, "--level", "light", "--method", "head")
     shared = tmp_path / "shared.json"

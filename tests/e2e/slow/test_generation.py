@@ -42,7 +42,7 @@ def test_a_table_becomes_an_adapter_that_writes(owner: Path, bundle_folder: Path
         assert answer["left"]
         assert "Sitwell" not in json.dumps(answer["left"])
     assert len(talked) == 2
-    assert (done["state"], done["examples"]) == ("SUCCEEDED", len(ROWS))
+    assert (done["state"], done["examples"]) == ("ready", len(ROWS))
     assert done["loss"] > 0
     (kept,) = cloud.state.rglob("adapter.json")
     adapter = adapters.load(kept.parent)

@@ -6,6 +6,7 @@ A module holds the commands of one topic, imported when a command of the topic r
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -15,29 +16,45 @@ from sottovoce.core.errors import Side, SottovoceError
 from sottovoce.core.platform.commands import LazyGroup
 from sottovoce.core.platform.console import tell
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "GROUPS", "main"]
 
-COMMANDS = {
-    "serve": "Serve bundles, training and predictions.",
-    "replica": "Serve predictions and bundles, as one of many behind a balancer.",
-    "front": "Take uploads and answer for jobs, without a model, behind a balancer.",
-    "trainer": "Train queued jobs, beside others or alone on a machine.",
-    "balancer-config": "Print a configuration of HAProxy before replicas and fronts.",
-    "health": "Ask whether a server answers calls.",
-    "status": "Show jobs, queue, trainers, and the processes' own reports.",
-    "ui": "Open a page of jobs, tenants and processes in a browser.",
-    "enroll": "Add a tenant and print its token.",
-    "tenants": "List tenants, shut them out, let them in again.",
-    "tokens": "List, make and revoke the tokens of a tenant's devices.",
-    "limit": "Show or change the limits of one tenant.",
-    "jobs": "List, show, cancel or delete customisation jobs.",
-    "audit-log": "Show the changes to tenants and their data.",
-    "audit": "Test the epsilon of private training, by trying to refute it.",
-    "build-bundle": "Build the bundle that devices fetch.",
-    "bundles": "Publish bundles for many machines, list and delete them.",
-    "completion": "Print the completion script for a shell.",
-    "version": "Print the version.",
+# Keep gRPC from logging to standard error, because our own errors say the same in words.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+GROUPS = {
+    "Service": {
+        "serve": "Serve bundles, training and predictions.",
+        "replica": "Serve predictions and bundles, behind a balancer.",
+        "front": "Take uploads and answer for jobs, behind a balancer.",
+        "trainer": "Train queued jobs, beside others or alone on a machine.",
+        "balancer-config": "Print a HAProxy configuration for replicas and fronts.",
+    },
+    "Tenants": {
+        "enroll": "Add a tenant and print its token.",
+        "tenants": "List tenants, shut them out, let them in again.",
+        "tokens": "List, make and revoke the tokens of a tenant's devices.",
+        "limit": "Show or change the limits of one tenant.",
+    },
+    "Jobs": {
+        "jobs": "List, show, cancel or delete customisation jobs.",
+    },
+    "Bundles": {
+        "build-bundle": "Build the bundle that devices fetch.",
+        "bundles": "Publish bundles for many machines, list and delete them.",
+    },
+    "Diagnosis": {
+        "status": "Show jobs, queue, trainers, and the processes' own reports.",
+        "health": "Ask whether a server answers calls.",
+        "ui": "Open a page of jobs, tenants and processes in a browser.",
+        "audit-log": "Show the changes to tenants and their data.",
+        "audit": "Try to refute the epsilon of private training.",
+        "completion": "Print the completion script for a shell.",
+        "version": "Print the version.",
+    },
 }
+"""The commands under the headings of the help, each with one line."""
+
+COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 
 _MODULES = {
     "replica": "serve",
@@ -56,7 +73,7 @@ _MODULES = {
 @click.group(
     cls=LazyGroup,
     package=__name__,
-    summaries=COMMANDS,
+    groups=GROUPS,
     modules=_MODULES,
     side=Side.PROVIDER,
     context_settings={"help_option_names": ["-h", "--help"]},

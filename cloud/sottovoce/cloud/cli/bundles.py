@@ -22,11 +22,7 @@ from sottovoce.core.platform.console import (
     progress_bar,
 )
 
-_STATES = {
-    BundleState.UPLOADING: "half: publish it again",
-    BundleState.PUBLISHED: "published",
-    BundleState.DELETING: "half: delete it again",
-}
+_UNFINISHED = {BundleState.UPLOADING: "publish", BundleState.DELETING: "delete"}
 
 
 @click.group("bundles")
@@ -84,7 +80,11 @@ def list_(state: Path, store: str, as_json: bool) -> None:
         print_json({"bundles": [_view(bundle) for bundle in found]})
         return
     columns = ("id", "backbone", "language", "size", "published", "state", "signed by")
-    print_table(columns, [_row(bundle) for bundle in found])
+    print_table(columns, [_row(bundle) for bundle in found], ("language", "published", "backbone"))
+    for bundle in found:
+        if bundle.state in _UNFINISHED:
+            again = _UNFINISHED[bundle.state]
+            click.echo(f"{bundle.id} is incomplete: {again} it again", err=True)
 
 
 @command.command("delete", cls=Command)
@@ -111,7 +111,7 @@ def _view(bundle: PublishedBundle) -> dict[str, Any]:
     return {
         "id": bundle.id,
         "sha256": bundle.sha256,
-        "state": bundle.state.value,
+        "state": bundle.state.lower(),
         "backbone": bundle.backbone,
         "language": bundle.language,
         "bytes": bundle.size,
@@ -128,6 +128,6 @@ def _row(bundle: PublishedBundle) -> tuple[str, ...]:
         bundle.language,
         size,
         when(bundle.created),
-        _STATES[bundle.state],
+        bundle.state.lower(),
         signer,
     )

@@ -43,7 +43,7 @@ def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bo
     if as_json:
         print_json({"jobs": [views.job(job) for job in found]})
         return
-    columns = ("id", "tenant", "adapter", "state", "level", "accuracy", "examples", "progress")
+    columns = ("id", "state", "tenant", "adapter", "level", "accuracy", "examples", "progress")
     shown = [views.job(job) | views.in_words(job) for job in found]
     print_table(columns, [[str(view[c]) for c in columns] for view in shown], _LESS)
 

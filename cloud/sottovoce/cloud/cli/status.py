@@ -95,8 +95,8 @@ def _show(found: dict[str, Any]) -> None:
             ],
         )
     _table(
-        ("address", "health"),
-        [(each["address"], _health(each)) for each in found["health"]],
+        ("address", "state"),
+        [(each["address"], each["state"]) for each in found["health"]],
     )
     told = [name for name in FIGURES if any(name in each for each in found["metrics"])]
     _table(
@@ -104,19 +104,13 @@ def _show(found: dict[str, Any]) -> None:
         [
             (
                 each["address"],
-                "does not answer" if "error" in each else each["role"] or "not ours",
+                each.get("role") or each["state"],
                 *(_figure(name, each.get(name)) for name in told),
             )
             for each in found["metrics"]
         ],
         _LESS,
     )
-
-
-def _health(told: dict[str, Any]) -> str:
-    if "error" in told:
-        return "does not answer"
-    return "answers calls" if told["serving"] else "is starting or ending"
 
 
 def _figure(name: str, value: int | None) -> str:
@@ -151,4 +145,4 @@ def health(address: str, tls_ca: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"address": address, "serving": True})
     else:
-        click.echo(f"{address} answers calls")
+        click.echo(f"{address} is serving")

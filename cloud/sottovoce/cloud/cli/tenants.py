@@ -34,16 +34,12 @@ def list_tenants(state: Path, store: str, as_json: bool) -> None:
     """List all tenants by name: creation, state, tokens and jobs."""
     with opened(state, store) as database:
         found = Tenants(database).all()
+    told = [views.tenant(each) for each in found]
     if as_json:
-        print_json({"tenants": [views.tenant(each) for each in found]})
+        print_json({"tenants": told})
         return
-    print_table(
-        ("tenant", "since", "state", "tokens", "jobs"),
-        [
-            (t.name, when(t.created), "disabled" if t.disabled else "", str(t.tokens), str(t.jobs))
-            for t in found
-        ],
-    )
+    columns = ("name", "created", "state", "tokens", "jobs")
+    print_table(columns, [[str(view[c]) for c in columns] for view in told], ("created",))
 
 
 @tenants.command("disable", cls=Command)
@@ -73,10 +69,11 @@ def enable(tenant: str, state: Path, store: str, as_json: bool) -> None:
 def _switch(tenant: str, state: Path, store: str, *, disabled: bool, as_json: bool) -> None:
     with opened(state, store) as database:
         Tenants(database).disable(tenant, disabled=disabled)
+    state_now = "disabled" if disabled else "enabled"
     if as_json:
-        print_json({"tenant": tenant, "disabled": disabled})
+        print_json({"tenant": tenant, "state": state_now})
     else:
-        click.echo(f"{tenant} is {'disabled' if disabled else 'enabled'}")
+        click.echo(f"{tenant} is {state_now}")
 
 
 @tenants.command("revoke", cls=Command)
@@ -198,7 +195,8 @@ def list_tokens(tenant: str, state: Path, store: str, as_json: bool) -> None:
         print_json({"tokens": told})
         return
     columns = ("number", "tenant", "name", "scope", "state", "created", "ends")
-    print_table(columns, [[str(view[c]) for c in columns] for view in told], ("created",))
+    rows = [[str(view[c]) for c in columns[:-1]] + [view["ends"] or "never"] for view in told]
+    print_table(columns, rows, ("created", "scope"))
 
 
 @tokens.command("new", cls=Command)
@@ -386,4 +384,5 @@ def audit_log(tenant: str, most: int, state: Path, store: str, as_json: bool) ->
         print_json({"acts": [views.act(act) for act in found]})
         return
     columns = ("when", "who", "what", "tenant", "detail")
-    print_table(columns, [(when(a.done), a.who, a.what, a.tenant, a.detail) for a in found])
+    rows = [(when(a.done), a.who, a.what, a.tenant, a.detail) for a in found]
+    print_table(columns, rows, ("who",))

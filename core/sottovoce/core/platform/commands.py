@@ -45,7 +45,7 @@ class LazyGroup(click.Group):
 
     Args:
         package: the package of the modules that define the commands.
-        summaries: one line for each command, in the order of the help.
+        groups: the headings of the help; under each, its commands with one line each.
         modules: the module of each command that does not have the module of its own name.
         side: whose program it is, which decides what errors say to do.
     """
@@ -54,24 +54,25 @@ class LazyGroup(click.Group):
         self,
         *args: Any,
         package: str,
-        summaries: Mapping[str, str],
+        groups: Mapping[str, Mapping[str, str]],
         modules: Mapping[str, str] = MappingProxyType({}),
         side: Side = Side.DEVICE,
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
         self._package = package
-        self._summaries = summaries
+        self._groups = groups
+        self._names = [name for each in groups.values() for name in each]
         self._modules = modules
         self._side = side
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._summaries)
+        return list(self._names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "help":
             return self._help()
-        if cmd_name not in self._summaries:
+        if cmd_name not in self._names:
             return None
         if cmd_name in self.commands:
             return self.commands[cmd_name]
@@ -99,7 +100,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _instead(self, ctx: click.Context, asked: str) -> str:
-        near = difflib.get_close_matches(asked, self._summaries, 1, cutoff=0.6)
+        near = difflib.get_close_matches(asked, self._names, 1, cutoff=0.6)
         if near:
             return f"did you mean `{ctx.command_path} {near[0]}`?"
         return f"`{ctx.command_path} --help` lists those there are"
@@ -123,8 +124,10 @@ class LazyGroup(click.Group):
         return show
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self._summaries.items()))
+        width = max(map(len, self._names))  # one column for all groups
+        for heading, summaries in self._groups.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:{width}}", told) for name, told in summaries.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)

@@ -7,6 +7,7 @@ characters that a terminal would obey are removed.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.platform.limits import room_for_files
 from sottovoce.core.platform.program import INTERRUPTED, raise_interrupts
 
@@ -33,16 +34,22 @@ __all__ = [
     "if_interrupted",
     "json_option",
     "plain",
+    "print_fact",
     "print_json",
     "print_table",
+    "print_text",
     "progress_bar",
     "tell",
 ]
 
 _NOTE: Final = "sottovoce.interrupted"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _GAP = "  "
 _WHOLE = 10
 """The longest word, in letters, that a narrow column does not break."""
+_NUMBER = r"[-+]?\d[\d,]*(\.\d+)?(%| ?[A-Za-z/]+)?"
+_FIGURE = re.compile(rf"{_NUMBER}( +{_NUMBER})*|-?")
+"""Numbers with their units, or nothing."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 json_option = click.option(
@@ -73,6 +80,22 @@ class Command(click.Command):
         except BrokenPipeError:  # the reader of our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
+        except OSError as error:
+            if error.filename is None and error.errno not in _FULL:
+                raise  # a fault of the program, which keeps its traceback
+            refused = _of_the_system(error)
+            _report(refused, as_json=bool(ctx.params.get("as_json")))
+            ctx.exit(refused.exit_code)
+
+
+def _of_the_system(error: OSError) -> SottovoceError:
+    """Return an error for a file or disk that the system refuses, where no code said more."""
+    if error.errno in _FULL:
+        return QuotaExceeded("the disk is full", fix="free space, then run it again")
+    return NotReady(
+        f"cannot use {error.filename}: {error.strerror}",
+        fix="name another place, or let this user read and write there",
+    )
 
 
 def if_interrupted(problem: str, fix: str = "") -> None:
@@ -142,7 +165,8 @@ def print_table(
 
     A file or pipe gets each row on one line. If a terminal is too narrow, columns of ``spare`` are
     left out first, and standard error names them. Then the widest values continue on a second line.
-    The first column does not: it holds values that people copy.
+    The first column does not: it holds values that people copy. If that is not enough, the last
+    columns are left out too. Numbers are aligned to the right.
 
     Args:
         spare: names of columns that readers can do without, the least important one first.
@@ -151,20 +175,57 @@ def print_table(
     lines += [[plain(value, line=True) for value in row] for row in rows]
     cells = dict(zip(columns, zip(*lines, strict=True), strict=True))
     widths = {name: max(map(len, cells[name])) for name in columns}
-    room = get_terminal_size((0, 0)).columns or sys.maxsize
+    right = {name for name in columns[1:] if all(map(_FIGURE.fullmatch, cells[name][1:]))}
+    room = _room()
     left_out = [name for name in spare if _width(widths) > room and widths.pop(name, 0)]
     _fold(widths, cells, room)
+    while _width(widths) > room and len(widths) > 1:
+        left_out.append(widths.popitem()[0])
     for number in range(len(lines)):
         parts = [_folded(cells[name][number], width) for name, width in widths.items()]
         for line in zip_longest(*parts, fillvalue=""):
-            padded = (text.ljust(width) for text, width in zip(line, widths.values(), strict=True))
+            padded = (
+                text.rjust(width) if name in right else text.ljust(width)
+                for text, (name, width) in zip(line, widths.items(), strict=True)
+            )
             click.echo(_GAP.join(padded).rstrip())
     if left_out:
-        click.echo(
+        told = (
             f"Left out in {room} columns: {', '.join(left_out)}. A wider terminal or --json shows "
-            "all columns.",
-            err=True,
         )
+        print_text(told + "all columns.", err=True)
+
+
+def print_text(text: str, *, indent: str = "", err: bool = False) -> None:
+    """Print paragraphs, which continue on further lines of a terminal that is too narrow.
+
+    Args:
+        indent: what further lines begin with.
+        err: print on standard error.
+    """
+    for paragraph in text.split("\n"):
+        lines = [paragraph]
+        if len(paragraph) > _room():
+            before = re.match(" *", paragraph)[0]  # type: ignore[index]  # it always matches
+            lines = wrap(
+                paragraph,
+                _room(),
+                subsequent_indent=indent or before,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        for line in lines:
+            click.echo(line, err=err)
+
+
+def print_fact(name: str, value: str, width: int) -> None:
+    """Print a value beside its name, which takes ``width`` columns; control characters go."""
+    print_text(f"{name:{width}}{plain(value, line=True)}", indent=" " * width)
+
+
+def _room() -> int:
+    """Return the terminal's columns; a file has room for everything."""
+    return get_terminal_size((0, 0)).columns or sys.maxsize
 
 
 def _folded(cell: str, width: int) -> list[str]:

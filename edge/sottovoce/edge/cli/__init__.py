@@ -13,56 +13,69 @@ import click
 
 from sottovoce.core.platform.commands import LazyGroup
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "GROUPS", "main"]
 
 # Set before a command imports numpy. OpenBLAS threads wait for each other by spinning. On a busy
 # device, several threads make the search at least four times slower.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Keep gRPC from logging to standard error, because our own errors say the same in words.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-COMMANDS = {
-    "serve": "Run the agent for apps on this device.",
-    "enroll": "Let this device in at a cloud, by the provider's code.",
-    "pull": "Fetch the bundle from a cloud, or update it.",
-    "privatize": "Replace the words of texts; contacts no cloud.",
-    "try": "Show a text under every level and policy; sends and charges nothing.",
-    "predict": "Have an adapter classify texts, here or privatised in the cloud.",
-    "correct": "Keep what a text should have been called, on this device.",
-    "corrections": "Count, show or forget what `sotto correct` has kept.",
-    "fetch": "Bring an adapter home, so that this device answers itself.",
-    "learn": "Train an adapter on this device alone.",
-    "share": "Write down what your other devices need to use an adapter.",
-    "join": "Use an adapter of another device of yours.",
-    "chat": "Talk with a model in the cloud; names are turned back here.",
-    "run": "Run a program as an OpenAI client of the agent.",
-    "generate": "Have an adapter write on from texts, privatised first.",
-    "embed": "Turn texts into sentence embeddings, with noise on what leaves.",
-    "customize": "Train an adapter on labelled texts, privatised first.",
-    "distill": "Have prompts with your examples label public texts, privately.",
-    "list": "List the adapters that were customised here.",
-    "show": "Show one adapter and its versions.",
-    "logs": "Follow the training of an adapter until it ends.",
-    "cancel": "End a training; nothing more of it leaves.",
-    "rollback": "Have an earlier version of an adapter back.",
-    "rm": "Delete an adapter, here and in the cloud.",
-    "calibrate": "Explain the protection levels of the bundle.",
-    "bench": "Measure this device: time, memory, start.",
-    "ledger": "Say what privacy was spent, and how much more there is room for.",
-    "apps": "Give apps tokens and limits of their own.",
-    "ui": "Open the agent's page in a browser.",
-    "status": "Show bundle, ledger and customisations.",
-    "rotate-key": "Replace the secret key of the noise.",
-    "move-key": "Move the key of the state to a file, credential or keyring.",
-    "doctor": "Check this device's setup and say how to mend it.",
-    "bugreport": "Print what a report of a fault needs; no text, no names.",
-    "config": "List, get or set the settings.",
-    "words": "Say which words pass under the policy personal, and which do not.",
-    "service": "Have systemd run the agent.",
-    "licences": "Say under which licences program and models are.",
-    "completion": "Print the completion script for a shell.",
-    "version": "Print the version.",
+GROUPS = {
+    "Privatise": {
+        "privatize": "Replace the words of texts; contacts no cloud.",
+        "try": "Show a text under every level and policy; sends nothing.",
+        "embed": "Turn texts into sentence embeddings, with noise on what leaves.",
+        "words": "Say which words the policy personal passes or hides.",
+        "calibrate": "Explain the protection levels of the bundle.",
+    },
+    "Conversations": {
+        "chat": "Talk with a model in the cloud; names are turned back here.",
+        "run": "Run a program as an OpenAI client of the agent.",
+        "generate": "Have an adapter write on from texts, privatised first.",
+    },
+    "Adapters": {
+        "customize": "Train an adapter on labelled texts, privatised first.",
+        "distill": "Have prompts with your examples label public texts, privately.",
+        "learn": "Train an adapter on this device alone.",
+        "predict": "Have an adapter classify texts, here or in the cloud.",
+        "correct": "Keep what a text should have been called, on this device.",
+        "corrections": "Count, show or forget what `sotto correct` has kept.",
+        "fetch": "Bring an adapter home, so that this device answers itself.",
+        "list": "List the adapters that were customised here.",
+        "show": "Show one adapter and its versions.",
+        "logs": "Follow the training of an adapter until it ends.",
+        "cancel": "End a training; nothing more of it leaves.",
+        "rollback": "Have an earlier version of an adapter back.",
+        "rm": "Delete an adapter, here and in the cloud.",
+        "share": "Write down what your other devices need to use an adapter.",
+        "join": "Use an adapter of another device of yours.",
+    },
+    "Service and setup": {
+        "serve": "Run the agent for apps on this device.",
+        "service": "Have systemd run the agent.",
+        "ui": "Open the agent's page in a browser.",
+        "enroll": "Let this device in at a cloud, by the provider's code.",
+        "pull": "Fetch the bundle from a cloud, or update it.",
+        "apps": "Give apps tokens and limits of their own.",
+        "config": "List, get or set the settings.",
+        "rotate-key": "Replace the secret key of the noise.",
+        "move-key": "Move the key of the state to a file, credential or keyring.",
+    },
+    "Diagnosis": {
+        "status": "Show bundle, ledger and customisations.",
+        "ledger": "Say what privacy was spent, and how much is left.",
+        "doctor": "Check this device's setup and say how to mend it.",
+        "bench": "Measure this device: time, memory, start.",
+        "bugreport": "Print what a report of a fault needs; no text, no names.",
+        "licences": "Say under which licences program and models are.",
+        "completion": "Print the completion script for a shell.",
+        "version": "Print the version.",
+    },
 }
+"""The commands under the headings of the help, each with one line."""
+
+COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 
 
 MODULES = {
@@ -87,7 +100,7 @@ MODULES = {
 @click.group(
     cls=LazyGroup,
     package=__name__,
-    summaries=COMMANDS,
+    groups=GROUPS,
     modules=MODULES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -101,5 +114,5 @@ MODULES = {
 )
 @click.pass_context
 def main(ctx: click.Context, config: Path | None) -> None:
-    """Use a large language model in the cloud without your text leaving in the clear."""
+    """Use a large language model in the cloud; private words are replaced before they leave."""
     ctx.obj = config

@@ -20,7 +20,7 @@ from sottovoce.core.platform.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import parts, reach
 from sottovoce.edge.cli.common import load_config
-from sottovoce.edge.state.outbox import ENDED
+from sottovoce.edge.state.outbox import ENDED, standing
 from sottovoce.edge.tasks.adapters import LARGEST, join, share
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -74,7 +74,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
             (
                 each.adapter,
                 each.id[:8],
-                views.standing(each),
+                standing(each),
                 f"{each.examples:,}",
                 views.accuracy(each),
                 each.privacy.level or "-",
@@ -107,7 +107,7 @@ def show_command(ctx: click.Context, name: str, as_json: bool) -> None:
         return
     shown = views.customization(present)
     privacy = ", ".join(value for value in shown["privacy"].values() if value)
-    shown |= {"adapter": name, "state": views.standing(present), "privacy": privacy}
+    shown |= {"adapter": name, "privacy": privacy}
     for key, value in shown.items():
         if value not in ("", 0, 0.0, False):
             click.echo(f"{key.replace('_', ' '):20}{value}")
@@ -120,7 +120,7 @@ def show_command(ctx: click.Context, name: str, as_json: bool) -> None:
             (
                 "*" if each.id == present.id else "",
                 each.id[:8],
-                views.standing(each),
+                standing(each),
                 f"{each.examples:,}",
                 views.accuracy(each),
                 views.day(each.create_time),

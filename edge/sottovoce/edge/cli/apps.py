@@ -18,6 +18,7 @@ from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.caller import Hides
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
+from sottovoce.edge.tasks.spending import amount
 
 __all__ = ["command"]
 
@@ -171,13 +172,14 @@ def list_(ctx: click.Context, as_json: bool) -> None:
             app.name,
             _limit(app.calls_a_minute),
             _limit(app.a_day),
-            f"{spent:,.6g}",
+            amount(spent),
             _counted(app.hides) or "-",
         )
         for app, spent in found
     ]
     if rows:
-        print_table(("name", "calls a minute", "eta a day", "eta spent today", "also hides"), rows)
+        columns = ("name", "calls a minute", "eta a day", "eta spent today", "also hides")
+        print_table(columns, rows, ("also hides", "calls a minute"))
     else:
         click.echo("no apps; `sotto apps new NAME` makes a token for one", err=True)
 
@@ -207,7 +209,7 @@ def _apps(config: Config) -> Iterator[Apps]:
 
 
 def _limit(number: float) -> str:
-    return f"{number:,.6g}" if number else "-"
+    return amount(number) if number else "-"
 
 
 def _joined(had: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,7 +16,14 @@ import click
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unavailable
-from sottovoce.core.platform.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.platform.console import (
+    Command,
+    json_option,
+    print_json,
+    print_table,
+    print_text,
+    progress_bar,
+)
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.cli.client import connect
@@ -171,19 +178,27 @@ def _daemon(
 
 def _show(figures: dict[str, Any]) -> None:
     device = figures["device"]
-    click.echo(
+    print_text(
         f"{device['machine']}, {device['cores']} cores, {device['system']}, "
         f"Python {device['python']}; {figures['mechanism']}, {figures['level']}"
     )
     stages = list(figures["documents"][0]["stages_ms"])
-    heading = f"{'words':>8}{'ms':>11}{'us/word':>9}" + "".join(f"{name:>9}" for name in stages)
-    click.echo(heading)
-    for row in figures["documents"]:
-        parts = "".join(f"{taken:9.2f}" for taken in row["stages_ms"].values())
-        click.echo(f"{row['words']:8,}{row['ms']:11.2f}{row['us_per_word']:9.1f}{parts}")
+    print_table(
+        ("words", "time", "us/word", *(f"{stage} ms" for stage in stages)),
+        [
+            (
+                f"{row['words']:,}",
+                f"{row['ms']:,.2f} ms",
+                f"{row['us_per_word']:,.1f}",
+                *(f"{taken:,.2f}" for taken in row["stages_ms"].values()),
+            )
+            for row in figures["documents"]
+        ],
+        [f"{stage} ms" for stage in reversed(stages)],
+    )
     daemon = figures["daemon"]
     memory = "memory unknown here"
     if daemon["peak_mb"] is not None:
         growth = f"{daemon['growth_mb']:+.1f} MB with length"
         memory = f"peak memory {daemon['peak_mb']:.1f} MB, {growth}"
-    click.echo(f"agent: ready in {daemon['ready_s']:.2f} s, {memory}")
+    print_text(f"agent: ready in {daemon['ready_s']:.2f} s, {memory}")

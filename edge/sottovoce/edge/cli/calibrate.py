@@ -14,7 +14,15 @@ import click
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level, name_of, strongest
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.platform.console import Command, json_option, print_json, progress_bar
+from sottovoce.core.platform.console import (
+    Command,
+    json_option,
+    print_fact,
+    print_json,
+    print_table,
+    print_text,
+    progress_bar,
+)
 from sottovoce.core.platform.files import atomic, private_folder
 from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.config import Config
@@ -25,18 +33,19 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_EXPLANATION = """\
-replaced: share of protected words that come out as another word, on everyday text;
-          rare: the same for words outside the 5,000 commonest (names, places, diagnoses).
-attack:   how often one who knows the bundle, the level and how often each word is written guesses
-          the word from the noisy vector itself, which is never sent; rare: from rare words alone;
-          word: from the released word, which is.
-best:     how often the strongest attacker guesses it, from all that is sent: he reads the words
-          around it as well, and has other text of your kind. On the worst kind of text that was
-          tried, short questions; on others less. A target speaks of this.
+_EXPLANATION = {
+    "replaced": "share of protected words that come out as another word, on everyday text; if "
+    "rare: the same for words outside the 5,000 commonest (names, places, diagnoses).",
+    "attack": "how often one who knows the bundle, the level and how often each word is written "
+    "guesses the word from the noisy vector itself, which is never sent; on rare: from rare "
+    "words alone; word: from the released word, which is.",
+    "best": "how often the strongest attacker guesses it, from all that is sent: he reads the "
+    "words around it as well, and has other text of your kind. On the worst kind of text that was "
+    "tried, short questions; on others less. A target speaks of this.",
+}
+_ADVICE = """\
 A smaller eta means more noise: more words replaced, fewer guessed, and less left to learn from.
-A word is never safe because it was replaced: a likely replacement can be guessed back.
-"""
+A word is never safe because it was replaced: a likely replacement can be guessed back."""
 _EXAMPLE_WORDS = 8
 _ESTIMATE = 2
 """Version of the estimate. Raise it when the estimate changes, so that kept results expire."""
@@ -139,29 +148,42 @@ def command(
         )
         return
     click.echo(f"{mechanism}, bundle {bundle.id} ({bundle.manifest.backbone.name})\n")
-    click.echo("level            eta  replaced   rare   attack   rare   word   best")
-    for shown, level in rows.items():
-        click.echo(_row(shown, level))
+    print_table(
+        ("level", "eta", "replaced", "if rare", "attack", "on rare", "word", "best"),
+        [_row(shown, level) for shown, level in rows.items()],
+        ("if rare", "on rare", "word"),
+    )
     if typed:
-        click.echo("\nOf all words of everyday text, these leave as they were typed:\n")
-        click.echo(f"{'policy':13}" + "".join(f"{each:>13}" for each in rows) + "  drawn anew")
-        for policy, figures in typed.items():
-            told = "".join(f"{figures[each]:13.0%}" for each in rows)
-            click.echo(f"{policy:13}{told}{figures['drawn']:12.0%}")
+        print_text("\nOf all words of everyday text, these leave as they were typed:\n")
+        print_table(
+            ("policy", *rows, "drawn anew"),
+            [
+                (policy, *(f"{figures[each]:.0%}" for each in (*rows, "drawn")))
+                for policy, figures in typed.items()
+            ],
+        )
     if any(level.classes for level in rows.values()):
-        click.echo(_by_class(rows))
-    click.echo(f"\n{_EXPLANATION}", nl=False)
+        _show_classes(rows)
+    click.echo()
+    for column, meaning in _EXPLANATION.items():
+        print_fact(f"{column}:", meaning, 10)
+    print_text(_ADVICE)
     if bundle.manifest.embed and not name:
-        click.echo("\ntoken-embedding.v1, for `sotto embed`: the attack on one token's vector\n")
-        click.echo("level            eta    attack")
-        for shown, token in bundle.manifest.embed.items():
-            click.echo(f"{shown:13}{token.eta:7.2f} {token.map_attack:9.0%}")
+        print_text("\ntoken-embedding.v1, for `sotto embed`: the attack on one token's vector\n")
+        embed = bundle.manifest.embed.items()
+        print_table(
+            ("level", "eta", "attack"),
+            [(shown, f"{each.eta:.2f}", f"{each.map_attack:.0%}") for shown, each in embed],
+        )
     if utility:
-        click.echo(_told(utility))
+        print_text(_told(utility))
     if name and found:
-        click.echo(_meaning(name, found))
+        print_text(_meaning(name, found))
     if example:
-        click.echo(f"\nbefore: {example['before']}\nafter:  {example['after']}\n{example['note']}")
+        click.echo()
+        for part in ("before", "after"):
+            print_fact(f"{part}:", example[part], 8)
+        print_text(example["note"])
 
 
 def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> Utility:
@@ -259,10 +281,9 @@ def _meaning(name: str, level: Level) -> str:
         f"  {of_100(level.map_attack_word)} are guessed from the text that is sent"
         f" (of rare words {of_100(level.map_attack_word_rare)}, of names"
         f" {of_100(level.map_attack_word_names)}).\n"
-        "That is one word at a time, on everyday text. Who reads the words around it as well, and\n"
-        f"has other text of your kind, guesses {of_100(float(strongest(level.map_attack)))} of what"
-        " is sent, on the worst kind of text\n"
-        "that was tried with the default bundle.\n"
+        "That is one word at a time, on everyday text. Who reads the words around it as well, and "
+        f"has other text of your kind, guesses {of_100(float(strongest(level.map_attack)))} of "
+        "what is sent, on the worst kind of text that was tried with the default bundle.\n"
         f'Use it: --level {name}, or level = "{name}" under [privacy] in the configuration.'
     )
 
@@ -305,25 +326,24 @@ def _as_typed(
     }
 
 
-def _by_class(rows: dict[str, Level]) -> str:
-    """Return a table by level: each class's eta, and how often its words are guessed."""
-    shown = list(rows.items())
-    lines = [
-        "\nEach class of words has the eta at which its words are guessed as often as others, or a",
-        "point above blind guessing (eta, attack):\n",
-        f"{'class':13}{'blind':>7}" + "".join(f"{name:>16}" for name, _ in shown),
-    ]
-    for name, any_level in shown[0][1].classes.items():
-        each = [level.classes[name] for _, level in shown]
-        figures = "".join(f"{one.eta:10.2f}{one.map_attack:6.0%}" for one in each)
-        lines.append(f"{name:13}{any_level.blind:7.0%}{figures}")
-    return "\n".join(lines)
-
-
-def _row(name: str, level: Level) -> str:
-    shares = (
-        f"{level.replaced:9.0%} {level.replaced_rare:6.0%} "
-        f"{level.map_attack:8.0%} {level.map_attack_rare:6.0%} {level.map_attack_word:6.0%}"
-        f" {float(strongest(level.map_attack)):6.0%}"
+def _show_classes(rows: dict[str, Level]) -> None:
+    """Print by level each class's eta, and how often its words are guessed."""
+    print_text(
+        "\nEach class of words has the eta at which its words are guessed as often as others, or a "
+        "point above blind guessing (eta, attack):\n"
     )
-    return f"{name:13}{level.eta:7.2f} {shares}"
+    table = []
+    for name, any_level in next(iter(rows.values())).classes.items():
+        each = [level.classes[name] for level in rows.values()]
+        figures = (f"{one.eta:.2f} {one.map_attack:4.0%}" for one in each)
+        table.append((name, f"{any_level.blind:.0%}", *figures))
+    print_table(("class", "blind", *rows), table, ("blind",))
+
+
+def _row(name: str, level: Level) -> tuple[str, ...]:
+    best = float(strongest(level.map_attack))
+    shares = (
+        *(level.replaced, level.replaced_rare, level.map_attack, level.map_attack_rare),
+        *(level.map_attack_word, best),
+    )
+    return (name, f"{level.eta:.2f}", *(f"{share:.0%}" for share in shares))

@@ -23,9 +23,9 @@ from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.core.rpc.address import socket_path
 from sottovoce.edge import config as settings
-from sottovoce.edge.cli import views
 from sottovoce.edge.config import MACHINE, Config
 from sottovoce.edge.state.database import DATABASE
+from sottovoce.edge.state.outbox import standing
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = [
@@ -251,7 +251,7 @@ def sentence(record: agent.Customization) -> str:
             return f"{name}: epoch {seen.epoch} of {seen.epochs}  {figures(record)}"
         case agent.CUSTOMIZATION_STATE_SUCCEEDED:
             if not seen.held_out_accuracy:  # private training has no held-out part
-                return f"{name}: trained"
-            return f"{name}: trained, held-out accuracy {seen.held_out_accuracy:.1%}"
+                return f"{name}: ready"
+            return f"{name}: ready, held-out accuracy {seen.held_out_accuracy:.1%}"
         case _:
-            return f"{name}: {views.state_name(record).lower()}{waiting}"
+            return f"{name}: {standing(record)}{waiting}"

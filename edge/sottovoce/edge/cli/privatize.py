@@ -12,7 +12,15 @@ from typing import Any
 import click
 
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.platform.console import Command, json_option, plain, print_json, print_table
+from sottovoce.core.platform.console import (
+    Command,
+    json_option,
+    plain,
+    print_fact,
+    print_json,
+    print_table,
+    print_text,
+)
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.policies import POLICIES, PUNCTUATION
 from sottovoce.edge.cli import views
@@ -26,6 +34,7 @@ from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.words import Words
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.privatize import MOST_DRAWS, Trial, settings, tried
+from sottovoce.edge.tasks.spending import amount
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["privatize_command", "try_command"]
@@ -195,9 +204,9 @@ def _show(text: str, trials: list[Trial]) -> None:
         setting = trial.setting
         if setting.policy != policy:
             policy = setting.policy
-            click.echo(f"\n{click.style(policy, bold=True)}: {POLICIES[policy].about}")
+            print_text(f"\n{click.style(policy, bold=True)}: {POLICIES[policy].about}")
         if trial.refused:
-            click.echo(f"{setting.level:10}not allowed here: {trial.refused}")
+            print_fact(setting.level, f"not allowed here: {trial.refused}", 10)
             continue
         drawn = trial.pieces()
         for number, pieces in enumerate(drawn):
@@ -211,13 +220,13 @@ def _show(text: str, trials: list[Trial]) -> None:
                 setting.level,
                 f"{trial.eta:.4g}",
                 f"{trial.guessed:.0%}",
-                f"{trial.charge:.4g} eta",
+                f"{amount(trial.charge)} eta",
             )
         )
     if rows:
         click.echo()
         print_table(("policy", "level", "eta", "guessed", "costs"), rows)
-        click.echo(
-            "\nguessed: of words with noise, by the strongest attacker we have, on the worst kind\n"
+        print_text(
+            "\nguessed: of words with noise, by the strongest attacker we have, on the worst kind "
             "of text that was tried (`sotto calibrate`); costs: what the ledger is charged for it."
         )

@@ -16,8 +16,10 @@ from sottovoce.core.platform.console import (
     if_interrupted,
     json_option,
     plain,
+    print_fact,
     print_json,
     print_table,
+    print_text,
 )
 from sottovoce.core.text import context_finder
 from sottovoce.edge.cli import common, views
@@ -64,24 +66,25 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
         ("ledger", spending.spent(ledger)),
         (
             "labels",
-            f"epsilon {ledger.label_epsilon:.6g} spent on {ledger.labels_randomized}, "
-            f"{ledger.labels_as_they_are} sent as they are",
+            f"epsilon {ledger.label_epsilon:.4g} spent on {ledger.labels_randomized:,}, "
+            f"{ledger.labels_as_they_are:,} sent as they are",
         ),
         (
             "adapters",
-            f"{ledger.adapters_private} private: epsilon {ledger.adapter_epsilon:.6g} and delta "
+            f"{ledger.adapters_private} private: epsilon {ledger.adapter_epsilon:.4g} and delta "
             f"{ledger.adapter_delta:.2g} in sum, towards whoever gets or asks them",
         ),
     ]
     for name, value in rows:
-        click.echo(f"{name + ':':11}{value}")
+        print_fact(f"{name}:", value, 11)
     for record in response.customizations:
         view = views.customization(record)
         progress = f"{view['uploaded']}/{view['examples']} uploaded"
         if view["epochs"]:
             progress += f", epoch {view['epoch']}/{view['epochs']}"
         message = f"  {view['message']}" if view["message"] else ""
-        click.echo(f"  {view['adapter']}  {view['state'].lower()}  {progress}{message}")
+        told = plain(f"{view['adapter']}  {view['state']}  {progress}{message}", line=True)
+        print_text(f"  {told}", indent="    ")
 
 
 @click.command("ledger", cls=Command)
@@ -109,15 +112,17 @@ def ledger_command(ctx: click.Context, as_json: bool) -> None:
     if warning:
         click.secho(f"warning    {warning}", fg="yellow")
     for name, value in spending.lines(status):
-        click.echo(f"{name:11}{value}")
+        print_fact(name, value, 11)
     for title, sums in (("day", spending.by_day(spent)), ("for", spending.by_purpose(spent))):
         if sums:
             click.echo()
             rows = [
-                (plain(e.heading, line=True), f"{e.spent:,.6g}", f"{e.releases:,}") for e in sums
+                (plain(e.heading, line=True), spending.amount(e.spent), f"{e.releases:,}")
+                for e in sums
             ]
             print_table((title, "eta spent", "texts"), rows)
-    click.echo(spending.MEANING)
+    click.echo()
+    print_text(spending.MEANING)
 
 
 @click.command("logs", cls=Command)
@@ -158,9 +163,9 @@ def doctor_command(ctx: click.Context, as_json: bool) -> None:
         findings.append(finding)
         if as_json:
             continue
-        click.echo(f"{finding.result:5} {finding.check:12} {plain(finding.detail, line=True)}")
+        print_fact(f"{finding.result:5} {finding.check:12} ", finding.detail, 19)
         if finding.fix:
-            click.echo(f"        fix: {plain(finding.fix, line=True)}")
+            print_fact("        fix: ", finding.fix, 13)
     failed = [finding.check for finding in findings if finding.result == "FAIL"]
     if as_json:
         checks = [asdict(finding) for finding in findings]

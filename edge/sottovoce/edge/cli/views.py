@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf import timestamp_pb2
 
-from sottovoce.edge.state.outbox import is_usable
+from sottovoce.edge.state.outbox import is_usable, standing
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
@@ -28,8 +28,6 @@ __all__ = [
     "embedding",
     "prediction",
     "release",
-    "standing",
-    "state_name",
     "status",
     "treatment_name",
     "turn",
@@ -129,12 +127,6 @@ def treatment_name(word: agent.ReleasedWord) -> str:
     return agent.Treatment.Name(word.treatment).removeprefix("TREATMENT_")
 
 
-def state_name(record: agent.Customization) -> str:
-    """Return the state without the enum's prefix, such as "TRAINING"."""
-    name = agent.CustomizationState.Name(record.state)
-    return name.removeprefix("CUSTOMIZATION_STATE_")
-
-
 def accuracy(record: agent.Customization) -> str:
     """Return the accuracy on the held-out part, or a dash if there is none."""
     found = record.progress.held_out_accuracy
@@ -146,7 +138,7 @@ def customization(record: agent.Customization) -> dict[str, Any]:
     return {
         "id": record.id,
         "adapter": record.adapter,
-        "state": state_name(record),
+        "state": standing(record),
         "examples": record.examples,
         "uploaded": record.uploaded,
         "job_id": record.job_id,
@@ -185,13 +177,6 @@ def corrections(response: agent.GetStatusResponse, adapter: str) -> dict[str, in
 def by_standing(records: Iterable[agent.Customization]) -> list[agent.Customization]:
     """Sort usable records first, and keep the order within both groups."""
     return sorted(records, key=lambda record: not is_usable(record))
-
-
-def standing(record: agent.Customization) -> str:
-    """Return the standing of a customisation, in a word or two."""
-    if is_usable(record):
-        return "ready"
-    return "rolled back" if record.set_aside else state_name(record).lower()
 
 
 def day(moment: timestamp_pb2.Timestamp) -> str:

@@ -17,7 +17,7 @@ from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.rpc.address import answers, socket_path
 from sottovoce.edge.config import Config
 from sottovoce.edge.http.fields import parsed, refuse
-from sottovoce.edge.state.outbox import is_usable
+from sottovoce.edge.state.outbox import is_usable, standing
 from sottovoce.edge.state.words import Lists
 from sottovoce.edge.tasks import parts, spending
 from sottovoce.edge.tasks.doctor import examine
@@ -80,9 +80,7 @@ def _adapter(record: agent.Customization, status: agent.GetStatusResponse) -> di
     kept = [each for each in status.corrections if each.adapter == record.adapter]
     return {
         "name": record.adapter,
-        "state": agent.CustomizationState.Name(record.state)
-        .removeprefix("CUSTOMIZATION_STATE_")
-        .lower(),
+        "state": standing(record),
         "usable": is_usable(record),
         "examples": record.examples,
         "uploaded": record.uploaded,

@@ -33,6 +33,7 @@ __all__ = [
     "Staged",
     "is_usable",
     "setting_of",
+    "standing",
 ]
 
 ENDED = (
@@ -434,6 +435,19 @@ def setting_of(job: training.CreateJobRequest) -> Setting:
 def is_usable(record: agent.Customization) -> bool:
     """Return whether the adapter's name may stand for this customisation's result."""
     return record.state == agent.CUSTOMIZATION_STATE_SUCCEEDED and not record.set_aside
+
+
+def standing(record: agent.Customization) -> str:
+    """Return the word for a customisation's state, the same in tables, JSON and pages.
+
+    It is uploading, training, ready, rolled back, failed or cancelled.
+    """
+    if is_usable(record):
+        return "ready"
+    if record.set_aside:
+        return "rolled back"
+    name = agent.CustomizationState.Name(record.state)
+    return name.removeprefix("CUSTOMIZATION_STATE_").lower()
 
 
 def _place(what: str, identity: str, drawn: bytes) -> bytes:

@@ -25,6 +25,7 @@ from sottovoce.edge.state.device_key import InCredential, key_in
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.engine import open_current, open_tagger, signer
+from sottovoce.edge.tasks.spending import amount
 
 __all__ = ["Finding", "default_level", "examine", "run"]
 
@@ -117,8 +118,8 @@ def _state(config: Config, opened: Store | None) -> str:
         keyring = NoiseKeys(store)
         keyring.current()  # opens
         epoch = keyring.epoch
-    told = f"{spending.releases} releases, {spending.spent:.6g} eta spent, noise key {epoch}"
-    return f"{folder}: {told}"
+    texts, spent = f"{spending.releases:,} texts released", f"{amount(spending.spent)} eta spent"
+    return f"{folder}: {texts}, {spent}, noise key {epoch}"
 
 
 def _permissions(config: Config) -> str:

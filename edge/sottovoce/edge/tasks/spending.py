@@ -17,6 +17,7 @@ __all__ = [
     "MEANING",
     "WORDS",
     "Sum",
+    "amount",
     "by_day",
     "by_purpose",
     "found",
@@ -36,12 +37,13 @@ _NEAR: Final = 0.8
 _MOST: Final = 20
 """Largest number of purposes listed."""
 
-MEANING: Final = f"""
-The unit is eta. Every word that gets noise costs the eta of its kind, and costs add up: the more
-was released, the more a reader of all of it can tell. A text that is released or embedded again is
-the same bytes and costs nothing, of the last {MOST_CHARGED:,} that were charged. A word that is
-drawn, such as a name or a number, costs nothing. Labels and private adapters have guarantees of
-their own, which are never added to these."""
+MEANING: Final = (
+    "The unit is eta. Every word that gets noise costs the eta of its kind, and costs add up: the "
+    "more was released, the more a reader of all of it can tell. A text that is released or "
+    f"embedded again is the same bytes and costs nothing, of the last {MOST_CHARGED:,} that were "
+    "charged. A word that is drawn, such as a name or a number, costs nothing. Labels and private "
+    "adapters have guarantees of their own, which are never added to these."
+)
 
 
 def found(accounts: Accounts) -> owner.GetSpendingResponse:
@@ -56,6 +58,15 @@ def found(accounts: Accounts) -> owner.GetSpendingResponse:
             releases=each.releases,
         )
     return response
+
+
+def amount(eta: float) -> str:
+    """Return an amount with up to four digits, or a whole number if it is large.
+
+    >>> [amount(each) for each in (0, 14.9312, 364.26, 75, 1234567.89)]
+    ['0', '14.93', '364.3', '75', '1,234,568']
+    """
+    return f"{eta:,.0f}" if abs(eta) >= 1000 else f"{eta:.4g}"
 
 
 def guessed(level: Level) -> float:
@@ -81,7 +92,7 @@ def told(
         "warning": warning(status, warn_after),
         "days": [(each.heading, each.spent, each.releases) for each in by_day(spending)],
         "purposes": [(each.heading, each.spent, each.releases) for each in by_purpose(spending)],
-        "meaning": " ".join(MEANING.split()),
+        "meaning": MEANING,
     }
 
 
@@ -135,7 +146,7 @@ def lines(status: agent.GetStatusResponse) -> list[tuple[str, str]]:
     ledger = status.ledger
     found = [("spent", spent(ledger))]
     if ledger.releases:
-        found.append(("on average", f"{ledger.spent / ledger.releases:.4g} eta a text"))
+        found.append(("on average", f"{amount(ledger.spent / ledger.releases)} eta a text"))
     found.append(("left", _left(status)))
     if ledger.labels_randomized or ledger.labels_as_they_are:
         found.append(
@@ -189,9 +200,9 @@ def spent(ledger: agent.LedgerStatus) -> str:
     """Return the ledger's sum with its unit, the limit, and the number of texts."""
     texts = f"{ledger.releases:,} text{'s' * (ledger.releases != 1)}"
     if not ledger.limit:
-        return f"{ledger.spent:,.6g} eta on {texts}; you set no limit"
+        return f"{amount(ledger.spent)} eta on {texts}; you set no limit"
     return (
-        f"{ledger.spent:,.6g} of {ledger.limit:,.6g} eta "
+        f"{amount(ledger.spent)} of {amount(ledger.limit)} eta "
         f"({ledger.spent / ledger.limit:.0%}) on {texts}"
     )
 
@@ -200,10 +211,10 @@ def _left(status: agent.GetStatusResponse) -> str:
     ledger, messages = status.ledger, messages_left(status)
     if not ledger.limit:
         return "no limit: privacy.ledger_limit in the configuration sets one"
-    left = f"{max(0.0, ledger.limit - ledger.spent):,.6g} eta"
+    left = f"{amount(max(0.0, ledger.limit - ledger.spent))} eta"
     if messages is None:
         return left
     return (
         f"{left}: about {messages:,} more messages of {WORDS} such words at "
-        f"{status.default_level!r}, each at most {WORDS * _eta(status):.4g} eta"
+        f"{status.default_level!r}, each at most {amount(WORDS * _eta(status))} eta"
     )

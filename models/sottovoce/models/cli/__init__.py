@@ -37,7 +37,7 @@ _MODULES = {
 @click.group(
     cls=LazyGroup,
     package=__name__,
-    summaries=COMMANDS,
+    groups={"Commands": COMMANDS},
     modules=_MODULES,
     side=Side.PROVIDER,
     context_settings={"help_option_names": ["-h", "--help"]},

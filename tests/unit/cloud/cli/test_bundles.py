@@ -36,7 +36,7 @@ def test_a_bundle_is_published_listed_and_deleted(where: Path, small_bundle: Bun
     assert "nothing had to be sent" in run("publish", small_bundle.folder)[1]
     (listed,) = json.loads(run("list", "--json")[1])["bundles"]
     assert {**listed, "sent_bytes": size} == told
-    assert (listed["state"], listed["bytes"], listed["key"]) == ("PUBLISHED", size, "")
+    assert (listed["state"], listed["bytes"], listed["key"]) == ("published", size, "")
     row = run("list")[1].splitlines()[1]
     assert row.startswith(small_bundle.id)
     assert row.endswith("published  each server")
@@ -58,11 +58,13 @@ def test_what_was_cut_off_is_listed_with_what_to_do(
     with monkeypatch.context() as patched:
         patched.setattr(FileObjects, "put_file", cut)
         assert run("publish", small_bundle.folder)[0] != 0
-    assert "half: publish it again" in run("list")[1]
+    assert "uploading" in run("list")[1]
+    assert "publish it again" in run("list")[2]
     with monkeypatch.context() as patched:
         patched.setattr(bundles, "_remove", cut)
         assert run("delete", small_bundle.id)[0] != 0
-    assert "half: delete it again" in run("list")[1]
+    assert "deleting" in run("list")[1]
+    assert "delete it again" in run("list")[2]
     assert run("delete", small_bundle.id)[:2] == (0, f"deleted {small_bundle.id}\n")
 
 

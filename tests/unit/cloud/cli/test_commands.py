@@ -151,11 +151,11 @@ def test_tenants_are_listed_shut_out_and_let_in(tmp_path: Path) -> None:
     state = ("--state", tmp_path)
     for name in ("acme", "other"):
         run("enroll", name, *state)
-    assert json.loads(run("tenants", "disable", "acme", *state, "--json")[1])["disabled"] is True
+    assert json.loads(run("tenants", "disable", "acme", *state, "--json")[1])["state"] == "disabled"
     listed = json.loads(run("tenants", "list", *state, "--json")[1])["tenants"]
-    assert [(t["name"], t["disabled"], t["tokens"]) for t in listed] == [
-        ("acme", True, 1),
-        ("other", False, 1),
+    assert [(t["name"], t["state"], t["tokens"]) for t in listed] == [
+        ("acme", "disabled", 1),
+        ("other", "enabled", 1),
     ]
     assert "disabled" in run("tenants", "list", *state)[1]
     assert run("tenants", "enable", "acme", *state)[0] == 0
@@ -185,9 +185,9 @@ def test_jobs_are_listed_shown_cancelled_and_deleted(tmp_path: Path, job_id: str
     assert job_id in run("jobs", "list", *state)[1]
     assert json.loads(run("jobs", "list", *state, "--tenant", "x", "--json")[1]) == {"jobs": []}
     shown = json.loads(run("jobs", "show", job_id, *state, "--json")[1])
-    assert (shown["state"], shown["tenant"]) == ("UPLOADING", "acme")
-    assert "UPLOADING" in run("jobs", "show", job_id, *state)[1]
-    assert json.loads(run("jobs", "cancel", job_id, *state, "--json")[1])["state"] == "CANCELLED"
+    assert (shown["state"], shown["tenant"]) == ("uploading", "acme")
+    assert "uploading" in run("jobs", "show", job_id, *state)[1]
+    assert json.loads(run("jobs", "cancel", job_id, *state, "--json")[1])["state"] == "cancelled"
     assert json.loads(run("jobs", "delete", job_id, *state, "--json")[1])["deleted"] is True
     acts = json.loads(run("audit-log", *state, "--json")[1])["acts"]
     assert [(act["what"], act["detail"]) for act in acts[:2]] == [

@@ -36,9 +36,9 @@ def test_80_columns_keep_level_and_accuracy(
     shown = CliRunner().invoke(main, ["jobs", "list", "--state", str(tmp_path)])
     lines = shown.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0].split() == ["ID", "TENANT", "ADAPTER", "STATE", "LEVEL", "ACCURACY"]
-    assert {identity, "SUCCEEDED", RELEASE.level, "87.5%"} <= set(lines[1].split())
-    starts = [lines[0].index(name) for name in ("TENANT", "ADAPTER", "STATE")]
+    assert lines[0].split() == ["ID", "STATE", "TENANT", "ADAPTER", "LEVEL", "ACCURACY"]
+    assert {identity, "succeeded", RELEASE.level, "87.5%"} <= set(lines[1].split())
+    starts = [lines[0].index(name) for name in ("TENANT", "ADAPTER", "LEVEL")]
     for name, begin, end in zip((TENANT, ADAPTER), starts, starts[1:], strict=False):
         assert "".join(line[begin:end].strip() for line in lines[1:]) == name
     assert "Left out in 80 columns: progress, examples." in shown.stderr

@@ -105,17 +105,17 @@ def test_processes_tell_whether_they_answer_and_what_they_did(
         for stop in stops:
             stop()
     assert (code, found["well"]) == (0, True)
-    assert found["health"] == [{"address": at, "serving": True}]
+    assert found["health"] == [{"address": at, "state": "serving", "serving": True}]
     front, train = found["metrics"]
     assert (front["role"], front["calls"], front["calls_ok"]) == ("front", 7, 5)
     assert (train["role"], train["jobs_done"], train["jobs_failed"]) == ("trainer", 4, 1)
     assert (train["steps"], train["busy"]) == (70, 0)
     assert "waiting" not in {*front, *train}, "neither has a model"
     assert train["memory_bytes"] > 1e6
-    assert f"{at}  answers calls" in said
+    assert f"{at}  serving" in said
     assert " MB" in said
     assert (ending[0], ending[1]["well"]) == (6, False)
-    assert ending[1]["health"] == [{"address": at, "serving": False}]
+    assert ending[1]["health"] == [{"address": at, "state": "starting or ending", "serving": False}]
 
 
 def test_who_does_not_answer_does_not_hide_the_rest(tmp_path: Path, jobs: Jobs) -> None:
@@ -125,7 +125,7 @@ def test_who_does_not_answer_does_not_hide_the_rest(tmp_path: Path, jobs: Jobs) 
     assert found["database"]["jobs"]["running"] == 1
     assert nobody in found["health"][0]["error"]
     assert "--metrics" in found["metrics"][0]["fix"]
-    assert status(tmp_path, "--metrics", nobody)[1].count("does not answer") == 1
+    assert status(tmp_path, "--metrics", nobody)[1].count("no answer") == 1
     empty = tmp_path / "empty"
     code, found = told(empty)
     assert code == 6

@@ -64,7 +64,7 @@ def test_the_overview_is_what_status_tells(page: Door) -> None:
 
 def test_jobs_are_told_as_by_the_command_and_chosen(page: Door, jobs: Jobs) -> None:
     told = page.ask("/api/jobs").json
-    assert [each["state"] for each in told["jobs"]] == ["UPLOADING", "QUEUED", "RUNNING"]
+    assert [each["state"] for each in told["jobs"]] == ["uploading", "queued", "running"]
     assert told["next"] == ""
     running = told["jobs"][2]
     assert running.pop("progress") == "epoch 1/2, loss 0.00, 2 examples/s, 0 s left"
@@ -100,8 +100,8 @@ def test_tenants_are_told_by_name_and_by_pages(page: Door, jobs: Jobs) -> None:
     Credentials(jobs.database).new("acme", "hall", seconds=3600)
     Credentials(jobs.database).new("acme", "shed", seconds=60)
     acme, other = page.ask("/api/tenants").json["tenants"]
-    assert (acme["name"], acme["tokens"], acme["jobs"], acme["disabled"]) == ("acme", 3, 2, False)
-    assert (other["disabled"], other["next_end"]) == (True, "")
+    assert (acme["name"], acme["tokens"], acme["jobs"], acme["state"]) == ("acme", 3, 2, "enabled")
+    assert (other["state"], other["next_end"]) == ("disabled", "")
     ends = {
         each["name"]: each["ends"] for each in page.ask("/api/tenant?tenant=acme").json["tokens"]
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -20,8 +21,10 @@ from sottovoce.core.platform.console import (
     if_interrupted,
     json_option,
     plain,
+    print_fact,
     print_json,
     print_table,
+    print_text,
 )
 from sottovoce.edge.cli.common import numbered
 from tests.support.waiting import until
@@ -68,6 +71,21 @@ def test_bugs_are_not_dressed_up_as_errors() -> None:
         raise ZeroDivisionError
 
     assert isinstance(CliRunner().invoke(broken).exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(errno.ENOTDIR, 3, "/srv/state"), (errno.EACCES, 3, "/srv/state"), (errno.ENOSPC, 5, "full")],
+)
+def test_a_file_that_the_system_refuses_is_no_traceback(number: int, code: int, said: str) -> None:
+    @click.command(cls=Command)
+    def refused() -> None:
+        raise OSError(number, os.strerror(number), "/srv/state")
+
+    result = CliRunner().invoke(refused)
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert "  fix: " in result.stderr
 
 
 HOSTILE = "\x1b]0;owned\x07\x7f\x9b2J\u202eevil\u2066\n  fix: forged"
@@ -241,6 +259,37 @@ def test_a_narrow_table_folds_the_widest_values_and_loses_none(
     assert "".join(lines).count("x") == 40
     for word in ("long", "story", "words", "50.0%"):
         assert any(word in line for line in lines)
+
+
+def test_what_does_not_fit_even_folded_is_left_out_from_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    lines, said = _printed(capsys)
+    assert max(map(len, lines)) <= 40
+    assert lines[0].split() == ["ID", "NAME"]
+    assert "accuracy" in said
+    assert "story" in said
+
+
+def test_numbers_end_in_one_column(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("day", "spent", "for"), [("a", "1,234 eta", "b"), ("c", "5 eta", "2 x y")])
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.index("SPENT") + 5 == first.index("eta") + 3 == second.index("eta") + 3
+
+
+def test_a_paragraph_goes_on_in_the_next_line_of_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    print_fact("cloud:", "one two three four five six seven", 8)
+    print_text("\nlast")
+    assert capsys.readouterr().out.splitlines() == [
+        *("cloud:  one two three four", "        five six seven", "", "last")
+    ]
+    monkeypatch.delenv("COLUMNS")
+    print_fact("cloud:", "one\x1b[2J " * 20, 8)
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_programs_of_the_tests_inherit_no_width_of_a_terminal() -> None:

@@ -60,11 +60,11 @@ def test_a_training_is_followed_and_cancelled(linked: Device, cloud: FakeCloud) 
     cloud.may_train.clear()
     with running(linked.config):
         _customize(linked, "river", "--no-watch")
-        until(lambda: linked.json("list")[0]["adapters"][0]["state"] == "TRAINING")
+        until(lambda: linked.json("list")[0]["adapters"][0]["state"] == "training")
         assert "desk (" in linked.sotto("logs", "desk", "--no-follow").stdout
         assert "cancelled" in linked.sotto("cancel", "desk").stdout
-        assert linked.json("logs", "desk", code=3)[-1]["state"] == "CANCELLED"
-        assert linked.json("cancel", "desk")[0]["state"] == "CANCELLED"
+        assert linked.json("logs", "desk", code=3)[-1]["state"] == "cancelled"
+        assert linked.json("cancel", "desk")[0]["state"] == "cancelled"
     assert "sotto list" in linked.sotto("cancel", "none", code=4).stderr
 
 
@@ -72,7 +72,7 @@ def test_what_was_trained_can_be_read_again(linked: Device) -> None:
     with running(linked.config):
         _customize(linked, "river")
         (line,) = linked.sotto("logs", "desk").stdout.splitlines()
-    assert line.endswith("trained, held-out accuracy 87.5%")
+    assert line.endswith("ready, held-out accuracy 87.5%")
 
 
 def test_an_agent_that_runs_forgets_a_deleted_name_in_its_ledger_too(linked: Device) -> None:

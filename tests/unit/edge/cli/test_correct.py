@@ -69,7 +69,7 @@ def test_they_are_kept_shown_and_taught_once(trained: Device, cloud: FakeCloud) 
         page = entered(trained.json("ui")[0]["url"])
         assert page.ask("/api/overview").json["adapters"][0]["corrections"] == 10
         (done,) = trained.json(*TAUGHT)
-        assert (done["state"], done["examples"], done["waiting"]) == ("SUCCEEDED", 10, 0)
+        assert (done["state"], done["examples"], done["waiting"]) == ("ready", 10, 0)
         assert "no corrections of 'desk' wait" in trained.sotto(*TAUGHT, code=3).stderr
         assert trained.json("status")[0]["corrections"] == []
     assert Counter(e.released_text for e in cloud.jobs["job-1"].examples) == Counter(
@@ -88,7 +88,7 @@ def test_the_same_command_waits_for_what_it_began_and_takes_nothing_twice(
         trained.sotto("correct", "desk", "--input", table)
         cloud.may_train.clear()
         (begun,) = trained.json(*both, "--no-watch")
-        until(lambda: trained.json("list")[0]["adapters"][0]["state"] == "TRAINING")
+        until(lambda: trained.json("list")[0]["adapters"][0]["state"] == "training")
         assert "0 of desk wait, 10 in training" in trained.sotto("corrections", "desk").stdout
         trained.sotto("correct", "desk", "the pond", "wet")  # for the next time
         (again,) = trained.json(*both, "--no-watch")

@@ -30,7 +30,7 @@ def test_a_table_becomes_an_adapter(linked: Device, cloud: FakeCloud) -> None:
         (done,) = linked.json(
             "customize", "desk", "--input", _table(linked), *options, "--seed", "7"
         )
-        assert (done["state"], done["examples"], done["uploaded"]) == ("SUCCEEDED", 20, 20)
+        assert (done["state"], done["examples"], done["uploaded"]) == ("ready", 20, 20)
         assert done["held_out_accuracy"] == 0.875
         (answer,) = linked.json("predict", "desk", "the river")
         assert answer["label"] == "wet"
@@ -47,7 +47,7 @@ def test_inputs_and_outputs_become_an_adapter_that_writes(linked: Device, cloud:
     table = _table(linked, ["the river, Anna\tAnna has a garden"] * 10, "input\toutput")
     with running(linked.config):
         (done,) = linked.json("customize", "desk", "--input", table, "--method", "prompt")
-    assert done["state"] == "SUCCEEDED"
+    assert done["state"] == "ready"
     settings = cloud.jobs["job-0"].message.training
     assert settings.task == training.TASK_GENERATION
     assert settings.method == training.METHOD_PROMPT_TUNING
@@ -136,10 +136,10 @@ def test_without_watching_it_returns_at_once(linked: Device, cloud: FakeCloud) -
     cloud.may_train.clear()
     with running(linked.config):
         (queued,) = linked.json("customize", "desk", "--input", _table(linked), "--no-watch")
-        assert queued["state"] in ("UPLOADING", "TRAINING")
-        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "TRAINING")
+        assert queued["state"] in ("uploading", "training")
+        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "training")
         cloud.may_train.set()
-        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "SUCCEEDED")
+        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "ready")
 
 
 def test_the_same_again_waits_for_what_is_on_its_way(linked: Device, cloud: FakeCloud) -> None:
@@ -152,7 +152,7 @@ def test_the_same_again_waits_for_what_is_on_its_way(linked: Device, cloud: Fake
         (other,) = linked.json(*asked, "--epochs", "3", "--replace")
         assert first["id"] == again["id"] != other["id"]
         cloud.may_train.set()
-        until(lambda: {"SUCCEEDED"} == _states(linked))
+        until(lambda: {"ready"} == _states(linked))
         linked.json(*asked, code=3)
         (anew,) = linked.json(*asked, "--replace")
         assert anew["id"] not in (first["id"], other["id"])
@@ -167,7 +167,7 @@ def test_progress_is_told_on_standard_error(linked: Device) -> None:
     with running(linked.config):
         result = linked.sotto("customize", "desk", "--input", _table(linked), "--epochs", "2")
     assert result.stdout.startswith("desk (")
-    assert result.stdout.endswith("trained, held-out accuracy 87.5%\n")
+    assert result.stdout.endswith("ready, held-out accuracy 87.5%\n")
     assert "uploaded" in result.stderr
     assert "held-out accuracy 87.5%" in result.stderr
 
@@ -176,7 +176,7 @@ def test_a_failed_training_is_an_error(linked: Device, cloud: FakeCloud) -> None
     cloud.fail_training = "out of memory"
     with running(linked.config):
         result = linked.sotto("customize", "desk", "--input", _table(linked), "--json", code=3)
-    assert json.loads(result.stdout)["state"] == "FAILED"
+    assert json.loads(result.stdout)["state"] == "failed"
     assert "out of memory" in json.loads(result.stderr)["error"]["problem"]
 
 
@@ -199,5 +199,5 @@ def test_an_agent_that_ends_meanwhile_loses_nothing(linked: Device, cloud: FakeC
     assert "the agent is stopping" in codes[0]
     cloud.may_train.set()
     with running(linked.config):
-        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "SUCCEEDED")
+        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "ready")
     assert len(cloud.jobs) == 1

@@ -52,16 +52,12 @@ def test_every_field_is_shown(shown: dict[str, object], message: type[Message]) 
     assert json.loads(json.dumps(shown)) == shown
 
 
-def test_every_state_has_a_short_name() -> None:
-    names = {
-        views.state_name(agent.Customization(state=number))
-        for number in agent.CustomizationState.values()
-    }
-    assert names == {
-        "UNSPECIFIED",
-        "UPLOADING",
-        "TRAINING",
-        "SUCCEEDED",
-        "FAILED",
-        "CANCELLED",
-    }
+def test_a_state_has_one_word_whoever_shows_it() -> None:
+    past = agent.Customization(state=agent.CUSTOMIZATION_STATE_SUCCEEDED, set_aside=True)
+    records = [
+        past,
+        *(agent.Customization(state=each) for each in agent.CustomizationState.values()),
+    ]
+    assert [views.customization(each)["state"] for each in records] == [
+        *("rolled back", "unspecified", "uploading", "training", "ready", "failed", "cancelled")
+    ]

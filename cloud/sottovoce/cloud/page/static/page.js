@@ -51,10 +51,7 @@ function paged(kind, following) {
   $(`${kind}next`).disabled = !following;
 }
 
-function health(each) {
-  if (each.error) return `${each.error}: ${each.fix}`;
-  return each.serving ? "answers calls" : "is starting or ending";
-}
+const failing = (told) => element("span", { className: "problem" }, told);
 
 function figure(name, value) {
   if (value === undefined) return "";
@@ -80,11 +77,11 @@ const views = {
         told.running.map((each) => [each.job, each.trainer.slice(0, 8), each.lease_seconds > 0 ? lasted(each.lease_seconds) : "ended",
           `${each.step}/${each.steps}`, number(each.examples_per_second), each.attempts]),
         "Nothing is in training.", [4, 5]));
-      fill("health", table(["address", "health"], asked.health.map((each) => [each.address, health(each)]),
+      fill("health", table(["address", "health"], asked.health.map((each) => [each.address, each.error ? failing(`${each.state}: ${each.fix}`) : each.state]),
         "Nobody is asked for health: `sotto-cloud ui --health HOST:PORT`, as often as is wanted."));
-      const known = [...new Set(asked.metrics.flatMap(Object.keys))].filter((name) => !["address", "role", "error", "fix"].includes(name));
+      const known = [...new Set(asked.metrics.flatMap(Object.keys))].filter((name) => !["address", "state", "role", "error", "fix"].includes(name));
       fill("metrics", table(["metrics", "role", ...known.map((name) => (name === "memory_bytes" ? "memory" : name.replaceAll("_", " ")))],
-        asked.metrics.map((each) => [each.address, each.error ? "does not answer" : each.role || "not ours",
+        asked.metrics.map((each) => [each.address, each.role || (each.error ? failing(each.state) : each.state),
           ...known.map((name) => figure(name, each[name]))]),
         "Nobody is asked for metrics: `sotto-cloud ui --metrics HOST:PORT`.", known.map((_, at) => at + 2)));
     };
@@ -95,7 +92,7 @@ const views = {
     return () => {
       paged("job", told.next);
       fill("joblist", table(["id", "tenant", "adapter", "state", "method", "level", "accuracy", "examples", "age", "progress"],
-        told.jobs.map((each) => [each.id, each.tenant, each.adapter, each.state.toLowerCase(), each.method, each.level, each.accuracy,
+        told.jobs.map((each) => [each.id, each.tenant, each.adapter, each.state, each.method, each.level, each.accuracy,
           number(each.examples), lasted(each.age_seconds), [each.progress, each.message].filter(Boolean).join("; ")]),
         "No such jobs.", [6, 7]));
     };
@@ -109,7 +106,7 @@ const views = {
       fill("tenantlist", table(["tenant", "since", "state", "devices let in", "next to end", "jobs"],
         told.tenants.map((each) => [
           element("button", { type: "button", value: each.name, ariaPressed: String(each.name === name) }, each.name),
-          time(each.created), each.disabled ? "disabled" : "", each.tokens, time(each.next_end), each.jobs]),
+          time(each.created), each.state, each.tokens, time(each.next_end) || "never", each.jobs]),
         "No such tenants: `sotto-cloud enroll TENANT` adds one.", [3, 5]));
       fill("devices", ...(one ? devices(name, one) : [element("p", { className: "told" }, "Choose a tenant for its devices and limits.")]));
     };

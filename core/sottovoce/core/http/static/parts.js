@@ -61,7 +61,7 @@ function table(headings, rows, empty, numbers = []) {
     element("thead", { role: "rowgroup" }, head), element("tbody", { role: "rowgroup" }, ...lines));
 }
 
-const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
+const number = (value) => value.toLocaleString("en", Math.abs(value) >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 });
 
 function failed(error) {
   fail(error.message);

@@ -122,18 +122,22 @@ const views = {
     $("meaning").textContent = told.meaning;
   },
   levels: async () => {
-    const tables = Object.entries(overview.levels).flatMap(([mechanism, levels]) => [
+    const shown = ([mechanism, levels]) => [
       element("h3", {}, mechanism + (mechanism === overview.mechanism ? " (in use)" : "")),
       table(["level", "eta", "replaced", "guessed"],
         levels.map((each) => [each.name + (each.name === overview.level ? " (default)" : ""), number(each.eta), hundred(each.replaced), hundred(each.guessed)]),
         "none", [1, 2, 3]),
-    ]);
-    $("leveltable").replaceChildren(...(tables.length ? tables : ["no bundle: run `pip install 'sottovoce-edge[en]'`, or `sotto pull HOST:PORT`"]));
+    ];
+    const all = Object.entries(overview.levels);
+    const used = all.filter(([mechanism]) => mechanism === overview.mechanism).flatMap(shown);
+    const others = all.filter(([mechanism]) => mechanism !== overview.mechanism);
+    const more = others.length ? [element("details", {}, element("summary", {}, `Other mechanisms: ${others.length}`), ...others.flatMap(shown))] : [];
+    $("leveltable").replaceChildren(...(all.length ? [...used, ...more] : ["no bundle: run `pip install 'sottovoce-edge[en]'`, or `sotto pull HOST:PORT`"]));
   },
   adapters: async () => {
     overview = await ask("/api/overview");
     $("adaptertable").replaceChildren(table(["name", "state", "examples", "right on texts held out", "corrections kept", "told"],
-      overview.adapters.map((each) => [each.name, each.state, `${each.uploaded}/${each.examples}`, each.accuracy ? hundred(each.accuracy) : "", each.corrections, each.message]),
+      overview.adapters.map((each) => [each.name, each.state, `${each.uploaded}/${each.examples}`, each.accuracy ? hundred(each.accuracy) : "not measured", each.corrections, each.message]),
       "none: `sotto customize NAME --input FILE` trains one", [4]));
   },
   left: async () => {
@@ -152,7 +156,7 @@ const views = {
     $("findings").replaceChildren(element("p", { className: "told" }, "looking ..."));
     const found = await ask("/api/doctor");
     $("findings").replaceChildren(...found.map((each) => {
-      const lines = [element("h3", {}, `${each.result} ${each.check}`), element("p", {}, each.detail)];
+      const lines = [element("h3", { className: each.result === "FAIL" ? "problem" : "" }, `${each.result} ${each.check}`), element("p", {}, each.detail)];
       if (each.fix) lines.push(element("p", { className: "problem" }, `fix: ${each.fix}`));
       return element("div", { className: "card" }, ...lines);
     }));

@@ -62,7 +62,7 @@ def test_the_table_is_explained(device: Device) -> None:
     assert [line.split()[0] for line in shown.splitlines()[3:6]] == ["strong", "balanced", "light"]
     assert "never safe because it was replaced" in shown
     *_, header, strong, balanced, light = shown.splitlines()
-    assert header.split() == ["level", "eta", "attack"]
+    assert header.lower().split() == ["level", "eta", "attack"]
     assert [line.split() for line in (strong, balanced, light)] == [
         ["strong", "4.00", "50%"],
         ["balanced", "15.00", "50%"],
@@ -89,7 +89,7 @@ def test_every_class_is_shown_with_its_eta(
     (folder / "manifest.json").write_bytes(changed.to_json())
     device = new_device(folder)
     shown = device.sotto("calibrate", "--mechanism", "t2t.v1").stdout.splitlines()
-    assert ["class", "blind", "strong", "light"] in [line.split() for line in shown]
+    assert ["class", "blind", "strong", "light"] in [line.lower().split() for line in shown]
     assert ["=NOUN", "2%", "8.50", "25%", "30.00", "25%"] in [line.split() for line in shown]
     (told,) = device.json("calibrate", "--mechanism", "t2t.v1")
     assert told["levels"]["strong"]["classes"]["=NOUN"]["eta"] == 8.5

@@ -79,7 +79,7 @@ def test_a_training_goes_on_without_who_follows_it(
             linked.sotto(*asked, "--no-watch")
         follows = asked if command == "customize" else ("logs", "desk")
         with typed(linked, *follows, *options) as process:
-            until(lambda: state(linked) == "TRAINING")
+            until(lambda: state(linked) == "training")
             assert process.stdout is not None
             if command == "logs":
                 process.stdout.readline()
@@ -89,7 +89,7 @@ def test_a_training_goes_on_without_who_follows_it(
         if options:
             assert json.loads(told.splitlines()[-1])["error"]["code"] == "CANCELLED"
         cloud.may_train.set()
-        until(lambda: state(linked) == "SUCCEEDED")
+        until(lambda: state(linked) == "ready")
 
 
 def state(device: Device) -> str:

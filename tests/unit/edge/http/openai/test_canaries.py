@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.unit.edge.http.openai.test_leaks import CALL, CHAT, COMPLETION, FUNCTION, RESPONSE
 
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.edge.http.fields import Fields
 from tests.support.doorway import Door
 from tests.support.doorway_upstream import before_a_server
 from tests.support.upstream_server import Server, event
+from tests.unit.edge.http.openai.test_leaks import CALL, CHAT, COMPLETION, FUNCTION, RESPONSE
 
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",

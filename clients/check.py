@@ -16,16 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clients.builds import (
+    BUILT,
     CLIENTS,
     Failed,
     Missing,
     cpp,
     go,
+    home_assistant,
     java,
     kotlin_chat,
     kotlin_sensor,
     node,
+    node_tests,
     python,
+    python_tests,
     run,
     swift,
 )
@@ -79,6 +83,11 @@ def main() -> int:
             holds("kotlin http", lambda: conversed(kotlin_chat(), device), f"{SAID}\n" * 2),
             holds("swift http", lambda: conversed(swift(), device), f"{SAID}\n" * 2),
         ]
+        held += [
+            passes("python's own tests", python_tests, device, BUILT / "python"),
+            passes("node's own tests", node_tests, device, BUILT / "node"),
+            passes("home assistant", home_assistant, device, BUILT / "home_assistant"),
+        ]
         clients = {"node": node, "c++": cpp, "go": go}
         held += [
             holds(name, built_and_asked(make, device), wanted) for name, make in clients.items()
@@ -111,6 +120,21 @@ def doorway_of(device: Device) -> dict[str, str]:
 def built_and_asked(make: Callable[[], list[str]], device: Device) -> Callable[[], str]:
     """What a client prints of the readings, once it is built."""
     return lambda: asked(make(), device, CLIENTS)
+
+
+def passes(name: str, tests: Callable[[], list[str]], device: Device, where: Path) -> bool:
+    """Whether a client's own tests pass, or cannot run here; prints which."""
+    told = {"SOTTO_AGENT_LISTEN": device.address, **doorway_of(device)}
+    try:
+        closing_line = run(tests(), where, "", told).strip().splitlines()[-1]
+    except Missing as missing:
+        print(f"{name:20}skipped: {missing}")
+        return True
+    except Failed as failed:
+        print(f"{name:20}FAILED: {failed}")
+        return False
+    print(f"{name:20}{closing_line}")
+    return True
 
 
 def holds(name: str, ask: Callable[[], str], wanted: str) -> bool:

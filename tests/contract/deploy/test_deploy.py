@@ -83,7 +83,7 @@ KNOWN = set(variables(sotto_cloud))
 
 def ours_in_kubernetes() -> dict[str, dict[str, Any]]:
     """Containers of our image."""
-    return {n: c for n, c in containers().items() if c["image"] == "sottovoce-cloud"}
+    return {n: c for n, c in containers().items() if c["image"].startswith("sottovoce-cloud")}
 
 
 def commands() -> dict[str, list[str]]:
@@ -117,9 +117,10 @@ def test_ports_are_those_that_processes_listen_on() -> None:
         assert {port["containerPort"] for port in container.get("ports", ())} == listened, name
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             called = given.get("listen", "").rpartition(":")[2]
-            assert (probe in container) == bool(called), name
             if called:
                 assert container[probe]["grpc"]["port"] == int(called)
+            else:
+                assert container[probe]["httpGet"] == {"path": "/metrics", "port": "metrics"}, name
     for name, service in of_kind("Service").items():
         (selected,) = service["spec"]["selector"].values()
         ports = {port["name"] for port in containers()[selected]["ports"]}
@@ -127,7 +128,9 @@ def test_ports_are_those_that_processes_listen_on() -> None:
     for name, service in OURS.items():
         if "healthcheck" in service:
             port = service["healthcheck"]["test"][-1].rpartition(":")[2]
-            assert taken(service["command"]).params["listen"].endswith(f":{port}"), name
+            given = taken(service["command"]).params
+            address = given.get("listen") or given["metrics"]
+            assert address.endswith(f":{port}"), name
 
 
 def test_the_environment_has_only_what_is_read() -> None:
@@ -195,6 +198,28 @@ def test_the_balancers_private_key_is_its_alone() -> None:
     assert "environment" in COMPOSE["secrets"][secret["source"]], "files keep the host's mode"
 
 
+def test_each_service_has_a_health_check_and_a_limit_of_memory() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert {"healthcheck", "mem_limit"} <= service.keys(), name
+
+
+def test_the_gpu_image_is_of_trainers_and_replicas_and_the_cpu_image_the_default() -> None:
+    tags = {each["name"]: each["newTag"] for each in KUSTOMIZATION["images"]}
+    used = {name: tags[container["image"]] for name, container in ours_in_kubernetes().items()}
+    assert used == {"replica": "gpu", "front": "cpu", "trainer": "gpu"}
+    *_, default = re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
+    assert default == "cloud-cpu"
+
+
+def test_pods_have_few_rights_and_spread() -> None:
+    for name, pod in pods().items():
+        assert pod["automountServiceAccountToken"] is False
+        (spread,) = pod["topologySpreadConstraints"]
+        assert spread["labelSelector"]["matchLabels"] == {"app": name}
+        (container,) = pod["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
 def test_what_scales_and_what_is_kept_up_runs() -> None:
     for kind in ("ScaledObject", "PodDisruptionBudget"):
         assert of_kind(kind).keys() <= pods().keys()
@@ -238,6 +263,7 @@ def test_no_yaml_of_ours_merges_a_list() -> None:
     """Parsers differ in which of several mappings wins."""
     places = (each for each in ROOT.iterdir() if not each.name.startswith((".venv", "build")))
     files = [*ROOT.glob("*.y*ml"), *(file for each in places for file in each.rglob("*.y*ml"))]
+    files = [file for file in files if file.parent.name != "templates"]  # Helm's, not YAML
     assert DEPLOY / "compose.yaml" in files
     wrong = [file for file in files if merges_lists(file.read_text("utf-8"))]
     assert not wrong

@@ -61,6 +61,19 @@ def test_a_sensor_streams_and_is_told_labels(device: Device) -> None:
     assert "Anna" not in told
 
 
+def test_the_python_packages_own_tests_pass(device: Device) -> None:
+    tests = str(CLIENTS / "python" / "tests")
+    arguments = ["-q", "-p", "no:cacheprovider", "-c", str(CLIENTS / "python" / "pyproject.toml")]
+    program = (
+        f"import sys; sys.path.insert(0, {str(CLIENTS / 'python')!r}); "
+        "sys.modules['sottovoce'] = None; "
+        f"import pytest; sys.exit(pytest.main({[*arguments, tests]!r}))"
+    )
+    listen = {"SOTTO_AGENT_LISTEN": device.address}
+    told = builds.run([sys.executable, "-P", "-c", program], CLIENTS / "python", "", listen)
+    assert "skipped" not in told
+
+
 def test_a_sensor_is_an_app_by_its_token_over_tcp(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
@@ -198,6 +211,9 @@ def test_the_node_client_installs_from(kind: str, elsewhere: Path, device: Devic
     if any(each in done.stderr for each in ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT")):
         pytest.skip("npm does not reach its registry")
     assert not done.returncode, done.stderr
+    if kind == "folder":
+        listen = {"SOTTO_AGENT_LISTEN": device.address}
+        assert "# skipped 0" in builds.run(["npm", "test", "--silent"], where, "", listen)
     told = check.asked(["node", "sensor.js"], device, where)
     assert len(told.splitlines()) == len(READINGS.splitlines())
     said = builds.run(["node", _example("node", where, device.address)], where)

@@ -1,0 +1,3 @@
+"""Constants of the Sottovoce integration."""
+
+DOMAIN = "sottovoce"

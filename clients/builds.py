@@ -136,7 +136,7 @@ def kotlin_sensor() -> list[str]:
 def kotlin_chat() -> list[str]:
     """Over HTTP; JSON is read by what Android has."""
     path = "/usr/share/java/com.android.json.jar"
-    jar = kotlin("Chat.kt", "sottovoce/Doorway.kt", path=path)
+    jar = kotlin("Chat.kt", "sottovoce/OpenAIEndpoint.kt", path=path)
     return ["java", "-cp", f"{jar}:{path}", "ChatKt"]
 
 
@@ -163,7 +163,7 @@ def swift() -> list[str]:
         raise Missing(
             f"install Debian 13's swiftlang, or as root: clients/swift/trixie.sh make {root}"
         )
-    sources = [str(where / name) for name in ("Chat.swift", "Doorway.swift")]
+    sources = [str(where / name) for name in ("Chat.swift", "OpenAIEndpoint.swift")]
     run([*inside, "swiftc", "-o", str(where / "chat"), *sources], folder)
     return [*inside, str(where / "chat")]
 

@@ -63,7 +63,7 @@ class Device:
     """A running agent, how to reach it, and an app's token where it asks for one."""
 
     address: str
-    doorway: str
+    endpoint: str
     key: str
     token: str = ""
 
@@ -109,12 +109,16 @@ def main() -> int:
 
 def conversed(command: list[str], device: Device) -> str:
     """What a chat line over HTTP prints when told the same twice: names stay what they were."""
-    return run(command, CLIENTS, f"{SAID}\n" * 2, doorway_of(device))
+    return run(command, CLIENTS, f"{SAID}\n" * 2, endpoint_of(device))
 
 
-def doorway_of(device: Device) -> dict[str, str]:
+def endpoint_of(device: Device) -> dict[str, str]:
     """What a client over HTTP is told, and a proxy that it must not ask: nobody is there."""
-    return {"DOORWAY": device.doorway, "KEY": device.key, "http_proxy": "http://127.0.0.1:9"}
+    return {
+        "OPENAI_ADDRESS": device.endpoint,
+        "KEY": device.key,
+        "http_proxy": "http://127.0.0.1:9",
+    }
 
 
 def built_and_asked(make: Callable[[], list[str]], device: Device) -> Callable[[], str]:
@@ -124,7 +128,7 @@ def built_and_asked(make: Callable[[], list[str]], device: Device) -> Callable[[
 
 def passes(name: str, tests: Callable[[], list[str]], device: Device, where: Path) -> bool:
     """Whether a client's own tests pass, or cannot run here; prints which."""
-    told = {"SOTTO_AGENT_LISTEN": device.address, **doorway_of(device)}
+    told = {"SOTTO_AGENT_LISTEN": device.address, **endpoint_of(device)}
     try:
         closing_line = run(tests(), where, "", told).strip().splitlines()[-1]
     except Missing as missing:
@@ -156,14 +160,14 @@ def holds(name: str, ask: Callable[[], str], wanted: str) -> bool:
 def started(
     folder: Path, bundle: Path, tagger: Tagger | None = None, **settings: str
 ) -> Iterator[Device]:
-    """An agent with an adapter, a doorway and somebody to talk to."""
+    """An agent with an adapter, an OpenAI endpoint and somebody to talk to."""
     with fake_cloud(bundle) as cloud, openai_server() as server:
         config = configured(
             folder,
             bundle=bundle,
             SOTTO_CLOUD_ADDRESS=cloud.address,
             SOTTO_CHAT_UPSTREAM=server.url,
-            SOTTO_DOORWAY_ADDRESS="127.0.0.1:0",
+            SOTTO_OPENAI_ADDRESS="127.0.0.1:0",
             **settings,
         )
         token = app_of(config) if config.agent.apps else ""
@@ -179,8 +183,10 @@ def started(
             *_, last = device.agent.WatchCustomization(watched)
             ended = last.customization
             assert ended.state == agent.CUSTOMIZATION_STATE_SUCCEEDED, ended.message
-            doorway = f"http://{device.agent.GetStatus(agent.GetStatusRequest()).doorway}/v1"
-            yield Device(address, doorway, read_key(config.agent.state), token)
+            endpoint = (
+                f"http://{device.agent.GetStatus(agent.GetStatusRequest()).openai_address}/v1"
+            )
+            yield Device(address, endpoint, read_key(config.agent.state), token)
 
 
 def app_of(config: Config) -> str:
@@ -208,7 +214,7 @@ def chatted(device: Device) -> str:
 def spoken(device: Device) -> str:
     """What the conversation agent over HTTP prints."""
     command = [sys.executable, "conversation_agent.py", "kitchen", SAID]
-    return run(command, CLIENTS / "http", "", doorway_of(device)).strip()
+    return run(command, CLIENTS / "http", "", endpoint_of(device)).strip()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ asks no other host for anything.
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -70,7 +71,7 @@ def _output(command: str, home: str) -> str:
 
 def _picture(shown: list[tuple[str, str]]) -> str:
     """Return an SVG in which each line appears after the one before it."""
-    console = Console(record=True, width=_COLUMNS, file=open(os.devnull, "w", encoding="utf-8"))
+    console = Console(record=True, width=_COLUMNS, file=io.StringIO())
     seconds, when = 0.5, []
     for command, output in shown:
         for text in (Text(f"$ {command}", "bold"), Text.from_ansi(output.rstrip("\n")), Text()):

@@ -3,7 +3,8 @@
 Home Assistant hands over what was said and the conversation's name and speaks the answer; here
 both come from the command line.
 
-DOORWAY=http://127.0.0.1:8472/v1 KEY=$(cat doorway.key) python conversation_agent.py kitchen "..."
+OPENAI_ADDRESS=http://127.0.0.1:8472/v1 KEY=$(cat openai.key) \\
+    python conversation_agent.py kitchen "..."
 """
 
 import json
@@ -18,12 +19,12 @@ CONVERSATIONS = 100
 
 
 class ConversationAgent:
-    """Answers utterances through the agent's doorway."""
+    """Answers utterances through the agent's OpenAI endpoint."""
 
     def __init__(self, base: str, key: str) -> None:
         self._url, self._key = f"{base}/chat/completions", key
         self._said: dict[str, list[dict[str, str]]] = {}
-        # No proxy: what is sent to the doorway is clear text.
+        # No proxy: what is sent to the OpenAI endpoint is clear text.
         self._http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def process(self, conversation: str, utterance: str) -> str:
@@ -47,6 +48,6 @@ class ConversationAgent:
         return speech
 
 
-agent = ConversationAgent(os.environ["DOORWAY"], os.environ["KEY"])
+agent = ConversationAgent(os.environ["OPENAI_ADDRESS"], os.environ["KEY"])
 for said in sys.argv[2:]:
     print(agent.process(sys.argv[1], said))

@@ -107,7 +107,7 @@ def _conversations(user: _User) -> Iterator[tuple[str, str]]:
         yield "sotto chat", "the server saw other names, the answer has yours"
         with user.serving(server.url):
             answer = user.sotto("run", "--", "python", "-c", _CLIENT)
-        _check(_NAME in answer, "the answer through the doorway lacks the name")
+        _check(_NAME in answer, "the answer through the OpenAI endpoint lacks the name")
         yield "sotto run", "an OpenAI client talked through the agent"
         seen = str([body for _, _, body in server.asked])
         _check(len(server.asked) >= 2, "the server was not asked")
@@ -191,8 +191,8 @@ class _User:
 
     @contextmanager
     def serving(self, upstream: str) -> Iterator[None]:
-        """Run the agent with its doorway open while the block lasts."""
-        command = [str(self._bin / "sotto"), "serve", "--doorway", "127.0.0.1:0", "--json"]
+        """Run the agent with its OpenAI endpoint open while the block lasts."""
+        command = [str(self._bin / "sotto"), "serve", "--openai", "127.0.0.1:0", "--json"]
         environment = self._environment | {"SOTTO_CHAT_UPSTREAM": upstream}
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment

@@ -21,7 +21,7 @@ from typing import Any, Final
 from click.testing import CliRunner
 
 from soak.campaign.daemons import PROGRAM, Daemon, device
-from soak.campaign.everything import DOORWAY, PAGE, requests
+from soak.campaign.everything import ENDPOINT, PAGE, requests
 from soak.campaign.tally import Tally
 from sottovoce.edge.cli import main
 from sottovoce.edge.cli.client import connect
@@ -29,8 +29,8 @@ from sottovoce.edge.http.gate import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import TOKEN, labelled
-from tests.support.doorway import Door, entered
 from tests.support.fake_cloud import fake_cloud
+from tests.support.openai_endpoint import Door, entered
 from tests.support.processes import environment
 from tests.support.upstream_server import openai_server
 
@@ -100,7 +100,8 @@ class Fault(Exception):
 
 @contextlib.contextmanager
 def running(folder: Path, bundle: Path) -> Iterator[Daemon]:
-    """A daemon with a doorway, and all that commands of a device ask: a cloud, an upstream."""
+    """A daemon with an OpenAI endpoint, and all that commands of a device ask: a cloud, an
+    upstream."""
     token = folder / "token"
     token.touch(mode=0o600)
     token.write_text(f"{TOKEN}\n")
@@ -115,7 +116,7 @@ def running(folder: Path, bundle: Path) -> Iterator[Daemon]:
             SOTTO_CLOUD_TOKEN_FILE=str(token),
             SOTTO_CHAT_UPSTREAM=upstream.url,
             SOTTO_CHAT_MODEL="a-model",
-            SOTTO_DOORWAY_ADDRESS="127.0.0.1:0",
+            SOTTO_OPENAI_ADDRESS="127.0.0.1:0",
             SOTTO_UI_RECORD="true",
         ) as daemon,
     ):
@@ -179,12 +180,12 @@ class _Trial:
             if status not in (200, 401):  # of the link, which was used to enter
                 raise Fault("unexplained", f"the page's {path} answers {status}")
 
-    def doorway(self, path: str) -> None:
-        """Asks the doorway for a path, as the owner."""
+    def endpoint(self, path: str) -> None:
+        """Asks the OpenAI endpoint for a path, as the owner."""
         door = Door(self._address(), read_key(self.daemon.folder / "state"))
-        for _, status in requests(door, {path: DOORWAY[path]}):
+        for _, status in requests(door, {path: ENDPOINT[path]}):
             if status != 200:
-                raise Fault("unexplained", f"the doorway's {path} answers {status}")
+                raise Fault("unexplained", f"the OpenAI endpoint's {path} answers {status}")
 
     def let_in(self) -> None:
         """Makes the app."""
@@ -236,7 +237,7 @@ class _Trial:
 
     def _address(self) -> str:
         with connect(self.daemon.address) as owner:
-            return str(owner.agent.GetStatus(agent.GetStatusRequest()).doorway)
+            return str(owner.agent.GetStatus(agent.GetStatusRequest()).openai_address)
 
     def _asked(self) -> int:
         return Door(self._address(), self.token).chat(self.text).status
@@ -252,7 +253,7 @@ def beside(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int]) -> No
         trial = _Trial(daemon, number)
         acts: list[tuple[str, Callable[[str], Any]]] = [
             *((path, trial.page) for path in PAGE),
-            *((path, trial.doorway) for path in DOORWAY),
+            *((path, trial.endpoint) for path in ENDPOINT),
             *((name, trial.command) for name in (*short, _LONG[number % len(_LONG)])),
             ("remove the app", lambda _, trial=trial: trial.remove()),  # type: ignore[misc]
         ]

@@ -28,11 +28,11 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support.agent import labelled
-from tests.support.doorway import Door
+from tests.support.openai_endpoint import Door
 
 __all__ = [
     "ADAPTER",
-    "DOORWAY",
+    "ENDPOINT",
     "PAGE",
     "SOUND",
     "TEXT",
@@ -91,8 +91,8 @@ PAGE: Final = {
     **{path: method for path, (method, _) in page.ENDPOINTS.items()},
 }
 """Of the owner's page, by path."""
-DOORWAY: Final = {path: method for path, (method, _) in ENDPOINTS.items()}
-"""Of the doorway."""
+ENDPOINT: Final = {path: method for path, (method, _) in ENDPOINTS.items()}
+"""Of the OpenAI endpoint."""
 _BODIES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "/api/try": {"text": TEXT},

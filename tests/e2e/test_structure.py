@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from markdown_it import MarkdownIt
 
-from tests.support.doorway import Door
-from tests.support.doorway_upstream import before_a_server
+from tests.support.openai_endpoint import Door
+from tests.support.openai_upstream import before_a_server
 from tests.support.upstream_server import Server
 
 RECORD = {

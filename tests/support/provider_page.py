@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sottovoce.cloud.page.endpoints import Endpoint, endpoints, page_server
 from sottovoce.cloud.store.database import Database
 from sottovoce.core.http.page import PageServer
-from tests.support.doorway import Door, entered
+from tests.support.openai_endpoint import Door, entered
 
 __all__ = ["page_of", "served"]
 

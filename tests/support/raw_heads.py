@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sottovoce.core.http.messages import LARGEST_HEAD
-from tests.support.doorway import SECONDS, Door
+from tests.support.openai_endpoint import SECONDS, Door
 
 __all__ = ["AMBIGUOUS", "Answered", "ask", "cut", "head", "padded"]
 

@@ -35,6 +35,6 @@ async def house(hass: HomeAssistant) -> HomeAssistant:
 @pytest.fixture
 def connection() -> dict[str, str]:
     """Address and key of a real agent, over a server that repeats what it is told."""
-    if "DOORWAY" not in os.environ:
+    if "OPENAI_ADDRESS" not in os.environ:
         pytest.skip("no agent: `make clients` starts one")
-    return {"url": os.environ["DOORWAY"], "api_key": os.environ["KEY"]}
+    return {"url": os.environ["OPENAI_ADDRESS"], "api_key": os.environ["KEY"]}

@@ -31,8 +31,8 @@ __all__ = [
     "ChatConfig",
     "CloudConfig",
     "Config",
-    "DoorwayConfig",
     "HideConfig",
+    "OpenAIConfig",
     "PredictConfig",
     "PrivacyConfig",
     "TaggerConfig",
@@ -223,7 +223,7 @@ class ChatConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class DoorwayConfig:
+class OpenAIConfig:
     """Where the daemon serves OpenAI's HTTP API: "127.0.0.1:PORT"; empty for nowhere.
 
     With ``drop_unknown``, fields of a request that are unknown here are dropped, and the response
@@ -279,7 +279,7 @@ class Config:
     hide: HideConfig
     cloud: CloudConfig
     chat: ChatConfig
-    doorway: DoorwayConfig
+    openai: OpenAIConfig
     predict: PredictConfig
     tagger: TaggerConfig
     ui: UiConfig
@@ -293,7 +293,7 @@ _SECTIONS: dict[str, Any] = {
     "hide": HideConfig,
     "cloud": CloudConfig,
     "chat": ChatConfig,
-    "doorway": DoorwayConfig,
+    "openai": OpenAIConfig,
     "predict": PredictConfig,
     "tagger": TaggerConfig,
     "ui": UiConfig,

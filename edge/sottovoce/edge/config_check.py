@@ -176,11 +176,11 @@ _READ: Final[dict[str, Callable[[str], object]]] = {
     "agent.trace": _collector,
     "cloud.address": split_address,
     "chat.upstream": split_url,
-    "doorway.address": _loopback,
+    "openai.address": _loopback,
     "ui.address": _loopback,
 }
 """Settings that a function parses; it refuses wrong values."""
-_MAY_BE_EMPTY: Final = ("agent.trace", "cloud.address", "chat.upstream", "doorway.address")
+_MAY_BE_EMPTY: Final = ("agent.trace", "cloud.address", "chat.upstream", "openai.address")
 
 
 def _value(config: Config, name: str) -> Any:

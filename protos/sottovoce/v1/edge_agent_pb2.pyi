@@ -394,7 +394,7 @@ class CorrectionsStatus(_message.Message):
     def __init__(self, adapter: _Optional[str] = ..., waiting: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels", "doorway", "corrections")
+    __slots__ = ("version", "bundle_id", "backbone", "levels", "default_level", "default_mechanism", "cloud_address", "ledger", "customizations", "embed_levels", "openai_address", "corrections")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
     BACKBONE_FIELD_NUMBER: _ClassVar[int]
@@ -405,7 +405,7 @@ class GetStatusResponse(_message.Message):
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     CUSTOMIZATIONS_FIELD_NUMBER: _ClassVar[int]
     EMBED_LEVELS_FIELD_NUMBER: _ClassVar[int]
-    DOORWAY_FIELD_NUMBER: _ClassVar[int]
+    OPENAI_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CORRECTIONS_FIELD_NUMBER: _ClassVar[int]
     version: str
     bundle_id: str
@@ -417,6 +417,6 @@ class GetStatusResponse(_message.Message):
     ledger: LedgerStatus
     customizations: _containers.RepeatedCompositeFieldContainer[Customization]
     embed_levels: _containers.RepeatedCompositeFieldContainer[EmbedLevelStatus]
-    doorway: str
+    openai_address: str
     corrections: _containers.RepeatedCompositeFieldContainer[CorrectionsStatus]
-    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ..., embed_levels: _Optional[_Iterable[_Union[EmbedLevelStatus, _Mapping]]] = ..., doorway: _Optional[str] = ..., corrections: _Optional[_Iterable[_Union[CorrectionsStatus, _Mapping]]] = ...) -> None: ...
+    def __init__(self, version: _Optional[str] = ..., bundle_id: _Optional[str] = ..., backbone: _Optional[str] = ..., levels: _Optional[_Iterable[_Union[LevelStatus, _Mapping]]] = ..., default_level: _Optional[str] = ..., default_mechanism: _Optional[str] = ..., cloud_address: _Optional[str] = ..., ledger: _Optional[_Union[LedgerStatus, _Mapping]] = ..., customizations: _Optional[_Iterable[_Union[Customization, _Mapping]]] = ..., embed_levels: _Optional[_Iterable[_Union[EmbedLevelStatus, _Mapping]]] = ..., openai_address: _Optional[str] = ..., corrections: _Optional[_Iterable[_Union[CorrectionsStatus, _Mapping]]] = ...) -> None: ...

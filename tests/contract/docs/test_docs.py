@@ -275,7 +275,7 @@ def _settings(snippet: Snippet, file: Path) -> None:
     """The agent's, or the provider's, which names commands."""
     file.write_text(snippet.text, encoding="utf-8")
     tables = {key for key, value in tomllib.loads(snippet.text).items() if isinstance(value, dict)}
-    if tables <= {"agent", "bundle", "tagger", "privacy", "cloud", "doorway", "chat", "ui"}:
+    if tables <= {"agent", "bundle", "tagger", "privacy", "cloud", "openai", "chat", "ui"}:
         config.load(file, {"HOME": str(file.parent)})
         return
     document = configuration.read(file, COMMANDS)

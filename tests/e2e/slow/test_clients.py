@@ -97,7 +97,7 @@ def test_a_conversation_is_remembered_by_its_last_turns(monkeypatch: pytest.Monk
     with openai_server() as server:
         server.headers = {"Content-Type": "application/json"}
         server.answer = lambda _: [b'{"choices": [{"message": {"content": "yes"}}]}']
-        monkeypatch.setenv("DOORWAY", server.url)
+        monkeypatch.setenv("OPENAI_ADDRESS", server.url)
         client = runpy.run_path(str(CLIENTS / "http" / "conversation_agent.py"))
         turns, conversations = client["TURNS"], client["CONVERSATIONS"]
         for number in range(turns):

@@ -1,4 +1,4 @@
-"""Other people's clients, as they are, against the doorway and a server behind it."""
+"""Other people's clients, as they are, against the OpenAI endpoint and a server behind it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import openai
 import pydantic
 import pytest
 
-from tests.support.doorway import Door
-from tests.support.doorway_upstream import asked, before_a_server, calling
+from tests.support.openai_endpoint import Door
+from tests.support.openai_upstream import asked, before_a_server, calling
 from tests.support.upstream_server import Server, drip, echo, event
 
 TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock, order AX-68042"

@@ -55,7 +55,8 @@ def command() -> None:
     the next message.
 
     With agent.apps = true every call needs such a token, and an app may privatize, classify,
-    embed, chat and complete; all else stays the owner's. The doorway takes them in any case.
+    embed, chat and complete; all else stays the owner's. The OpenAI endpoint takes them in any
+    case.
     """
 
 

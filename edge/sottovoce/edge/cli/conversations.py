@@ -363,23 +363,23 @@ def run_command(
 ) -> None:
     """Run PROGRAM as an OpenAI client of the running agent.
 
-    It finds the doorway's address and key in OPENAI_BASE_URL (and OPENAI_API_BASE) and
+    It finds the OpenAI endpoint's address and key in OPENAI_BASE_URL (and OPENAI_API_BASE) and
     OPENAI_API_KEY, and takes this command's place, exit code and all. No proxy is to be asked for
-    this machine: what programs send to the doorway is clear text. With --json, one object says what
-    it would find, key and all, and nothing is run.
+    this machine: what programs send to the OpenAI endpoint is clear text. With --json, one object
+    says what it would find, key and all, and nothing is run.
     """
     if program is None and not as_json:
         raise InvalidInput("no program is named", fix="give one, or --json", subject="program")
     config = load_config(ctx)
     with remote(config) as client:
-        doorway = client.agent.GetStatus(agent.GetStatusRequest()).doorway
-    if not doorway:
+        endpoint = client.agent.GetStatus(agent.GetStatusRequest()).openai_address
+    if not endpoint:
         raise NotReady(
-            "the running agent has no doorway",
-            fix="start it with `sotto serve --doorway 127.0.0.1:8472`",
-            subject="doorway",
+            "the running agent has no OpenAI endpoint",
+            fix="start it with `sotto serve --openai 127.0.0.1:8472`",
+            subject="openai",
         )
-    url = f"http://{doorway}/v1"
+    url = f"http://{endpoint}/v1"
     told = {
         "OPENAI_BASE_URL": url,
         "OPENAI_API_BASE": url,

@@ -62,7 +62,7 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
         ("backbone", response.backbone or "-"),
         ("default", f"{response.default_mechanism}, {response.default_level}"),
         ("cloud", response.cloud_address or "none configured"),
-        ("doorway", f"http://{response.doorway}/v1" if response.doorway else "closed"),
+        ("openai", f"http://{response.openai_address}/v1" if response.openai_address else "closed"),
         ("ledger", spending.spent(ledger)),
         (
             "labels",

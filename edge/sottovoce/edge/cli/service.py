@@ -192,13 +192,13 @@ def _program(manager: systemd.Manager) -> str:
     "--listen", help='Address: "unix:PATH" or "HOST:PORT".  [default: configured, a unix socket]'
 )
 @click.option(
-    "--doorway",
+    "--openai",
     help="Also answer HTTP, as OpenAI's servers do: 127.0.0.1:PORT.  [default: configured, no]",
 )
 @json_option
 @click.pass_context
 def serve_command(
-    ctx: click.Context, listen: str | None, doorway: str | None, as_json: bool
+    ctx: click.Context, listen: str | None, openai: str | None, as_json: bool
 ) -> None:
     """Run the agent for apps on this device, until SIGTERM (exit code 0) or Ctrl-C (130).
 
@@ -208,9 +208,9 @@ def serve_command(
     config = load_config(ctx)
     if listen:
         config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, listen=listen))
-    if doorway is not None:
+    if openai is not None:
         config = dataclasses.replace(
-            config, doorway=dataclasses.replace(config.doorway, address=doorway)
+            config, openai=dataclasses.replace(config.openai, address=openai)
         )
     to_standard_error(Sentences("%(levelname)s %(name)s: %(message)s"))
 

@@ -39,7 +39,7 @@ from sottovoce.core.rpc.opentelemetry import traced
 from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced
-from sottovoce.edge.config import AgentConfig, Config, DoorwayConfig
+from sottovoce.edge.config import AgentConfig, Config, OpenAIConfig
 from sottovoce.edge.daemon import admission
 from sottovoce.edge.daemon.admission import Admission
 from sottovoce.edge.daemon.services import NAMES, Services
@@ -102,16 +102,16 @@ def serve(
         server = _server(services, checks, [*_admission(parts), doorkeeper])
         with (
             _bound(server, config.agent) as address,
-            _doorway(parts, config.doorway) as doorway,
+            _openai_server(parts, config.openai) as endpoint,
         ):
-            services.begin(doorway.address if doorway else "")
+            services.begin(endpoint.address if endpoint else "")
             server.start()
             doorkeeper.start()
             checks.set("", health_pb2.HealthCheckResponse.SERVING)
             _notify("READY=1")
             _log.info("serving on %s", address)
-            if doorway:
-                _log.info("the doorway is http://%s/v1", doorway.address)
+            if endpoint:
+                _log.info("the OpenAI endpoint is http://%s/v1", endpoint.address)
             ready(address)
             # Joined at the end, because the interpreter cannot end cleanly while a thread is inside
             # a C++ library. The command ends without it.
@@ -124,8 +124,8 @@ def serve(
             checks.enter_graceful_shutdown()
             services.end_watches()
             grace = GRACE_SECONDS - CLOSING_SECONDS
-            if doorway:
-                doorway.stop(grace, CLOSING_SECONDS)
+            if endpoint:
+                endpoint.stop(grace, CLOSING_SECONDS)
             services.stop_page(grace, CLOSING_SECONDS)
             server.stop(grace).wait(_left(until))
             doorkeeper.close()
@@ -181,7 +181,7 @@ def _admission(parts: Parts) -> Iterator[Admission]:
 
 
 @contextmanager
-def _doorway(parts: Parts, config: DoorwayConfig) -> Iterator[HttpServer | None]:
+def _openai_server(parts: Parts, config: OpenAIConfig) -> Iterator[HttpServer | None]:
     """Serve OpenAI's API if an address is configured, else give None."""
     if not config.address:
         yield None

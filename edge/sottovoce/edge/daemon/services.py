@@ -55,7 +55,7 @@ _FOR_APPS: Final = frozenset(
         "default_level",
         "default_mechanism",
         "embed_levels",
-        "doorway",
+        "openai",
     }
 )
 """Fields of the status that apps may see; spending and trainings are for the owner alone."""
@@ -85,7 +85,7 @@ class Services(
             Defaults(parts.default, parts.config.privacy.plain_tokens or DEFAULT_PLAIN_TOKENS),
         )
         self._stopping = threading.Event()
-        self._doorway = ""
+        self._openai = ""
         self._lock = threading.Lock()
         self._page: PageServer | None = None
         self._closed = False
@@ -97,13 +97,13 @@ class Services(
         edge_adapters_pb2_grpc.add_EdgeAdaptersServiceServicer_to_server(self, server)  # type: ignore[no-untyped-call]
         edge_owner_pb2_grpc.add_EdgeOwnerServiceServicer_to_server(self, server)  # type: ignore[no-untyped-call]
 
-    def begin(self, doorway: str = "") -> None:
+    def begin(self, endpoint: str = "") -> None:
         """Resume unfinished work; call once, when no other daemon uses the state.
 
         Args:
-            doorway: the HTTP address, which the status shows to apps.
+            OpenAI endpoint: the HTTP address, which the status shows to apps.
         """
-        self._doorway = doorway
+        self._openai = endpoint
         self._parts.outbox.unstage_all()
         self._uploader.resume()
         self._follower.start()
@@ -215,7 +215,7 @@ class Services(
         self, request: agent.GetStatusRequest, context: grpc.ServicerContext
     ) -> agent.GetStatusResponse:
         found = status(self._parts)
-        found.doorway = self._doorway
+        found.openai_address = self._openai
         if calling() is not None:
             for field, _ in found.ListFields():
                 if field.name not in _FOR_APPS:

@@ -26,11 +26,11 @@ from sottovoce.edge.tasks.callers import Callers
 __all__ = ["KEY_FILE", "ApiKeyGate", "read_key"]
 
 _KEY: Final = OwnSecret(
-    "doorway.key",
-    "the doorway's key",
+    "openai.key",
+    "the OpenAI endpoint's key",
     "sk-sotto-",
-    "`sotto serve` with the doorway",
-    "doorway",
+    "`sotto serve` with the OpenAI endpoint",
+    "openai",
 )
 KEY_FILE: Final = _KEY.file
 """The key's file name in the state folder."""

@@ -1,8 +1,9 @@
 """Secrets of the daemon, which prove that a program can read its state folder.
 
-The doorway and the socket have one secret each. Both files need the same care: only their owner may
-read them, and no link is followed. The doorway's secret stays, because people put it into settings.
-The socket's secret is new at each start, so a stolen one is useless after that run.
+The OpenAI endpoint and the socket have one secret each. Both files need the same care: only their
+owner may read them, and no link is followed. The OpenAI endpoint's secret stays, because people put
+it into settings. The socket's secret is new at each start, so a stolen one is useless after that
+run.
 """
 
 from __future__ import annotations

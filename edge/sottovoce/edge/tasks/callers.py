@@ -1,8 +1,8 @@
 """Check an app's token and its calls per minute.
 
-The daemon's socket and its doorway share these checks, so calls to one count for the other. Calls
-per minute are counted in memory only. They protect the device's time, which a restart frees anyway.
-The daily privacy spending is counted on disk.
+The daemon's socket and its OpenAI endpoint share these checks, so calls to one count for the other.
+Calls per minute are counted in memory only. They protect the device's time, which a restart frees
+anyway. The daily privacy spending is counted on disk.
 """
 
 from __future__ import annotations

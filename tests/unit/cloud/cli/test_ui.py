@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from bench.live.testbed import free_address
 from sottovoce.cloud.cli import main, ui
-from tests.support.doorway import entered
 from tests.support.jobs import create, opened
+from tests.support.openai_endpoint import entered
 from tests.support.processes import environment
 from tests.support.stores import FileStore
 

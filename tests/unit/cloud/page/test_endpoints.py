@@ -21,8 +21,8 @@ from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
 from sottovoce.cloud.tenants.tenants import Tenants
-from tests.support.doorway import Door
 from tests.support.jobs import claim, create, fill, opened, queued
+from tests.support.openai_endpoint import Door
 from tests.support.provider_page import page_of
 from tests.support.stores import FileStore
 

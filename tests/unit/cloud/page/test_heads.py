@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sottovoce.core.http.messages import LARGEST_HEAD
-from tests.support.doorway import Door, entered
+from tests.support.openai_endpoint import Door, entered
 from tests.support.provider_page import served
 from tests.support.raw_heads import AMBIGUOUS, ask, cut, head, padded
 

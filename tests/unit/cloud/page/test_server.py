@@ -19,7 +19,7 @@ from sottovoce.core.http.connection import HttpLimits
 from sottovoce.core.http.messages import LARGEST_HEAD
 from sottovoce.core.http.page import SESSION, PageServer
 from sottovoce.core.http.server import MOST_CONNECTIONS
-from tests.support.doorway import SECONDS, Door, entered
+from tests.support.openai_endpoint import SECONDS, Door, entered
 from tests.support.provider_page import served
 from tests.support.waiting import until
 

@@ -102,7 +102,7 @@ INVALID = {
     "chat.ask_first": ("perhaps", ""),
     "chat.trusted_tools": ("a b", "x" * 65),
     "chat.keep_days": ("-1", "4000"),
-    "doorway.address": ("0.0.0.0:8472", "127.0.0.1:x", "nonsense"),
+    "openai.address": ("0.0.0.0:8472", "127.0.0.1:x", "nonsense"),
     "predict.where": ("home", ""),
     "predict.corrections": ("-1", "100001"),
     "tagger.backend": ("spacey", ""),

@@ -8,8 +8,8 @@ import pytest
 
 from sottovoce.edge.cli import corrections
 from tests.support.agent import running
-from tests.support.doorway import entered
 from tests.support.fake_cloud import FakeCloud
+from tests.support.openai_endpoint import entered
 from tests.support.waiting import until
 
 from .conftest import Device

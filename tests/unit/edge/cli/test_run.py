@@ -1,4 +1,4 @@
-"""`sotto run`: a program finds the doorway in its environment, and ends as it ends."""
+"""`sotto run`: a program finds the OpenAI endpoint in its environment, and ends as it ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sotto_run(config: Config, *command: str, **environ: str) -> subprocess.Compl
 
 
 def test_a_program_gets_address_and_key_and_keeps_its_exit_code(tmp_path: Path) -> None:
-    config = configured(tmp_path, SOTTO_DOORWAY_ADDRESS="127.0.0.1:0")
+    config = configured(tmp_path, SOTTO_OPENAI_ADDRESS="127.0.0.1:0")
     code = (
         "import json, os, sys;"
         "print(json.dumps({n: v for n, v in os.environ.items() if 'OPENAI' in n or 'PROXY' in n}));"
@@ -64,11 +64,11 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
     assert (alone.returncode, "sotto serve" in alone.stderr) == (3, True)
     with running(config):
         closed = sotto_run(config, "true")
-    assert (closed.returncode, "--doorway" in closed.stderr) == (3, True)
+    assert (closed.returncode, "--openai" in closed.stderr) == (3, True)
 
 
 def test_a_program_that_is_not_there_is_not_run(tmp_path: Path) -> None:
-    config = configured(tmp_path, SOTTO_DOORWAY_ADDRESS="127.0.0.1:0")
+    config = configured(tmp_path, SOTTO_OPENAI_ADDRESS="127.0.0.1:0")
     with running(config):
         missing = sotto_run(config, "no-such-program-anywhere")
     assert missing.returncode == 4

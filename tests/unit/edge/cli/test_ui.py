@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.core.text.tagger import Tagger
 from tests.support.agent import running
-from tests.support.doorway import Door
+from tests.support.openai_endpoint import Door
 
 from .conftest import Device
 

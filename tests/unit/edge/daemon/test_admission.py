@@ -133,7 +133,7 @@ def test_an_app_sees_nothing_of_the_owners_in_the_status(device: Asked) -> None:
         "default_level",
         "default_mechanism",
         "embed_levels",
-        "doorway",
+        "openai",
     }
 
 

@@ -1,4 +1,4 @@
-"""Doorways that the tests of this folder share, each with who answers behind it."""
+"""OpenAI endpoints that the tests of this folder share, each with who answers behind it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from tests.support.doorway import Door, opened_doorway
-from tests.support.doorway_upstream import before_a_server
 from tests.support.echo import EchoingCloud, echo, echoing_cloud
+from tests.support.openai_endpoint import Door, opened_endpoint
+from tests.support.openai_upstream import before_a_server
 from tests.support.upstream_server import Server
 from tests.support.upstream_server import echo as echoed
 
@@ -23,7 +23,7 @@ def before_our_cloud(
     folder = tmp_path_factory.mktemp("device")
     with (
         echoing_cloud() as cloud,
-        opened_doorway(
+        opened_endpoint(
             folder, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
         ) as door,
     ):
@@ -32,7 +32,7 @@ def before_our_cloud(
 
 @pytest.fixture
 def at_cloud(before_our_cloud: tuple[Door, EchoingCloud]) -> tuple[Door, EchoingCloud]:
-    """A doorway before our cloud, which echoes."""
+    """An OpenAI endpoint before our cloud, which echoes."""
     door, cloud = before_our_cloud
     cloud.answer = echo
     cloud.cancelled.clear()
@@ -51,7 +51,7 @@ def before_anothers(
 
 @pytest.fixture
 def at_server(before_anothers: tuple[Door, Server]) -> tuple[Door, Server]:
-    """A doorway before somebody else's server, which echoes and has been asked nothing."""
+    """An OpenAI endpoint before somebody else's server, which echoes and has been asked nothing."""
     door, server = before_anothers
     server.answer = echoed
     server.asked.clear()

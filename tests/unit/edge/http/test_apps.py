@@ -1,4 +1,4 @@
-"""Apps at the doorway: by their tokens, with the limits that they have at the socket."""
+"""Apps at the OpenAI endpoint: by their tokens, with the limits that they have at the socket."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.caller import Hides
 from sottovoce.edge.state.database import DATABASE
 from tests.support.agent import configured, opened
-from tests.support.doorway import Answer, Door
 from tests.support.echo import EchoingCloud, echoing_cloud, last_text
+from tests.support.openai_endpoint import Answer, Door
 
 Found = tuple[Door, Apps, EchoingCloud]
 
@@ -30,8 +30,8 @@ Found = tuple[Door, Apps, EchoingCloud]
 def _opened(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[Found]:
     with echoing_cloud() as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
-        with opened(config, tagger) as device, openai_server(device, "127.0.0.1:0") as doorway:
-            yield Door(doorway.address, read_key(config.agent.state)), device.ledger.apps, cloud
+        with opened(config, tagger) as device, openai_server(device, "127.0.0.1:0") as endpoint:
+            yield Door(endpoint.address, read_key(config.agent.state)), device.ledger.apps, cloud
 
 
 @pytest.fixture

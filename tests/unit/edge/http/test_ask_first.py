@@ -18,8 +18,8 @@ from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support.agent import configured, opened
-from tests.support.doorway import Door, entered
 from tests.support.echo import EchoingCloud, echoing_cloud
+from tests.support.openai_endpoint import Door, entered
 
 REFUSED = 409
 TEXT = "Anna Marsh saw the pond"
@@ -27,7 +27,7 @@ TEXT = "Anna Marsh saw the pond"
 
 @dataclasses.dataclass
 class Asking:
-    """A device whose owner is asked, its doorway and page, and the cloud behind."""
+    """A device whose owner is asked, its OpenAI endpoint and page, and the cloud behind."""
 
     parts: Parts
     door: Door
@@ -46,12 +46,12 @@ def asking(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) ->
         )
         with (
             opened(config, lexicon_tagger) as device,
-            openai_server(device, "127.0.0.1:0") as doorway,
+            openai_server(device, "127.0.0.1:0") as endpoint,
         ):
             page = page_server(device)
             page.start()
             try:
-                door = Door(doorway.address, read_key(config.agent.state))
+                door = Door(endpoint.address, read_key(config.agent.state))
                 yield Asking(device, door, entered(page.link()), cloud)
             finally:
                 page.stop(0, 0)

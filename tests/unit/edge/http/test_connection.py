@@ -1,4 +1,5 @@
-"""The doorway's bounds: who may come in, how much they may send, what their going away ends."""
+"""The OpenAI endpoint's bounds: who may come in, how much they may send, what their going away
+ends."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from sottovoce.core.http.connection import LARGEST_BODY, HttpLimits
 from sottovoce.core.http.messages import LARGEST_HEAD, PIECE
 from sottovoce.core.http.server import CALLS_AT_ONCE, MOST_CONNECTIONS
 from sottovoce.core.text.tagger import Tagger
-from tests.support.doorway import SECONDS, Door, opened_doorway
 from tests.support.echo import EchoingCloud, echoing_cloud
+from tests.support.openai_endpoint import SECONDS, Door, opened_endpoint
 from tests.support.waiting import until
 
 PATH = "/v1/chat/completions"
@@ -282,7 +283,7 @@ def test_stopping_ends_what_is_being_answered(
 ) -> None:
     with echoing_cloud() as cloud:
         cloud.answer = lambda asked: itertools.chain(["so ", "far "], _never(cloud))
-        with opened_doorway(
+        with opened_endpoint(
             tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
         ) as door:
             line = connected(door)

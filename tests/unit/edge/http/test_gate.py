@@ -1,4 +1,4 @@
-"""The doorway's key: made once, read by the owner alone, and never guessed at."""
+"""The OpenAI endpoint's key: made once, read by the owner alone, and never guessed at."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from sottovoce.core.http.messages import LARGEST_HEAD
-from tests.support.doorway import Door
 from tests.support.echo import EchoingCloud
+from tests.support.openai_endpoint import Door
 from tests.support.raw_heads import AMBIGUOUS, ask, cut, head, padded
 
 MODELS = "/v1/models"

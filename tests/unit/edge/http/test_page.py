@@ -25,7 +25,7 @@ from sottovoce.edge.tasks.privatize import Trial, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import configured, running
-from tests.support.doorway import Answer, Door, entered
+from tests.support.openai_endpoint import Answer, Door, entered
 from tests.support.raw_heads import AMBIGUOUS, ask, head, padded
 
 MARKUP = "<img src=x onerror=alert(1)> Anna</script> was in the garden"
@@ -169,7 +169,7 @@ def test_wrong_requests_are_told_what_to_do(page: Page) -> None:
         assert 400 <= answer.status < 500
         assert said in answer.error["message"]
     assert page.ask("/api/try").status == 405
-    assert page.ask("/v1/models").status == 404  # the doorway is another place
+    assert page.ask("/v1/models").status == 404  # the OpenAI endpoint is another place
 
 
 def test_one_text_is_tried_at_a_time(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

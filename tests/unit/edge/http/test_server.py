@@ -1,4 +1,4 @@
-"""Where the doorway is, and that it is only where its owner wants it."""
+"""Where the OpenAI endpoint is, and that it is only where its owner wants it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sottovoce.edge.http.openai.endpoints import openai_server
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, opened, running
-from tests.support.doorway import Door
+from tests.support.openai_endpoint import Door
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.org:0"])
@@ -66,10 +66,10 @@ def test_without_a_key_that_can_be_used_the_address_is_free_again(
 def test_a_daemon_opens_it_where_asked_and_tells_apps(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_DOORWAY_ADDRESS="localhost:0")
+    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_OPENAI_ADDRESS="localhost:0")
     with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
         stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
-        place = stub.GetStatus(agent.GetStatusRequest()).doorway
+        place = stub.GetStatus(agent.GetStatusRequest()).openai_address
         assert place.startswith("127.0.0.1:")  # [::1] under the same port may be another's
         door = Door(place, read_key(config.agent.state))
         models = door.ask("/v1/models")
@@ -88,5 +88,5 @@ def test_a_daemon_opens_none_of_itself(
     config = configured(tmp_path, bundle=small_bundle_folder)
     with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
         stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
-        assert stub.GetStatus(agent.GetStatusRequest()).doorway == ""
+        assert stub.GetStatus(agent.GetStatusRequest()).openai_address == ""
         assert not (config.agent.state / KEY_FILE).exists()

@@ -1,4 +1,4 @@
-"""Which denoiser an embedder takes, and over which doorway apps get its answers."""
+"""Which denoiser an embedder takes, and over which OpenAI endpoint apps get its answers."""
 
 from __future__ import annotations
 

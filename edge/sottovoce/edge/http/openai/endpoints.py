@@ -47,7 +47,7 @@ def openai_server(device: Parts, address: str) -> Iterator[HttpServer]:
         ConfigError: the address is not on loopback or not free, or the key cannot be read or
             created.
     """
-    with closing(HttpServer(address, "doorway.address")) as server:
+    with closing(HttpServer(address, "openai.address")) as server:
         gate = ApiKeyGate(read_key(device.config.agent.state, make=True), device.callers)
         endpoints: dict[str, tuple[str, Endpoint]] = {
             path: (method, partial(answer, device)) for path, (method, answer) in ENDPOINTS.items()

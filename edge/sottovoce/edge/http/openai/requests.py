@@ -106,7 +106,7 @@ _FUNCTION: Final = "function"
 
 def read(device: Parts, request: Request) -> Fields:
     """Parse a request's body; the owner chose what becomes of unknown fields."""
-    return parsed(request.body, drop_unknown=device.config.doorway.drop_unknown)
+    return parsed(request.body, drop_unknown=device.config.openai.drop_unknown)
 
 
 def model(device: Parts, fields: Fields) -> str:

@@ -31,9 +31,9 @@ from sottovoce.v1 import bundles_pb2
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller, credentials
-from tests.support.doorway import Door, entered
 from tests.support.examples import examples
 from tests.support.locks import locked
+from tests.support.openai_endpoint import Door, entered
 from tests.support.processes import environment
 from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until

@@ -22,7 +22,7 @@ from sottovoce.edge.http.gate import read_key
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_chat_pb2_grpc
 from sottovoce.v1 import generation_pb2 as generation
-from tests.support.doorway import Door
+from tests.support.openai_endpoint import Door
 from tests.support.paths import ROOT
 from tests.support.raw_heads import head
 from tests.support.upstream_server import Server, event, openai_server
@@ -41,7 +41,7 @@ serve = server.serve
 def with_lexicon(config, **named):
     serve(config, engine=engine(config, LexiconTagger()), **named)
 server.serve = with_lexicon
-main(["serve", "--json", "--doorway", "127.0.0.1:PORT"])
+main(["serve", "--json", "--openai", "127.0.0.1:PORT"])
 """
 STUCK = """
 import threading
@@ -79,7 +79,7 @@ def server() -> Iterator[tuple[Server, threading.Event]]:
 
 @contextmanager
 def served(device: Device, first: str) -> Iterator[tuple[subprocess.Popen[str], Door]]:
-    """A daemon with its doorway, in a process of its own."""
+    """A daemon with its OpenAI endpoint, in a process of its own."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     with subprocess.Popen(

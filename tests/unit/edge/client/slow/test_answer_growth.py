@@ -20,7 +20,7 @@ from sottovoce.v1 import generation_pb2 as generation
 from tests.support import upstream_server
 from tests.support.agent import configured, opened
 from tests.support.answer_growth import growth, long_call, long_text
-from tests.support.doorway_upstream import calling
+from tests.support.openai_upstream import calling
 from tests.support.upstream_server import Server
 
 measured = pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")

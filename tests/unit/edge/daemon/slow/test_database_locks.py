@@ -18,7 +18,7 @@ import pytest
 
 from soak.campaign.daemons import PROGRAM, Daemon, device
 from soak.campaign.everything import (
-    DOORWAY,
+    ENDPOINT,
     PAGE,
     SOUND,
     TEXT,
@@ -34,9 +34,9 @@ from sottovoce.edge.state.database import DATABASE
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import TOKEN
-from tests.support.doorway import Door, entered
 from tests.support.fake_cloud import fake_cloud
 from tests.support.locks import locked
+from tests.support.openai_endpoint import Door, entered
 from tests.support.processes import environment
 from tests.support.upstream_server import openai_server
 
@@ -45,7 +45,7 @@ HELD = {"", "-shm"}
 
 @pytest.fixture
 def daemon(tmp_path: Path, bundle_folder: Path) -> Iterator[Daemon]:
-    """A daemon in a process of its own, with a cloud, an upstream and a doorway."""
+    """A daemon in a process of its own, with a cloud, an upstream and an OpenAI endpoint."""
     token = tmp_path / "token"
     token.touch(mode=0o600)
     token.write_text(f"{TOKEN}\n")
@@ -60,7 +60,7 @@ def daemon(tmp_path: Path, bundle_folder: Path) -> Iterator[Daemon]:
             SOTTO_CLOUD_TOKEN_FILE=str(token),
             SOTTO_CHAT_UPSTREAM=upstream.url,
             SOTTO_CHAT_MODEL="a-model",
-            SOTTO_DOORWAY_ADDRESS="127.0.0.1:0",
+            SOTTO_OPENAI_ADDRESS="127.0.0.1:0",
             SOTTO_UI_RECORD="true",
         ) as running,
     ):
@@ -86,14 +86,14 @@ def test_no_endpoint_and_no_rpc_takes_its_locks(daemon: Daemon) -> None:
         well[name] = ok or well.get(name, False)
 
     with connect(daemon.address) as owner:
-        page, doorway = (
+        page, endpoint = (
             entered(owner.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url),
-            owner.agent.GetStatus(agent.GetStatusRequest()).doorway,
+            owner.agent.GetStatus(agent.GetStatusRequest()).openai_address,
         )
     for path, status in requests(page, PAGE):
         held(f"page {path}", ok=status == 200)
-    for path, status in requests(Door(doorway, read_key(database.parent)), DOORWAY):
-        held(f"doorway {path}", ok=status == 200)
+    for path, status in requests(Door(endpoint, read_key(database.parent)), ENDPOINT):
+        held(f"OpenAI endpoint {path}", ok=status == 200)
     with grpc.insecure_channel(daemon.address) as channel:
         listed = set(services(channel))
         for name, ended in every_rpc(channel, random.Random("locks"), SOUND):
@@ -114,15 +114,15 @@ def test_commands_after_the_page_leave_the_log(daemon: Daemon) -> None:
     log = daemon.folder / "state" / f"{DATABASE}-wal"
     token = json.loads(_sotto(daemon, "apps", "new", "mail", "--json"))["token"]
     with connect(daemon.address) as owner:
-        doorway, page = (
-            owner.agent.GetStatus(agent.GetStatusRequest()).doorway,
+        endpoint, page = (
+            owner.agent.GetStatus(agent.GetStatusRequest()).openai_address,
             entered(owner.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url),
         )
         before = owner.agent.Privatize(agent.PrivatizeRequest(text=TEXT)).text
         assert dict(requests(page, PAGE))["/api/doctor"] == 200
         _sotto(daemon, "apps", "rm", "mail")
         assert log.exists()
-        assert Door(doorway, token).chat(TEXT).status == 401
+        assert Door(endpoint, token).chat(TEXT).status == 401
         assert json.loads(_sotto(daemon, "rotate-key", "--json"))["epoch"] == 2
         assert owner.agent.Privatize(agent.PrivatizeRequest(text=TEXT)).text != before
         ledger = owner.agent.GetStatus(agent.GetStatusRequest()).ledger

@@ -23,8 +23,8 @@ import pytest
 
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.edge.http.fields import Fields
-from tests.support.doorway import Door
-from tests.support.doorway_upstream import before_a_server
+from tests.support.openai_endpoint import Door
+from tests.support.openai_upstream import before_a_server
 from tests.support.upstream_server import Server, event
 from tests.unit.edge.http.openai.test_leaks import CALL, CHAT, COMPLETION, FUNCTION, RESPONSE
 
@@ -327,7 +327,8 @@ def shapes(canary: str, number: int) -> list[Any]:
 
 @dataclass
 class Probe:
-    """Asks a doorway with planted canaries, and looks for them in what the server was told."""
+    """Asks an OpenAI endpoint with planted canaries, and looks for them in what the server was
+    told."""
 
     door: Door
     server: Server
@@ -456,7 +457,7 @@ def test_no_canary_reaches_the_server(
     settings = {
         "SOTTO_PRIVACY_LEAST_POLICY": "personal",
         "SOTTO_CHAT_KEEP_DAYS": "0",  # quicker
-        "SOTTO_DOORWAY_DROP_UNKNOWN": "true",  # what is refused could not leave
+        "SOTTO_OPENAI_DROP_UNKNOWN": "true",  # what is refused could not leave
     }
     with (
         before_a_server(tmp_path, bundle_folder, **settings) as (door, server),

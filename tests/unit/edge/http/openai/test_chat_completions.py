@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from tests.support.doorway import Door, opened_doorway
 from tests.support.echo import EchoingCloud, last_text
+from tests.support.openai_endpoint import Door, opened_endpoint
 
 TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock, order AX-68042; Zelphira's five lamps leak."
 SECRETS = ("Zelphira", "Quarnivel", "Jorvane", "68042")
@@ -199,7 +199,7 @@ def test_an_answer_that_breaks_off_ends_with_an_error_and_without_an_end(
 def test_without_a_cloud_it_says_so_before_anything_is_charged(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with opened_doorway(tmp_path, small_bundle_folder, lexicon_tagger) as door:
+    with opened_endpoint(tmp_path, small_bundle_folder, lexicon_tagger) as door:
         answer = door.chat("Zelphira saw Jorvane", stream=True)
         assert answer.status == 409
         assert answer.error["code"] == "not_ready"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from tests.support.doorway import Door, opened_doorway
 from tests.support.echo import EchoingCloud
+from tests.support.openai_endpoint import Door, opened_endpoint
 
 TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock"
 
@@ -83,7 +83,7 @@ def test_embeddings_that_cannot_be_had_are_refused(
 def test_embeddings_of_the_device_alone_are_the_same_in_both_encodings(
     tmp_path: Path, bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with opened_doorway(tmp_path, bundle_folder, lexicon_tagger) as door:
+    with opened_endpoint(tmp_path, bundle_folder, lexicon_tagger) as door:
         asked = {"model": "local", "input": ["Zelphira at the pond", "a lamp"]}
         numbers = door.ask("/v1/embeddings", asked).json
         packed = door.ask("/v1/embeddings", asked | {"encoding_format": "base64"}).json

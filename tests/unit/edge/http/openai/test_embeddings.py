@@ -17,8 +17,8 @@ from sottovoce.edge.http.openai.endpoints import openai_server
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.v1 import inference_pb2 as inference
 from tests.support.agent import configured, opened
-from tests.support.doorway import SECONDS, Door
 from tests.support.fake_cloud import fake_cloud
+from tests.support.openai_endpoint import SECONDS, Door
 from tests.support.plain_denoiser import PlainDenoiser
 from tests.support.waiting import until
 
@@ -45,8 +45,8 @@ def test_a_cloud_that_does_not_answer_keeps_no_place_of_who_has_gone(
         device.embedder = Embedder(
             device.engine, device.keyring, device.ledger, device.cloud, "balanced", PlainDenoiser
         )
-        doorway = open_.enter_context(openai_server(device, "127.0.0.1:0"))
-        door = Door(doorway.address, read_key(config.agent.state))
+        endpoint = open_.enter_context(openai_server(device, "127.0.0.1:0"))
+        door = Door(endpoint.address, read_key(config.agent.state))
         body = json.dumps({"input": ["the river"] * 3}).encode()
         head = (
             f"POST /v1/embeddings HTTP/1.1\r\nHost: {door.address}\r\n"

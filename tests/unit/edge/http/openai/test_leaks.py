@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.doorway import Door
-from tests.support.doorway_upstream import asked
+from tests.support.openai_endpoint import Door
+from tests.support.openai_upstream import asked
 from tests.support.upstream_server import Server
 
 CANARY: Final = "Zyxglorp"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from tests.support.doorway import Door
-from tests.support.doorway_upstream import asked, before_a_server, calling
 from tests.support.echo import EchoingCloud
+from tests.support.openai_endpoint import Door
+from tests.support.openai_upstream import asked, before_a_server, calling
 from tests.support.upstream_server import Server, data, echo, event
 
 CHAT = "/v1/chat/completions"
@@ -306,7 +306,7 @@ def test_unknown_fields_are_dropped_where_the_owner_says_so(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with before_a_server(
-        tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_DOORWAY_DROP_UNKNOWN="true"
+        tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_OPENAI_DROP_UNKNOWN="true"
     ) as (door, server):
         odd = "Zyxglorp\r\nx: y, " + "z" * 200
         body = {

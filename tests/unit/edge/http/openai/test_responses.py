@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.doorway import Door
-from tests.support.doorway_upstream import asked, calling
+from tests.support.openai_endpoint import Door
+from tests.support.openai_upstream import asked, calling
 from tests.support.upstream_server import Server, echo
 
 PATH = "/v1/responses"

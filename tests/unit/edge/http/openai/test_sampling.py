@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from tests.support.doorway import Door
-from tests.support.doorway_upstream import before_a_server
 from tests.support.echo import EchoingCloud
+from tests.support.openai_endpoint import Door
+from tests.support.openai_upstream import before_a_server
 from tests.support.upstream_server import Server
 
 FORMS: dict[str, dict[str, Any]] = {

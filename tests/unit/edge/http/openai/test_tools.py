@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from tests.support.doorway import Door, opened_doorway
-from tests.support.doorway_upstream import asked, before_a_server, calling
 from tests.support.echo import echoing_cloud
+from tests.support.openai_endpoint import Door, opened_endpoint
+from tests.support.openai_upstream import asked, before_a_server, calling
 from tests.support.upstream_server import Server, echo
 
 PATH = "/v1/chat/completions"
@@ -226,7 +226,7 @@ def test_our_cloud_is_told_of_none(
 ) -> None:
     with (
         echoing_cloud() as cloud,
-        opened_doorway(
+        opened_endpoint(
             tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
         ) as door,
     ):

@@ -1,4 +1,4 @@
-"""A doorway before somebody else's server, whose every byte of a request is kept."""
+"""An OpenAI endpoint before somebody else's server, whose every byte of a request is kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.text.tagger import Tagger
-from tests.support.doorway import Door, opened_doorway
+from tests.support.openai_endpoint import Door, opened_endpoint
 from tests.support.upstream_server import Server, data, openai_server
 
 __all__ = ["asked", "before_a_server", "calling"]
@@ -19,10 +19,10 @@ __all__ = ["asked", "before_a_server", "calling"]
 def before_a_server(
     folder: Path, bundle: Path, tagger: Tagger | None = None, **environ: str
 ) -> Iterator[tuple[Door, Server]]:
-    """A doorway and the server that answers behind it, by default with an echo."""
+    """An OpenAI endpoint and the server that answers behind it, by default with an echo."""
     with (
         openai_server() as server,
-        opened_doorway(folder, bundle, tagger, SOTTO_CHAT_UPSTREAM=server.url, **environ) as door,
+        opened_endpoint(folder, bundle, tagger, SOTTO_CHAT_UPSTREAM=server.url, **environ) as door,
     ):
         yield door, server
 

@@ -8,8 +8,8 @@ import java.util.UUID
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** A conversation through the doorway of the agent on this device, by what every Android has. */
-class Doorway(private val base: String, private val key: String) {
+/** A conversation through the OpenAI endpoint of the agent on this device, by what every Android has. */
+class OpenAIEndpoint(private val base: String, private val key: String) {
   private val name = UUID.randomUUID().toString()
   private var turns = listOf<JSONObject>()
 
@@ -23,7 +23,7 @@ class Doorway(private val base: String, private val key: String) {
   }
 
   private fun post(body: JSONObject): JSONObject {
-    // No proxy: what is sent to the doorway is clear text.
+    // No proxy: what is sent to the OpenAI endpoint is clear text.
     val asking = URL("$base/chat/completions").openConnection(Proxy.NO_PROXY) as HttpURLConnection
     asking.readTimeout = 60_000
     asking.doOutput = true

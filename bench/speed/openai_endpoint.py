@@ -1,12 +1,12 @@
-"""What does it cost to come in by the doorway rather than by the daemon's own socket?
+"""What does it cost to come in by the OpenAI endpoint rather than by the daemon's own socket?
 
 Real `sotto serve` processes over the bundle, before a server that answers at once. For time, one
 daemon is asked to chat by gRPC and by HTTP in turns, in other words of equal length each time; a
 side's figure is the median time to the first piece of an answer, the cost the median of the
-rounds' own differences. For memory, daemons that chat by gRPC with the doorway closed take turns
-with daemons that chat as often by HTTP; figures are medians of their peaks (VmHWM).
+rounds' own differences. For memory, daemons that chat by gRPC with the OpenAI endpoint closed take
+turns with daemons that chat as often by HTTP; figures are medians of their peaks (VmHWM).
 
-    python -m bench.doorway
+    python -m bench.openai_endpoint
 """
 
 from __future__ import annotations
@@ -81,18 +81,18 @@ def upstream() -> Iterator[str]:
 
 
 @contextmanager
-def daemon(bundle: Path, behind: str, *, doorway: bool) -> Iterator[tuple[Agent, Chat, Chat]]:
-    """A daemon, and how to chat with it by gRPC and, with a doorway, by HTTP."""
+def daemon(bundle: Path, behind: str, *, endpoint: bool) -> Iterator[tuple[Agent, Chat, Chat]]:
+    """A daemon, and how to chat with it by gRPC and, with an OpenAI endpoint, by HTTP."""
     settings = {"SOTTO_CHAT_UPSTREAM": behind}
-    if doorway:
-        settings["SOTTO_DOORWAY_ADDRESS"] = "127.0.0.1:0"
+    if endpoint:
+        settings["SOTTO_OPENAI_ADDRESS"] = "127.0.0.1:0"
     with tempfile.TemporaryDirectory() as folder:
         running, _ = started(Path(folder), bundle, **settings)
         try:
             with grpc.insecure_channel(running.address) as channel:
                 stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
-                place = stub.GetStatus(agent.GetStatusRequest()).doorway
-                key = read_key(Path(running.env["SOTTO_AGENT_STATE"])) if doorway else ""
+                place = stub.GetStatus(agent.GetStatusRequest()).openai_address
+                key = read_key(Path(running.env["SOTTO_AGENT_STATE"])) if endpoint else ""
                 host, _, port = place.rpartition(":")
                 with closing(HTTPConnection(host, int(port or 0))) as line:
                     yield running, by_grpc(channel), by_http(line, key)
@@ -116,7 +116,7 @@ def by_grpc(channel: grpc.Channel) -> Chat:
 
 
 def by_http(line: HTTPConnection, key: str) -> Chat:
-    """Asks at the doorway, over one connection."""
+    """Asks at the OpenAI endpoint, over one connection."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
     def chat(text: str) -> float:
@@ -138,17 +138,17 @@ def question(number: int) -> str:
 
 
 def times(bundle: Path, behind: str, rounds: int) -> Figures:
-    """Milliseconds to the first piece, and what the doorway adds."""
-    found: dict[str, list[float]] = {"gRPC": [], "doorway": []}
-    with daemon(bundle, behind, doorway=True) as (_, grpc_chat, http_chat):
-        sides = [("gRPC", grpc_chat), ("doorway", http_chat)]
+    """Milliseconds to the first piece, and what the OpenAI endpoint adds."""
+    found: dict[str, list[float]] = {"gRPC": [], "openai": []}
+    with daemon(bundle, behind, endpoint=True) as (_, grpc_chat, http_chat):
+        sides = [("gRPC", grpc_chat), ("openai", http_chat)]
         for number in range(-3, rounds):
             for place, (name, chat) in enumerate(sides):
                 took = chat(question(2 * number + place + 10)) * 1e3
                 if number >= 0:
                     found[name].append(took)
             sides.reverse()
-    added = [b - a for a, b in zip(found["gRPC"], found["doorway"], strict=True)]
+    added = [b - a for a, b in zip(found["gRPC"], found["openai"], strict=True)]
     return {
         "first_ms": {name: round(statistics.median(each), 2) for name, each in found.items()},
         "added_ms": round(statistics.median(added), 2),
@@ -156,18 +156,18 @@ def times(bundle: Path, behind: str, rounds: int) -> Figures:
 
 
 def memory(bundle: Path, behind: str, repeats: int) -> Figures:
-    """Peaks in MB, and what the doorway adds."""
-    found: dict[str, list[float]] = {"gRPC": [], "doorway": []}
+    """Peaks in MB, and what the OpenAI endpoint adds."""
+    found: dict[str, list[float]] = {"gRPC": [], "openai": []}
     for _ in range(repeats):
         for name in found:
-            with daemon(bundle, behind, doorway=name == "doorway") as (running, *asked):
+            with daemon(bundle, behind, endpoint=name == "openai") as (running, *asked):
                 assert running.process is not None
                 wait_until_settled(running.process.pid)
                 for number in range(CHATS):
-                    asked[name == "doorway"](question(number))
+                    asked[name == "openai"](question(number))
                 found[name].append(resident(running.process.pid)["peak"])
     peaks = {name: round(statistics.median(each), 1) for name, each in found.items()}
-    return {"peak_mb": peaks, "added_mb": round(peaks["doorway"] - peaks["gRPC"], 1)}
+    return {"peak_mb": peaks, "added_mb": round(peaks["openai"] - peaks["gRPC"], 1)}
 
 
 def show(figures: Figures) -> Iterator[Table | str]:
@@ -175,15 +175,15 @@ def show(figures: Figures) -> Iterator[Table | str]:
     columns = ("first piece, ms", "peak, MB")
     rows = [
         (name, (f"{figures['first_ms'][name]:.2f}", f"{figures['peak_mb'][name]:.1f}"))
-        for name in ("gRPC", "doorway")
+        for name in ("gRPC", "openai")
     ]
     yield table("a chat by", ("",), columns, ((name, *cells) for name, cells in rows))
-    yield f"the doorway adds {figures['added_ms']:.2f} ms and {figures['added_mb']:.1f} MB"
+    yield f"the OpenAI endpoint adds {figures['added_ms']:.2f} ms and {figures['added_mb']:.1f} MB"
 
 
 def main() -> None:
     """Starts daemons, and prints the table."""
-    parser: argparse.ArgumentParser = console.parser("doorway", __doc__)
+    parser: argparse.ArgumentParser = console.parser("openai", __doc__)
     parser.add_argument("--rounds", type=int, default=200, help="of chats, for time")
     parser.add_argument("--repeats", type=int, default=3, help="of daemons, for memory")
     arguments = parser.parse_args()

@@ -8,8 +8,8 @@ struct Refused: Error, CustomStringConvertible {
   let description: String
 }
 
-/// A conversation through the doorway of the agent on this device.
-struct Doorway {
+/// A conversation through the OpenAI endpoint of the agent on this device.
+struct OpenAIEndpoint {
   private struct Turn: Codable { let role, content: String }
   private struct Asked: Encodable { let model = "default", messages: [Turn] }
   private struct Answer: Decodable { let choices: [Choice] }
@@ -21,7 +21,7 @@ struct Doorway {
 
   init(_ base: URL, key: String) {
     let settings = URLSessionConfiguration.ephemeral
-    // No proxy: what is sent to the doorway is clear text.
+    // No proxy: what is sent to the OpenAI endpoint is clear text.
     settings.connectionProxyDictionary = [:]
     #if canImport(FoundationNetworking)
     setenv("no_proxy", "*", 1)  // libcurl goes by this alone

@@ -1,4 +1,4 @@
-"""A daemon with its doorway open, and a client of few words."""
+"""A daemon with its OpenAI endpoint open, and a client of few words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sottovoce.edge.http.gate import read_key
 from sottovoce.edge.http.openai.endpoints import openai_server
 from tests.support.agent import configured, opened
 
-__all__ = ["Answer", "Door", "entered", "opened_doorway"]
+__all__ = ["Answer", "Door", "entered", "opened_endpoint"]
 
 SECONDS = 60.0
 
@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Door:
-    """An open doorway."""
+    """An open OpenAI endpoint."""
 
     address: str
     key: str
@@ -91,11 +91,11 @@ def entered(link: str) -> Door:
 
 
 @contextmanager
-def opened_doorway(
+def opened_endpoint(
     folder: Path, bundle: Path, tagger: Tagger | None, **environ: str
 ) -> Iterator[Door]:
-    """A doorway in this process, without the rest of a daemon; the bundle's own tagger unless
-    another is given."""
+    """An OpenAI endpoint in this process, without the rest of a daemon; the bundle's own tagger
+    unless another is given."""
     config = configured(folder, bundle=bundle, **environ)
-    with opened(config, tagger) as device, openai_server(device, "127.0.0.1:0") as doorway:
-        yield Door(doorway.address, read_key(config.agent.state))
+    with opened(config, tagger) as device, openai_server(device, "127.0.0.1:0") as endpoint:
+        yield Door(endpoint.address, read_key(config.agent.state))

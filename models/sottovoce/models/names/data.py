@@ -131,8 +131,8 @@ def _joined(providers: Sequence[type], attribute: str) -> tuple[str, ...]:
 
 
 def _flat(names: Any) -> Iterator[Any]:
-    """Flatten a list. Some are dictionaries with weights, some hold pairs (name, region)."""
-    for name in names:
+    """Flatten a list. Some are dictionaries with weights, some sets, some hold pairs."""
+    for name in sorted(names) if isinstance(names, (set, frozenset)) else names:
         yield name[-1] if isinstance(name, tuple) else name
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -210,3 +213,24 @@ def test_fakers_lists_name_the_world() -> None:
     assert len(lists.last) > 5_000
     assert "Smith" in lists.last
     assert all(name == name.strip() for name in (*lists.first, *lists.cities))
+
+
+def test_fakers_lists_have_one_order_in_every_process(tmp_path: Path) -> None:
+    for name in ("person", "address", "company"):
+        folder = tmp_path / "faker" / "providers" / name / "xx"
+        folder.mkdir(parents=True)
+        names = {"Aalborg", "Bergen", "Cork", "Dover", "Essen", "Fes", "Gdansk", "Hull"}
+        (folder / "__init__.py").write_text(f"class Provider:\n    cities = {names!r}\n")
+        for package in (folder.parent, tmp_path / "faker" / "providers", tmp_path / "faker"):
+            (package / "__init__.py").touch()
+    code = "from sottovoce.models.names.data import fakers_lists; print(fakers_lists().cities)"
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(told) == 1

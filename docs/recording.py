@@ -25,8 +25,9 @@ from tests.support.paths import BUNDLE
 
 FILE: Final = Path(__file__).with_name("first_minute.svg")
 COMMANDS: Final = (
-    'sotto try "My landlord Priya Nair, 12 Rose Lane, keeps my deposit."',
-    'echo "Please call Dr Elena Marsh on 555-0142." | sotto privatize',
+    'sotto try --policy personal --level strong "My landlord Priya Nair keeps my deposit of 900'
+    ' euros. What can I do?"',
+    'sotto try --policy content --level strong "The plumber sprayed where my infant sleeps."',
 )
 _COLUMNS: Final = 80
 _TYPED_SECONDS: Final = 1.2

@@ -59,7 +59,8 @@ def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         if start in drawn and stop - 1 in drawn:
             continue
         drawn.update(range(start, stop))
-        drawn.update(_onward(sight, start, -1))
+        before = _onward(sight, start, -1)
+        drawn.update(place for place in before if hides[place] != "persons")
         drawn.update(_onward(sight, stop - 1, 1))
     words, bridges = sight.words, _bridges(sight, hides, drawn)
     yield from (

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +156,11 @@ def try_command(
                 trials = [tried(opened, line.text, each, draws) for each in wanted]
             except SottovoceError as error:
                 raise (numbered(error, line.place) if line.place else error) from error
+            least = config.privacy.least_policy
             if as_json:
-                print_json({"text": line.text, "tried": [*map(_view, trials)]})
+                print_json({"text": line.text, "tried": [_view(each, least) for each in trials]})
             else:
-                _show(line.text, trials)
+                _show(line.text, trials, least)
     if not as_json and sys.stdout.isatty():
         hint()
 
@@ -166,7 +168,9 @@ def try_command(
 @contextmanager
 def _engine(config: Config) -> Iterator[Engine]:
     """Open the engine with the owner's lists, which a device without a state does not have."""
-    engine = Engine.configured(config.bundle, config.privacy, config.tagger, hide=config.hide)
+    # Nothing leaves here, so policies that the owner has not allowed are shown too.
+    shown = replace(config.privacy, least_policy="personal")
+    engine = Engine.configured(config.bundle, shown, config.tagger, hide=config.hide)
     if not (config.agent.state / DATABASE).exists():
         yield engine
         return
@@ -175,12 +179,17 @@ def _engine(config: Config) -> Iterator[Engine]:
         yield engine
 
 
-def _view(trial: Trial) -> dict[str, Any]:
+def _allowed(trial: Trial, least: str) -> bool:
+    return POLICIES[trial.setting.policy].covers(POLICIES[least])
+
+
+def _view(trial: Trial, least: str) -> dict[str, Any]:
     setting = trial.setting
     view: dict[str, Any] = {
         "level": setting.level,
         "mechanism": setting.mechanism,
         "policy": setting.policy,
+        "allowed": _allowed(trial, least),
     }
     if trial.refused:
         return view | {"refused": trial.refused}
@@ -197,7 +206,7 @@ def _view(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _show(text: str, trials: list[Trial]) -> None:
+def _show(text: str, trials: list[Trial], least: str) -> None:
     click.echo(f"{'typed':10}{plain(text, line=True)}")
     policy, rows = "", []
     for trial in trials:
@@ -205,6 +214,11 @@ def _show(text: str, trials: list[Trial]) -> None:
         if setting.policy != policy:
             policy = setting.policy
             print_text(f"\n{click.style(policy, bold=True)}: {POLICIES[policy].about}")
+            if not _allowed(trial, least):
+                told = (
+                    f"not yet allowed: `sotto config set privacy.least_policy {policy}` allows it"
+                )
+                print_text(told)
         if trial.refused:
             print_fact(setting.level, f"not allowed here: {trial.refused}", 10)
             continue

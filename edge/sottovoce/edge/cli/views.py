@@ -207,7 +207,7 @@ def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any
             for level in response.embed_levels
         ],
         "cloud_address": response.cloud_address,
-        "openai": response.openai_address,
+        "openai_address": response.openai_address,
         "ledger": {
             "spent": response.ledger.spent,
             "limit": response.ledger.limit,

@@ -103,6 +103,7 @@ INVALID = {
     "chat.trusted_tools": ("a b", "x" * 65),
     "chat.keep_days": ("-1", "4000"),
     "openai.address": ("0.0.0.0:8472", "127.0.0.1:x", "nonsense"),
+    "openai.drop_unknown": ("perhaps", ""),
     "predict.where": ("home", ""),
     "predict.corrections": ("-1", "100001"),
     "tagger.backend": ("spacey", ""),

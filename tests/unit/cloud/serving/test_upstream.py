@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -180,7 +181,8 @@ def test_an_answer_that_breaks_off_is_unavailable_after_what_came(
         next(pieces)
     assert "SECRET" not in repr(caught.value)
     (logged,) = lines(caplog)
-    assert "Error at " in logged
+    assert re.search(r"failed: \w+ at \S+:\d+$", logged)
+    assert "SECRET" not in logged
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(server: OpenAIServer) -> None:

@@ -29,6 +29,7 @@ NOT_TYPED: Final = {
     r"sotto pull cloud.example.org": "is for another machine, where nothing is set; README pulls",
     r"sotto distill ": "has a server label hundreds of texts; test_distill.py has one",
     r"sotto enroll ": "needs a code that somebody reads out; test_enroll.py has one",
+    r"sotto try .?My landlord Priya": "needs the package of a bundle; `make check-dist` types it",
     r"sotto bench$": "measures for a minute",
     r"sotto chat --show$": "needs a decoder in the cloud; test_generation.py converses so",
     r"sotto generate ": "needs a decoder in the cloud; test_generation.py does",

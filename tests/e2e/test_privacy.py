@@ -123,7 +123,9 @@ def _assert_nothing_hidden(messages: list[bytes]) -> None:
 def test_known_words_stay_only_as_often_as_each_level_says(
     alone: Agent, bundle_folder: Path
 ) -> None:
-    """For each level a test at alpha = 0.001 over the helpdesk's own messages.
+    """For each level a test at alpha = 1e-6 over the helpdesk's own messages.
+
+    Each run has a fresh key, so alpha is small: at 0.001 a right mechanism failed now and then.
 
     The count of protected vocabulary words that come back as themselves is
     compared with its expectation under exact search (two-sided, normal
@@ -162,7 +164,7 @@ def _check_level(agent: Agent, bundle: Bundle, level: str) -> None:
                 kept += not word["replaced"]
     expected, variance = _expected_kept(bundle, drawn, mechanism)
     z = (kept - expected) / np.sqrt(variance)
-    assert abs(z) < stats.norm.isf(0.0005), f"{level}: kept {kept}, expected {expected:.0f}"
+    assert abs(z) < stats.norm.isf(5e-7), f"{level}: kept {kept}, expected {expected:.0f}"
     promised = 1 - found.replaced
     assert abs(kept / drawn.total() - promised) < 0.10
 

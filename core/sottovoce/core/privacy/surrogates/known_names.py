@@ -236,7 +236,8 @@ def _runs(words: Sequence[NameWord]) -> Iterator[list[NameWord]]:
 def _goes_on(run: Sequence[NameWord], word: NameWord) -> bool:
     initial = len(run[-1].text) == 1 and word.gap in (".", ". ")
     alike = word.kind == run[-1].kind or (run[0].kind == "PERSON" and word.kind in _UNSURE)
-    return alike and (initial or word.gap in (" ", "-"))
+    beside = word.place - run[-1].place == 1 + len(word.gap.strip())  # a mark is a word
+    return alike and beside and (initial or word.gap in (" ", "-"))
 
 
 def _is_turned(last: Sequence[NameWord], first: Sequence[NameWord]) -> bool:

@@ -27,7 +27,8 @@ def words(*names: str, kind: str = "PERSON", titled: bool = False) -> list[NameW
     for name in names:
         for number, text in enumerate(name.split(" ")):
             gap = "" if not number else ". " if len(found[-1].text) == 1 else " "
-            found.append(NameWord(len(found), kind, text, text.lower(), gap, titled))
+            place = found[-1].place + 1 + len(gap.strip()) if found else 0  # a mark is a word
+            found.append(NameWord(place, kind, text, text.lower(), gap, titled))
     return found
 
 
@@ -194,3 +195,16 @@ def test_any_words_have_a_surrogate_and_keep_it(
     first = KnownNames(keyed, owners).replace(asked)
     assert all(first.values())
     assert KnownNames(keyed, owners).replace(asked) == first
+
+
+def test_a_street_after_a_number_is_no_part_of_a_name_before_it() -> None:
+    """ "Priya Nair, 12 Rose Lane": the mark and the number are words that get no surrogate here."""
+    texts = [("Priya", "PERSON"), ("Nair", "PERSON"), ("Rose", "PLACE"), ("Lane", "PLACE")]
+    for places in ((0, 1, 4, 5), (0, 1, 3, 4)):
+        named = [
+            NameWord(place, kind, text, text.lower(), " " if number else "", False)
+            for number, (place, (text, kind)) in enumerate(zip(places, texts, strict=True))
+        ]
+        found = KnownNames(keyed, {}).replace(named)
+        assert {found[place].lower() for place in places[2:]} <= set(listed("places"))
+        assert not {found[place].lower() for place in places[:2]} & set(listed("places"))

@@ -17,7 +17,7 @@ TESTS ?= tests
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install helm graph export bundle demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install helm graph export bundle try demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,13 @@ bundle: $(BUNDLE)  ## Build the default bundle into build/bundle
 $(BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 	$(BIN)/sotto-cloud build-bundle --out build/bundle
 	@touch $@
+
+# The agent looks for a bundle in the folder `current`.
+TEXT ?= My landlord Priya Nair, 12 Rose Lane, keeps my deposit. What can I do?
+export TEXT
+try: bundle  ## Show how a text would leave, and send nothing (TEXT="...")
+	@mkdir -p build/device && ln -sfn ../bundle build/device/current
+	SOTTO_BUNDLE_PATH=build/device $(BIN)/sotto try "$$TEXT"
 
 demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo

@@ -127,6 +127,12 @@ def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:
     show_default=True,
     help="How often to draw each.",
 )
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Every policy, not only those of your conversations and texts.",
+)
 @json_option
 @click.pass_context
 def try_command(
@@ -137,20 +143,24 @@ def try_command(
     mechanism: str,
     policy: str,
     draws: int,
+    every: bool,
     as_json: bool,
 ) -> None:
-    """Show TEXT, or one text a line, under every level and policy side by side.
+    """Show how TEXT, or one text a line, would leave.
 
-    With noise drawn for this screen alone: nothing is sent and nothing is charged, and what is
-    released afterwards is another draw. Yellow got noise, and is underlined where it came out as
-    itself; blue gave way to a random one of its kind; the rest leaves as typed. Below each, what
-    the blue words are taken for. `sotto words` changes that.
+    First as a message of a conversation, then under each level of the policy for training. All is
+    drawn for this screen alone: nothing is sent and nothing is charged, and what is released
+    afterwards is another draw. Yellow words got noise, and are underlined where they came out as
+    themselves. Blue words gave way to random ones of their kind, and below is what they are taken
+    for. `sotto words` changes that. The rest leaves as typed.
     """
     config = load_config(ctx)
     with _engine(config) as engine:
         opened = engine.current()
         mechanism = mechanism or config.privacy.mechanism
-        wanted = settings(opened, level, mechanism, policy)
+        usual = dict.fromkeys(("personal", config.chat.policy, config.privacy.policy))
+        policies = [policy] if policy else POLICIES if every else usual
+        wanted = settings(opened, level, mechanism, policies)
         for line in read_texts(text, source, "trying"):
             try:
                 trials = [tried(opened, line.text, each, draws) for each in wanted]
@@ -208,26 +218,30 @@ def _view(trial: Trial, least: str) -> dict[str, Any]:
 
 def _show(text: str, trials: list[Trial], least: str) -> None:
     click.echo(f"{'typed':10}{plain(text, line=True)}")
-    policy, rows = "", []
+    policy, told, rows = "", "", []
     for trial in trials:
         setting = trial.setting
         if setting.policy != policy:
-            policy = setting.policy
+            policy, told = setting.policy, ""
             print_text(f"\n{click.style(policy, bold=True)}: {POLICIES[policy].about}")
             if not _allowed(trial, least):
-                told = (
+                print_text(
                     f"not yet allowed: `sotto config set privacy.least_policy {policy}` allows it"
                 )
-                print_text(told)
         if trial.refused:
             print_fact(setting.level, f"not allowed here: {trial.refused}", 10)
             continue
         drawn = trial.pieces()
+        noise = POLICIES[policy].with_noise()
         for number, pieces in enumerate(drawn):
             shown = "".join(map(coloured, pieces))
-            click.echo(f"{'' if number else setting.level:10}{shown}")
-        if hidden := ", ".join(replaced(drawn[0])):
-            click.echo(f"{'':10}hides {hidden}")
+            click.echo(f"{'' if number else setting.level if noise else 'leaves':10}{shown}")
+        hidden = ", ".join(replaced(drawn[0]))
+        if hidden != told:
+            click.echo(f"{'':10}hides {hidden or 'nothing'}")
+            told = hidden
+        if not noise:
+            continue
         rows.append(
             (
                 policy,

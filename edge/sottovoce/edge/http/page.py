@@ -102,7 +102,7 @@ def _try(device: Parts, request: Request) -> Response:
             "the text is too long", fix=f"try at most {LONGEST_TEXT} characters", subject="text"
         )
     opened = device.engine.current()
-    wanted = settings(opened, level, device.default.mechanism, policy)
+    wanted = settings(opened, level, device.default.mechanism, [policy] if policy else POLICIES)
     if len(text) * draws * len(wanted) > MOST_TRIED:
         raise InvalidInput(
             f"{draws} draws of {len(text)} characters under {len(wanted)} settings are too many",

@@ -256,18 +256,21 @@ class Trial:
         return [[*_pieces(release)] for release in self.releases]
 
 
-def settings(opened: OpenBundle, level: str, mechanism: str, policy: str) -> list[Setting]:
-    """Return the settings to try: without a name, each level of each policy.
+def settings(
+    opened: OpenBundle, level: str, mechanism: str, policies: Iterable[str] = POLICIES
+) -> list[Setting]:
+    """Return the settings to try: of each policy, ``level`` or all levels, the strongest first.
 
-    The strongest come first.
+    A policy without noise has one setting, as its releases are alike under all levels.
 
     Raises:
         NotFound: there is no such policy or mechanism.
     """
+    levels = [level] if level else _levels(opened, mechanism)
     return [
-        Setting(each, mechanism, find(name).name)
-        for name in ([policy] if policy else POLICIES)
-        for each in ([level] if level else _levels(opened, mechanism))
+        Setting(each, mechanism, policy.name)
+        for policy in map(find, policies)
+        for each in (levels if policy.with_noise() else levels[:1])
     ]
 
 

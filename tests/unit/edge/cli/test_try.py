@@ -15,12 +15,20 @@ from .conftest import Device
 TEXT = "the pond and the garden, 4711"
 
 
-def test_every_level_and_policy_is_shown_and_nothing_is_charged(device: Device) -> None:
-    (shown,) = device.json("try", TEXT)
+LEVELS = ("strong", "balanced", "light")  # the strongest first
+
+
+def test_every_policy_is_shown_with_the_levels_of_its_noise_and_nothing_is_charged(
+    device: Device,
+) -> None:
+    (shown,) = device.json("try", TEXT, "--all")
     assert shown["text"] == TEXT
     tried = [(each["policy"], each["level"]) for each in shown["tried"]]
-    levels = ("strong", "balanced", "light")  # the strongest first
-    assert tried == [(policy, level) for policy in POLICIES for level in levels]
+    assert tried == [
+        (name, level)
+        for name, policy in POLICIES.items()
+        for level in (LEVELS if policy.with_noise() else LEVELS[:1])
+    ]
     for each in shown["tried"]:
         # The owner has to allow `personal` before anything leaves by it.
         assert each["allowed"] is (each["policy"] != "personal")
@@ -32,6 +40,16 @@ def test_every_level_and_policy_is_shown_and_nothing_is_charged(device: Device) 
     assert all(each["charge"] == 0 for each in names)
     (status,) = device.json("status")
     assert status["ledger"]["releases"] == status["ledger"]["spent"] == 0
+
+
+def test_without_options_it_shows_the_policies_of_use(device: Device) -> None:
+    def policies() -> set[str]:
+        (shown,) = device.json("try", TEXT)
+        return {each["policy"] for each in shown["tried"]}
+
+    assert policies() == {"personal", device.config.chat.policy, "content"}
+    device.environment["SOTTO_PRIVACY_POLICY"] = "papers"
+    assert policies() == {"personal", device.config.chat.policy, "papers"}
 
 
 def test_draws_are_fresh_and_cost_what_a_release_would(device: Device) -> None:

@@ -162,7 +162,7 @@ class HideConfig:
     secrets: bool = True
     dates: bool = True
     origins: bool = True
-    unlisted: bool = True
+    unlisted: bool = False
     facts: bool = False
     words: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ KINDS: Final = (
 LISTED: Final = "listed"
 """What a word hides that a list or pattern names, and no kind."""
 
-_PASSING: Final = frozenset({"facts"})
+_PASSING: Final = frozenset({"facts", "unlisted"})
 """Kinds that pass unless the owner says otherwise."""
 
 MOST_WORDS: Final = 2_000

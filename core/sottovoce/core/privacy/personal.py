@@ -23,9 +23,10 @@ from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
+from sottovoce.core.privacy.scripts import is_foreign, is_ideograph, names_in_scripts
 from sottovoce.core.privacy.signs import Sight, signs
 from sottovoce.core.privacy.signs import listed as listed_signs
-from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.privacy.surrogates import formats, names
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
@@ -94,6 +95,9 @@ class Personal:
         self._vocabulary = vocabulary
         self._marks = vocabulary.marks
         self._hiding = hiding
+        self._every = "unlisted" in hiding.kinds
+        named = hiding.kinds & {*_FOUND}
+        self._kinds = hiding.kinds | {"unlisted"} if named else hiding.kinds
         self._dated: tuple[str, Dates] | None = None
 
     def weigh(
@@ -124,6 +128,9 @@ class Personal:
         for place, kind in signs(sight):
             if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
                 hides[place] = kind
+        for place, sure in names_in_scripts(document, sight):
+            if sure or not sight.marks[place]:
+                hides[place] = hides[place] or ("persons" if sure else "unlisted")
         for place in rows(sight):
             hides[place] = hides[place] or "persons"
         for place, kind in in_cells(sight, known.cells):
@@ -131,6 +138,7 @@ class Personal:
         _numbers_in_groups(document, sight, hides)
         _times(sight, hides)
         _beside(sight, hides, found)
+        _companies(sight, hides)
         hide_again(sight, hides, self._known)
         hide_initials(sight, hides)
         pass_titles(sight, hides)
@@ -143,7 +151,7 @@ class Personal:
         called, treatments = kinds.copy(), np.full(len(words), _PASS, np.uint8)
         reasons = np.zeros(len(words), np.uint8)
         for place, hidden in enumerate(hides):
-            if hidden not in self._hiding.kinds:
+            if hidden not in self._kinds:
                 hidden = ""
             if known.forced.hides(words[place]):
                 hidden = hidden or LISTED
@@ -194,8 +202,13 @@ class Personal:
         public = (marks | self._marks(word.text + "'s")) & Mark.PUBLIC
         if public and capital and _eponym(sight, place):
             return ""
+        if not marks and not self._every and is_foreign(word.text):
+            return ""  # see `scripts`
         if not marks and not self._public(word.text, sight, place, document, named):
-            return _FOUND[best] if named >= _DOUBT else "unlisted"
+            if named >= _DOUBT:
+                return _FOUND[best]
+            doubtful = self._every or _doubtful(word.text, named, sight, place, document)
+            return "unlisted" if doubtful else ""
         first = capital and _begins(sight, place)
         if other >= named and not marks & Mark.NAME:
             return ""
@@ -236,10 +249,8 @@ class Personal:
         singular = text.removesuffix("s")
         if singular.isupper() and 1 < len(singular) <= _SHORT and named < _ACRONYM:
             return singular.lower() not in _names() and _mixed(document, start)
-        if text.lower() in _names() or named >= _UNSURE or not text.islower():
+        if named >= _UNSURE or not text.islower() or names.known(text):
             return False
-        if named < _SAFE and _LATIN.fullmatch(text) and _careful(document, start):
-            return True
         if not text.isascii():
             return False
         if self._joined(text) or self._vocabulary.misspelt(text):
@@ -259,6 +270,10 @@ _DOUBT: Final = 0.1
 """The probability from which an unlisted word is drawn as a name of the found kind."""
 _UNSURE: Final = 0.05
 """The probability below which an unlisted word in small letters may be a misspelling."""
+_CARELESS: Final = 0.001
+"""The same, where the writer may write names small."""
+_CAPITAL: Final = 0.001
+"""The probability below which an unlisted word with a capital inside a sentence is no name."""
 _LIKELY: Final = 0.5
 _ACRONYM: Final = 0.02
 """The same for up to four capitals."""
@@ -329,10 +344,49 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
                 continue
             if not sight.capital(place) or marks & (Mark.TITLE | Mark.DATE) & ~Mark.NAME:
                 continue
-            name = marks & Mark.NAME or not marks or (len(text) == 1 and text != "I")
+            name = marks & Mark.NAME or not marks or (len(text) == 1 and text not in ("I", "A"))
             inner = not _begins(sight, other) and not marks & Mark.PUBLIC
             if name or (inner and float(found[other, :3].sum()) >= _DOUBT):
                 hides[other] = hides[place]
+
+
+_COMPANY_ENDS: Final = listed_signs("company_ends")
+_EMPLOYED: Final = listed_signs("employed")
+_IN_NO_NAME: Final = listed_signs("in_sentences") | {"i", "a", "an", "at", "in", "of", "my", "we"}
+_PREPOSITIONS: Final = ("for", "at", "by")
+_MOST_IN_COMPANY: Final = 4
+
+
+def _companies(sight: Sight, hides: list[str]) -> None:
+    """Hide capitals before "Ltd" and after "works for", but no public word alone."""
+    for place, lower in enumerate(sight.lower):
+        if lower in _COMPANY_ENDS and sight.capital(place):
+            _company(sight, hides, place, -1)
+        elif lower in _PREPOSITIONS and place and sight.lower[place - 1] in _EMPLOYED:
+            _company(sight, hides, place, 1)
+
+
+def _company(sight: Sight, hides: list[str], place: int, step: int) -> None:
+    found: list[int] = []
+    at = place + step
+    while 0 <= at < len(hides) and len(found) < _MOST_IN_COMPANY:
+        word, edge = sight.words[at], max(at, at - step)
+        if sight.gaps[edge] not in (" ", "") or (word.text in (",", "&") and step > 0):
+            break
+        if word.text not in (",", "&", "-"):
+            if (
+                word.kind is not Kind.WORD
+                or not sight.capital(at)
+                or sight.lower[at] in _IN_NO_NAME
+            ):
+                break
+            found.append(at)
+        at += step
+    passing = Mark.PUBLIC | Mark.PLACE | Mark.ORIGIN | Mark.DATE | Mark.TITLE
+    if len(found) > 1 or not all(sight.marks[each] & passing for each in found):
+        for each in found:
+            if hides[each] in ("", "unlisted"):
+                hides[each] = "organisations"
 
 
 _SECRET = re.compile(
@@ -453,7 +507,7 @@ def drawn_as(word: Word, hidden: str) -> str:
     """Return what kind of word takes the place of one that hides something."""
     if word.kind is Kind.IDENTIFIER or hidden == "dates":
         return IDENTIFIER
-    return _KIND.get(hidden, UNLISTED)
+    return UNLISTED if is_ideograph(word.text) else _KIND.get(hidden, UNLISTED)
 
 
 @lru_cache(1)
@@ -462,14 +516,23 @@ def _names() -> frozenset[str]:
     return frozenset((*listed("given"), *listed("family")))
 
 
+def _doubtful(text: str, named: float, sight: Sight, place: int, document: str) -> bool:
+    """Return whether an unlisted word, which the finder passes, may be a name all the same."""
+    if not text.islower():
+        doubtful = named >= _CAPITAL or _begins(sight, place)
+    else:
+        careful = _careful(document, sight.words[place].start)
+        doubtful = named >= (_DOUBT if careful else _CARELESS)
+    return doubtful or names.known(text.lower())
+
+
 def _mixed(document: str, start: int) -> bool:
     """Return whether the words around a place are not all in capitals."""
     around = document[max(start - 80, 0) : start + 80]
     return sum(map(str.islower, around)) > sum(map(str.isupper, around))
 
 
-_LATIN = re.compile(r"[a-zß-öø-ÿĀ-ſ]{2,}")
-_STARTS = re.compile(r"(?:^|[.!?:]\s+|\n\s*)([^\W\d_])")
+_STARTS = re.compile(r"(?:\A|[.!?]\s+|\n\s*\n\s*)([^\W\d_])")
 _ALONE = re.compile(r"(?<![\w'’])i(?![\w.:)(])")
 _FEWEST_STARTS: Final = 0.75
 _AROUND: Final = 300
@@ -477,8 +540,9 @@ _AROUND: Final = 300
 
 def _careful(document: str, start: int) -> bool:
     """Return whether the writer begins sentences with capitals, and so would write names."""
-    around = document[max(start - _AROUND, 0) : start + _AROUND]
-    starts = _STARTS.findall(around)
+    begin = max(start - _AROUND, 0)
+    around = document[begin : start + _AROUND]
+    starts = _STARTS.findall(" " * (begin > 0) + around)
     capitals = sum(map(str.isupper, starts))
     return capitals > 0 and capitals >= _FEWEST_STARTS * len(starts) and not _ALONE.search(around)
 

@@ -93,6 +93,8 @@ def test_a_request_without_anything_private_leaves_as_typed(
         ("I am Turkish and my husband is Danish.", ["Turkish", "Danish"]),
         ("See /home/rose/notes.txt and https://mail.example/rose", ["rose"]),
         ("@rose_may wrote it", ["rose_may"]),
+        ("I got a contract from Silver Oak Ltd. in May.", ["Silver", "Oak"]),
+        ("She was hired by Better Days after school.", ["Better", "Days"]),
     ],
 )
 def test_what_says_who_is_drawn(privatizer: Privatizer, text: str, private: list[str]) -> None:

@@ -7,7 +7,8 @@ can be restored. The list depends on the name finder's result and on the word's 
 
 from __future__ import annotations
 
-from functools import cache
+from bisect import bisect_left
+from functools import cache, partial
 from importlib.resources import files
 from typing import Final
 
@@ -15,7 +16,7 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, case, listed, one_of
 from sottovoce.core.text import word_shapes
 
-__all__ = ["ROLES", "draw", "gender", "is_family", "role", "shape"]
+__all__ = ["ROLES", "draw", "gender", "is_family", "known", "role", "shape"]
 
 _LISTS: Final = {
     "given": "given",
@@ -34,6 +35,8 @@ _PLACES: Final = {
     "OTHER": ("other", "other", "other"),
 }
 """For each kind of name the role of a word that stands alone, before the last, and last."""
+
+_PERSONS: Final = ("given", "family", "women", "men", "surnames")
 
 ROLES: Final = tuple(_LISTS)
 """The roles of a word in a name."""
@@ -84,6 +87,23 @@ def gender(name: str) -> str:
     at = _known().find(f"\n{name}\t")
     found = _known()[at + len(name) + 2] if at >= 0 else ""
     return "" if found == "l" else found
+
+
+def known(name: str) -> bool:
+    """Return whether a word in small letters is a listed given name or last name.
+
+    >>> known("nadia"), known("xq")
+    (True, False)
+    """
+    if f"\n{name}\t" in _known():
+        return True
+    return any(map(partial(_holds, name), map(listed, _PERSONS)))
+
+
+def _holds(name: str, words: tuple[str, ...]) -> bool:
+    """Look up a word in a sorted list, without the memory of a set."""
+    at = bisect_left(words, name)
+    return at < len(words) and words[at] == name
 
 
 @cache

@@ -95,6 +95,9 @@ def test_the_card_counts_right() -> None:
         assert f"| `{name}.txt` | {len(listed(name))} |" in card
     known = (LISTS / "known_names.tsv").read_text("ascii").splitlines()
     assert f"| `known_names.tsv` | {len(known) - 1} |" in card
+    _, *others = (LISTS / "names_by_script.tsv").read_text("utf-8").splitlines()
+    assert others == sorted({*others})
+    assert f"| `names_by_script.tsv` | {len(others)} |" in card
     assert f"| `origins.tsv` | {len(ORIGINS) - 1} |" in card
 
 

@@ -1,0 +1,136 @@
+"""The policy `personal` in scripts other than Latin, and for words in no public list."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.hiding import KINDS, Hiding
+from sottovoce.core.privacy.limits import PrivacyLimits
+from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
+from tests.support.paths import ROOT
+
+PERSONAL = Setting(policy="personal")
+KEY = Key(b"scripts".ljust(32))
+BUNDLE = ROOT / "build" / "bundle"
+
+pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: make bundle")
+
+
+@pytest.fixture(scope="module")
+def privatizer() -> Privatizer:
+    limits = PrivacyLimits(least_policy="personal")
+    return Privatizer.of(Bundle.open(BUNDLE), floors=limits)
+
+
+def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) -> str:
+    return privatizer.release(text, PERSONAL, key=KEY, hiding=hiding).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "请帮我写一封给房东的信，说明暖气坏了。",
+        "東京の天気はどうですか。",
+        "날씨가 정말 좋습니다. 편지를 써 주세요.",
+        "Подскажите, пожалуйста, как написать письмо арендодателю?",
+        "ما هي عاصمة فرنسا؟ اكتب لي رسالة قصيرة",
+        "איך כותבים מכתב תלונה לבעל הבית?",
+        "What does 你好 mean, and is 안녕하세요 polite?",
+        "What does привет mean?",
+        "The angle α is 30° and Δx = 5 μm.",
+    ],
+)
+def test_a_question_in_another_script_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
+    assert released(privatizer, text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "private", "stays"),
+    [
+        ("我叫王建华，住在上海，请帮我写一封信。", "王建华", "请帮我写一封信"),
+        ("张伟先生昨天打电话给我，他很生气。", "张伟", "先生昨天打电话给我"),
+        ("昨天我和李秀英一起去医院看病。", "李秀英", "一起去医院看病"),
+        ("姓名：李娜\n电话：", "李娜", "姓名："),
+        ("Please write to 王小明 about the invoice.", "王小明", "about the invoice."),
+        ("Please write to 田中 about the invoice.", "田中", "about the invoice."),
+        ("東京の天気はどうですか。田中さんに聞いてください。", "田中", "さんに聞いてください。"),
+        ("김민수 씨에게 편지를 써 주세요.", "김민수", "편지를 써 주세요."),
+        ("Сергей Иванович просит отпуск на две недели.", "Иванович", "просит отпуск на две"),
+        ("Меня зовут Збыня Хрущ, помогите написать письмо.", "Хрущ", "помогите написать письмо."),
+        ("Call محمد العتيبي tomorrow.", "العتيبي", "tomorrow."),
+        ("Ask ジョン・スミス too.", "スミス", "too."),
+    ],
+)
+def test_a_name_in_another_script_is_drawn(
+    privatizer: Privatizer, text: str, private: str, stays: str
+) -> None:
+    left = released(privatizer, text)
+    assert private not in left
+    assert stays in left
+
+
+def test_an_ideograph_of_a_name_becomes_an_ideograph(privatizer: Privatizer) -> None:
+    left = released(privatizer, "我叫王建华，请帮我写一封信。")
+    assert left.startswith("我叫")
+    assert not any(character.isascii() for character in left)
+
+
+UNSURE = "The team said that the frobnicator needs a new part."
+"""A text with a word of which the finder is not quite sure."""
+
+
+def test_a_small_word_in_no_list_passes_unless_the_owner_hides_all(
+    privatizer: Privatizer,
+) -> None:
+    assert released(privatizer, UNSURE) == UNSURE
+    assert "frobnicator" not in released(privatizer, UNSURE, Hiding.of([("unlisted", True)]))
+
+
+def test_a_small_word_may_be_a_name_where_the_writer_uses_no_capitals(
+    privatizer: Privatizer,
+) -> None:
+    assert "frobnicator" not in released(privatizer, UNSURE.lower())
+
+
+def test_lines_of_a_list_do_not_make_a_writer_careless(privatizer: Privatizer) -> None:
+    text = "Yesterday the team said that the frobnicator was old\nparts\ntools\ntime"
+    assert released(privatizer, text) == text
+
+
+def test_a_word_with_a_capital_passes_only_if_the_finder_is_sure(privatizer: Privatizer) -> None:
+    text = "Use a Frobishly to sort the list of numbers."
+    assert released(privatizer, text) == text
+    assert "Zorbable" not in released(privatizer, "The function returns a Zorbable object.")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("We spoke with Xorvane Tildebrook at noon.", "Xorvane"),
+        ("Zwelkirch said no.", "Zwelkirch"),
+        ("i met kowalczyk yesterday and he was fine", "kowalczyk"),
+        ("It does not take brittaney to see what that meant.", "brittaney"),
+        ("It does not take nickolas to see what that meant.", "nickolas"),
+    ],
+)
+def test_a_word_in_no_list_that_may_be_a_name_is_drawn(
+    privatizer: Privatizer, text: str, name: str
+) -> None:
+    assert name not in released(privatizer, text)
+
+
+def test_an_article_before_a_name_passes(privatizer: Privatizer) -> None:
+    assert released(privatizer, "A Splonk gives the number of rows.").startswith("A ")
+
+
+def test_words_that_may_be_names_pass_only_where_no_names_are_hidden(
+    privatizer: Privatizer,
+) -> None:
+    text = "Please write to 王小明 about the invoice."
+    limits = PrivacyLimits(least_policy="personal")
+    none = Hiding.of((kind, kind == "contacts") for kind in KINDS)
+    own = Privatizer.of(Bundle.open(BUNDLE), floors=limits, hiding=none)
+    assert own.release(text, PERSONAL, key=KEY).text == text

@@ -61,6 +61,14 @@ _FIRSTS: Final = frozenset(
 )
 """First letters of most Chinese and Japanese names."""
 _ALONE = re.compile(f"[{_SURNAMES}][{_HAN}]{{1,2}}")
+_ROLES: Final = (
+    "房东|房客|老板|老師|老师|同事|同学|同學|朋友|邻居|鄰居|经理|客户|医生|醫生|律师|律師|妈妈|媽媽|爸爸|丈夫|妻子|老公|老婆|儿子|兒子"
+    "|女儿|女兒|哥哥|姐姐|弟弟|妹妹|男友|女友|病人"
+)
+"""Whom a name follows: "my landlord"."""
+_AFTER: Final = "不是说說在的和也已让讓给給把要没沒很对對向跟"
+"""Words that often follow a name."""
+_IN_ROLE = re.compile(f"(?:{_ROLES})([{_SURNAMES}][{_HAN}]{{1,2}}?(?:(?![{_HAN}])|(?=[{_AFTER}])))")
 _TITLED = re.compile(
     f"([{_SURNAMES}][{_HAN}]{{0,2}}?)(?:先生|女士|小姐|太太|老师|老師|医生|醫生|大夫|教授|博士|经理|律师|律師|老板)"
     f"|([{_HAN}]{{1,4}}?|[\u30a0-\u30ffー・]{{2,12}})(?:さん|様|ちゃん|くん|氏(?!名))"
@@ -128,7 +136,7 @@ def is_ideograph(text: str) -> bool:
 def _matched(document: str, words: Sequence[Word], start: int, end: int) -> Iterator[int]:
     spans = [
         match.span(group)
-        for pattern in (_TITLED, _LABELLED)
+        for pattern in (_TITLED, _LABELLED, _IN_ROLE)
         for match in pattern.finditer(document, start, end)
         for group in range(1, pattern.groups + 1)
         if match[group]

@@ -73,10 +73,15 @@ try: bundle  ## Show how a text would leave, and send nothing (TEXT="...")
 demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
-# Tests of the device run without torch. A folder `slow` holds tests for `make test-all`.
+# Tests of the device run without torch. The long files of e2e go first. A folder `slow` holds tests
+# for `make test-all`.
 DEVICE_TESTS := tests/unit/edge tests/unit/core tests/contract/protos
-OTHER_TESTS := tests/unit/cloud tests/unit/models tests/unit/bench tests/unit/soak tests/contract tests/e2e
+OTHER_TESTS := tests/e2e tests/unit/cloud tests/unit/models tests/unit/bench tests/unit/soak tests/contract
 slow = $(sort $(shell find $(1) -type d -name slow))
+
+# Tests start hundreds of Python processes. If the environment forbids bytecode files, each of them
+# would compile our sources anew, for a second.
+test test-all test-transformers5 test-newest: export PYTHONDONTWRITEBYTECODE :=
 
 # What tests need is made at the same time, as it waits for disk and network.
 test: install  ## Lint, types, unit and contract tests, and the five main end-to-end tests

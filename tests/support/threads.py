@@ -32,12 +32,20 @@ def none_left(*, in_pools: bool) -> Iterator[None]:
             if not type(thread).__module__.startswith("tqdm")
             and not isinstance(thread, threading._DummyThread)
         }
-        stayed = found - before - pooled
-        if stayed:
-            gc.collect()  # a pool that nobody holds ends its threads once it is collected
-        return stayed
+        return found - before - pooled
+
+    waits = 0
+
+    def ended() -> bool:
+        nonlocal waits
+        waits += 1
+        # A pool that nobody holds ends its threads once it is collected. As a collection takes
+        # long beside models, it comes ever more seldom.
+        if waits.bit_count() == 1 and waits >= 16 and left():
+            gc.collect()
+        return not left()
 
     try:
-        until(lambda: not left(), 120.0)
+        until(ended, 120.0)
     except AssertionError:
         raise AssertionError(f"left behind: {sorted(map(repr, left()))}") from None

@@ -19,9 +19,6 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-import dp_accounting
-from dp_accounting import pld
-
 from sottovoce.core.privacy.gaussian import (
     RELATION,
     Budget,
@@ -115,6 +112,9 @@ def epsilon_of(stages: tuple[Stage, ...], delta: float) -> float:
     sampled = [stage for stage in stages if stage.share < 1]
     if not sampled:
         return epsilon_of_whole(stages, delta)
+    import dp_accounting  # it brings scipy, which few jobs need
+    from dp_accounting import pld
+
     accountant = pld.PLDAccountant(
         dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-3
     )
@@ -125,8 +125,10 @@ def epsilon_of(stages: tuple[Stage, ...], delta: float) -> float:
     return float(accountant.get_epsilon(delta))
 
 
-def _event(stage: Stage) -> dp_accounting.DpEvent:
+def _event(stage: Stage) -> Any:
     """Return a stage in the accountant's terms."""
+    import dp_accounting
+
     step = dp_accounting.PoissonSampledDpEvent(
         stage.share, dp_accounting.GaussianDpEvent(stage.noise)
     )

@@ -18,7 +18,7 @@ from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.bundle.manifest import MANIFEST, bundle_id
 from sottovoce.v1 import bundles_pb2
 from tests.support.backbones import tiny_bert
-from tests.support.buckets import on_both_objects
+from tests.support.buckets import S3
 from tests.support.caller import Caller
 from tests.support.cloud import OWN_CONNECTION
 from tests.support.processes import environment
@@ -42,19 +42,18 @@ def running(state: Path, role: str, *options: object, **variables: str) -> Itera
         process.stdout.close()
 
 
-@on_both_objects
+@pytest.mark.parametrize("objects_url", [S3], indirect=True)
 def test_each_role_fetches_the_bundle_it_is_given_by_id(tmp_path: Path, objects_url: str) -> None:
-    url = objects_url or f"file://{tmp_path}/objects"
     bert, state = tiny_bert(tmp_path / "bert"), tmp_path / "state"
     folder = tiny_bundle(tmp_path / "bundle", bert)
-    database = open_database(state, "", url)
+    database = open_database(state, "", objects_url)
     check_objects(database)
     published, _ = bundles.publish(database, folder)
     database.close()
     manifest, large = (folder / MANIFEST).read_bytes(), (folder / "large.bin").read_bytes()
     folder.rename(tmp_path / "elsewhere")
-    model = ["--backbone", bert, "--objects", url]
-    listen = ["--listen", "127.0.0.1:0", "--objects", url]
+    model = ["--backbone", bert, "--objects", objects_url]
+    listen = ["--listen", "127.0.0.1:0", "--objects", objects_url]
     with running(
         state, "replica", *listen, "--backbone", bert, SOTTO_CLOUD_BUNDLE=published.id
     ) as ready:

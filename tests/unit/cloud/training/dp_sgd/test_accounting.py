@@ -33,7 +33,7 @@ def test_the_head_alone_costs_what_the_closed_form_says(epsilon: float) -> None:
 # Opacus looks for its first guess with Renyi's orders, and warns that they end too early.
 @pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha")
 @pytest.mark.filterwarnings("ignore:divide by zero")  # its bounds at a share of 1
-@pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_both_stages_together_cost_what_opacus_says(epsilon: float) -> None:
     plan = PrivatePlan.within(Budget(epsilon, 1e-5), 10_000, head=HEAD, tuning=TUNING)
     assert plan.tuning is not None
@@ -59,7 +59,7 @@ def test_sampled_steps_cost_what_the_library_says_of_one_step_composed() -> None
     assert plan.epsilon == pytest.approx(whole.get_epsilon_for_delta(1e-5), rel=0.01)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_the_head_gets_its_share_and_the_rest_pays_an_eighth_for_a_half(epsilon: float) -> None:
     budget = Budget(epsilon, 1e-5)
     half = PrivatePlan.within(budget, 10_000, head=HEAD, tuning=TUNING)

@@ -2,6 +2,7 @@
 
 A policy for conversations has two sides. It must hide who a text is about, and it must leave the
 question. Marked prompts tell what is damaged. Marked sets tell what leaks.
+Sets that are not there are left out; `make data` says which of them nobody else can get.
 
     python -m bench.prompts --policies names,personal --quick
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,8 +35,10 @@ __all__ = ["PRIVATE", "Damage", "Leaks", "damage", "leaks", "main", "marked"]
 
 _MARKED: Final = "prompts/marked.jsonl.gz"
 _UNMARKED: Final = ("prompts/vicuna.jsonl.gz", "prompts/arena_hard_v2.jsonl.gz")
-_SETS: Final = ("pii", "uner_ewt", "wnut17")
-_BTC: Final = "btc/dev.jsonl.gz"
+_SETS: Final = {
+    **{name: corpora.FILES[name] for name in ("pii", corpora.TWIN, "uner_ewt", "wnut17")},
+    "btc": ("btc/dev.jsonl.gz",),
+}
 PRIVATE: Final = frozenset({"PERSON", "PLACE", "ORG", "CONTACT", "DATE", "ORIGIN"})
 """Kinds of marked spans of which a turn without any should leave as typed."""
 _UNMARKED_WORDS: Final = "unmarked"
@@ -94,8 +98,10 @@ def _unmarked(folder: Path) -> Iterator[str]:
                 yield from (turn for turn in map(str, json.loads(line)["turns"]) if turn.strip())
 
 
-def _btc(folder: Path) -> list[Document]:
-    return [*corpora._entities(_BTC)(folder)]
+def _set(name: str, folder: Path) -> list[Document]:
+    if name in corpora.CORPORA:
+        return corpora.read(name, folder)
+    return [*corpora._entities(_SETS[name][0])(folder)]
 
 
 def damage(documents: Sequence[Document], releases: Sequence[Release]) -> Damage:
@@ -169,15 +175,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--examples", type=int, default=0, help="words to show of each kind")
     asked = parser.parse_args(arguments)
-    needed = [file for name in _SETS for file in corpora.FILES[name]]
-    data.require(parser, asked.data, _MARKED, *_UNMARKED, _BTC, *needed)
+    data.require(parser, asked.data, *_UNMARKED)
+    here = {_MARKED: (_MARKED,), **_SETS}
+    here = {n: f for n, f in here.items() if all((asked.data / each).exists() for each in f)}
+    for name in (_MARKED, *_SETS):
+        if name not in here:
+            print(f"left out: {name}, which is not in {asked.data}", file=sys.stderr)
     privatizer = Privatizer.of(
         Bundle.open(asked.bundle), floors=PrivacyLimits(least_policy="personal")
     )
     every = _QUICK if asked.quick else 1
-    prompts = marked(asked.data)
-    sets = {name: corpora.read(name, asked.data, every) for name in _SETS}
-    sets["btc"] = _btc(asked.data)[::every]
+    prompts = marked(asked.data) if _MARKED in here else []
+    sets = {name: _set(name, asked.data)[::every] for name in here if name in _SETS}
     unmarked = [*_unmarked(asked.data)][::every]
     figures: console.Figures = {}
     damages: dict[str, Damage] = {}
@@ -194,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         spent = 1e3 * (time.perf_counter() - begun) / len(unmarked)
         figures[policy] = {
             "damage": {kind: c.share for kind, c in damages[policy].words.items()},
-            "turns": damages[policy].turns.share,
+            "turns": damages[policy].turns.share if prompts else None,
             "unmarked_as_typed": 100 * same / len(unmarked),
             "ms_a_prompt": spent,
             "leaks": {},
@@ -224,11 +233,12 @@ def _show(
     kinds = sorted({kind for policy in policies for kind in figures[policy]["damage"]})
     for policy in policies:
         mine = figures[policy]
-        row = "  ".join(f"{kind} {mine['damage'].get(kind, 0):.1f}" for kind in kinds)
-        print(f"{policy}: words changed, %: {row}")
+        if kinds:
+            row = "  ".join(f"{kind} {mine['damage'].get(kind, 0):.1f}" for kind in kinds)
+            print(f"{policy}: words changed, %: {row}")
+            print(f"{policy}: turns without anything private as typed, %: {mine['turns']:.1f}")
         print(
-            f"{policy}: turns that leave as typed, %: {mine['turns']:.1f} of those without anything"
-            f" private, {mine['unmarked_as_typed']:.1f} of unmarked prompts;"
+            f"{policy}: unmarked prompts that leave as typed, %: {mine['unmarked_as_typed']:.1f};"
             f" {mine['ms_a_prompt']:.1f} ms a prompt"
         )
         for name in sets:

@@ -2,16 +2,19 @@
 
 Asks before it fetches what has a licence that you must accept. What is there stays; a run that was
 killed goes on with the files that lack. What was fetched is noted in ``fetched.json`` by its
-SHA-256, and must be the same the next time.
+SHA-256, and must be the same the next time. A file that is not the one that the docs' figures are
+of is told. Sets that need no source are made from a seed.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import sys
 import tempfile
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from bench import cache
 from bench.console import STEPS
 from bench.data import DATA
 from bench.fetch.download import download
-from bench.fetch.sources import LEFT_OUT, SETS, Source
+from bench.fetch.sources import EDITIONS, LEFT_OUT, MADE, SETS, Source
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.platform.console import tell
 
@@ -32,19 +35,23 @@ _NOTED = "fetched.json"
 
 def main() -> int:
     """Fetches; the exit code, 1 if something could not be had."""
+    known = (*SETS, *MADE)
     parser = ArgumentParser("python -m bench.fetch", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="folder to fill")
-    parser.add_argument("--only", default="", help=f"of {','.join(SETS)}, separated by commas")
+    parser.add_argument("--only", default="", help=f"of {','.join(known)}, separated by commas")
     parser.add_argument("--accept", action="store_true", help="accept licences without a question")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
     asked = parser.parse_args()
-    names = asked.only.split(",") if asked.only else [*SETS]
-    if unknown := [name for name in names if name not in SETS]:
+    names = asked.only.split(",") if asked.only else known
+    if unknown := [name for name in names if name not in known]:
         why = "; ".join(f"{name}: {LEFT_OUT[name]}" for name in unknown if name in LEFT_OUT)
         parser.error(f"not fetched: {', '.join(unknown)}. {why}")
     done: dict[str, str] = {}
     for name in names:
-        done[name] = _set(name, SETS[name], asked.data, accept=asked.accept)
+        if name in MADE:
+            done[name] = _made(name, asked.data)
+        else:
+            done[name] = _set(name, SETS[name], asked.data, accept=asked.accept)
     if asked.json:
         print(json.dumps({"folder": str(asked.data), "sets": done, "left_out": LEFT_OUT}))
     else:
@@ -82,7 +89,24 @@ def _set(name: str, source: Source, folder: Path, *, accept: bool) -> str:
     except SottovoceError as error:
         tell(error)
         return f"failed: {error.problem}"
-    return "fetched"
+    return "fetched" + _edition(folder, [f"{name}/{each.name}" for each in source.files])
+
+
+def _made(name: str, folder: Path) -> str:
+    for file, make in MADE[name].items():
+        with cache.aside(folder / name / file) as path:
+            path.write_bytes(gzip.compress(make(), mtime=0))
+    return "made from its seed"
+
+
+def _edition(folder: Path, names: Sequence[str]) -> str:
+    """What to say where files are not those of the docs' figures."""
+    others = []
+    for name in names:
+        with gzip.open(folder / name) as file:
+            if not hashlib.sha256(file.read()).hexdigest().startswith(EDITIONS.get(name, "")):
+                others.append(name)
+    return f"; not the edition of the docs' figures: {', '.join(others)}" if others else ""
 
 
 def _agreed(name: str, source: Source) -> bool:

@@ -6,8 +6,11 @@ gzip: TSV with a header line and no quoting, JSON lines, or CoNLL-U as it is.
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import random
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
@@ -15,7 +18,18 @@ from typing import Final
 
 from sottovoce.core.errors import DataLoss
 
-__all__ = ["Form", "as_published", "cola", "entities", "glue", "trec"]
+__all__ = [
+    "Form",
+    "as_published",
+    "cola",
+    "drawn",
+    "entities",
+    "glue",
+    "paraphrases",
+    "reviews",
+    "trec",
+    "turns",
+]
 
 Form = Callable[[bytes], bytes]
 
@@ -69,8 +83,91 @@ def glue(name: str, columns: Sequence[str], header: Sequence[str]) -> Form:
     return form
 
 
-def entities(token: int, tag: int) -> Form:
-    """Blocks of lines with a token and its label in IOB2 in those columns; remarks begin "# "."""
+def paraphrases(data: bytes) -> bytes:
+    """MRPC: quality, two numbers, two sentences; a header, and no quoting."""
+    try:
+        lines = data.decode("utf-8-sig").splitlines()[1:]
+    except UnicodeDecodeError as error:
+        raise _other("MRPC") from error
+    rows = [line.split("\t") for line in lines if line]
+    if not rows or any(len(row) != _MRPC or row[0] not in ("0", "1") for row in rows):
+        raise _other("MRPC")
+    return _table(("text_a", "text_b", "label"), [(row[3], row[4], row[0]) for row in rows])
+
+
+def drawn(name: str, each: int, seed: int, classes: Sequence[str] = ()) -> Form:
+    """Of a tar.gz, rows of the CSV ``name`` (class, title, text), drawn at random.
+
+    Args:
+        name: the file in the archive.
+        each: rows of each class.
+        seed: the same rows each time.
+        classes: their names, from class 1; none keeps the numbers, and writes the text in small
+            letters.
+    """
+
+    def form(data: bytes) -> bytes:
+        found: dict[str, list[str]] = {}
+        for row in csv.reader(io.StringIO(_packed(data, name), newline="")):
+            if len(row) != _CSV or not row[0].isdigit():
+                raise _other(name)
+            found.setdefault(row[0], []).append(" ".join(row[2].split()))
+        if any(len(texts) < each for texts in found.values()) or not found:
+            raise _other(name)
+        chance = random.Random(seed)
+        rows = [
+            (text, classes[int(label) - 1]) if classes else (text.lower(), label)
+            for label in sorted(found, key=int)
+            for text in chance.sample(found[label], each)
+        ]
+        chance.shuffle(rows)
+        return _table(("text", "label"), rows)
+
+    return form
+
+
+def reviews(folds: range) -> Form:
+    """Of NLTK's zip of film reviews, those whose number is among ``folds``."""
+
+    def form(data: bytes) -> bytes:
+        rows = []
+        for label, opinion in enumerate(("neg", "pos")):
+            for name in sorted(_names(data)):
+                _, found, number = name.rpartition(f"/{opinion}/cv")
+                if found and int(number[:3]) in folds:
+                    rows.append((" ".join(_member(data, name).split()), str(label), number[:3]))
+        if not rows:
+            raise _other("film reviews")
+        return _table(("text", "label", "cv"), rows)
+
+    return form
+
+
+def turns(prefix: str) -> Form:
+    """JSON lines of prompts, with one text as ``prompt`` or several as ``turns``."""
+
+    def form(data: bytes) -> bytes:
+        made = []
+        try:
+            for number, line in enumerate(_read(data).splitlines()):
+                row = json.loads(line)
+                said = row["turns"] if "turns" in row else [row["prompt"]]
+                row = {"id": f"{prefix}-{number}", "turns": said}
+                made.append(json.dumps(row, ensure_ascii=False))
+        except (ValueError, KeyError, TypeError) as error:
+            raise _other("prompts") from error
+        if not made:
+            raise _other("prompts")
+        return "".join(f"{line}\n" for line in made).encode()
+
+    return form
+
+
+def entities(token: int, tag: int, start: int = 0) -> Form:
+    """Blocks of lines with a token and its label in IOB2 in those columns; remarks begin "# ".
+
+    Blocks before number ``start`` are left out.
+    """
 
     def form(data: bytes) -> bytes:
         made: list[str] = []
@@ -87,16 +184,18 @@ def entities(token: int, tag: int) -> Form:
                     {"tokens": [row[token] for row in rows], "ner_tags": labels}, ensure_ascii=False
                 )
             )
-        if not made:
+        if not made[start:]:
             raise _other("entities")
-        return "".join(f"{line}\n" for line in made).encode()
+        return "".join(f"{line}\n" for line in made[start:]).encode()
 
     return form
 
 
 _COLA: Final = 4
-_NO_NAME: Final = ("OTH",)
-"""Universal NER's rest, which the folder's files do not have."""
+_MRPC: Final = 5
+_CSV: Final = 3
+_NO_NAME: Final = ("OTH", "O")
+"""Universal NER's rest, which the folder's files do not have, and a slip: "B-O"."""
 
 
 def _label(label: str) -> str:
@@ -110,6 +209,23 @@ def _read(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _other("entities") from error
+
+
+def _names(data: bytes) -> list[str]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return archive.namelist()
+    except zipfile.BadZipFile as error:
+        raise _other("zip file") from error
+
+
+def _packed(data: bytes, name: str) -> str:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+            file = archive.extractfile(name)
+            return file.read().decode("utf-8") if file else ""
+    except (KeyError, ValueError, OSError, EOFError, tarfile.TarError) as error:
+        raise _other(name) from error
 
 
 def _member(data: bytes, name: str) -> str:

@@ -21,7 +21,7 @@ from bench import console
 from bench.console import Table
 from bench.data import require
 from bench.leaks import guessing, report
-from bench.leaks.corpora import CORPORA, FILES, OTHER_WORDS, Document, read
+from bench.leaks.corpora import CORPORA, FILES, OTHER_WORDS, TWIN, Document, read
 from bench.leaks.counting import Rate, Tally, tally
 from bench.leaks.presidio import Presidio
 from bench.leaks.released import Fate, Version, VersionError
@@ -50,7 +50,8 @@ def main() -> None:
         metavar="POLICY[/LEVEL],...",
         help="these policies, at every level or at one (default: all)",
     )
-    console.ask_names(parser, "--corpora", CORPORA)
+    usual = [name for name in CORPORA if name != TWIN]
+    console.ask_names(parser, "--corpora", CORPORA, usual)
     parser.add_argument(
         "--before", type=Path, help="checkout of an older version, with a bundle it built"
     )

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["CORPORA", "FILES", "GROUPS", "OTHER_WORDS", "Document", "Span", "read"]
+__all__ = ["CORPORA", "FILES", "GROUPS", "OTHER_WORDS", "TWIN", "Document", "Span", "read"]
 
 GROUPS: Final = {
     "identifiers": (
@@ -34,6 +34,9 @@ GROUPS: Final = {
 
 OTHER_WORDS: Final = "other words"
 """The corpus in which everything *but* names and numbers is marked, word by word."""
+
+TWIN: Final = "synthetic"
+"""What anyone can have in place of `pii`: `make data` makes it."""
 
 _GROUP: Final = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
 _NAMING: Final = {"PROPN", "NUM", "PUNCT", "SYM", "X"}
@@ -81,10 +84,13 @@ def _token(row: Sequence[str]) -> _Token:
     return _Token(form, tag, naming)
 
 
-def _pii(data: Path) -> Iterator[Document]:
-    for row in _json_lines(data / _PII):
-        spans = (_span(row["text"], span) for span in row["spans"])
-        yield Document(_one_line(row["text"]), tuple(span for span in spans if span))
+def _spans(path: str) -> Callable[[Path], Iterator[Document]]:
+    def documents(data: Path) -> Iterator[Document]:
+        for row in _json_lines(data / path):
+            spans = (_span(row["text"], span) for span in row["spans"])
+            yield Document(_one_line(row["text"]), tuple(span for span in spans if span))
+
+    return documents
 
 
 def _span(text: str, span: dict[str, int | str]) -> Span | None:
@@ -198,17 +204,19 @@ def _json_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 _PII: Final = "pii/dev.jsonl.gz"
+_TWIN: Final = f"{TWIN}/dev.jsonl.gz"
 _UNER: Final = "uner_ewt/test.jsonl.gz"
 _WNUT: Final = "wnut17/dev.jsonl.gz"
 _GUM_DEV: Final = "ud_gum/dev.conllu.gz"
 _TREEBANKS: Final = ("ud_gum/train.conllu.gz", _GUM_DEV, "ud_ewt/test.conllu.gz")
 
 CORPORA: Final[dict[str, Callable[[Path], Iterator[Document]]]] = {
-    "pii": _pii,
+    "pii": _spans(_PII),
     "uner_ewt": _entities(_UNER),
     "wnut17": _entities(_WNUT),
     "nationalities": _nationalities,
     OTHER_WORDS: _other_words,
+    TWIN: _spans(_TWIN),
 }
 """How each is read from the data folder. None of it may have trained what is judged."""
 
@@ -218,6 +226,7 @@ FILES: Final[dict[str, tuple[str, ...]]] = {
     "wnut17": (_WNUT,),
     "nationalities": _TREEBANKS,
     OTHER_WORDS: _TREEBANKS,
+    TWIN: (_TWIN,),
 }
 """What of the data folder each needs."""
 

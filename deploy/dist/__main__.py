@@ -73,11 +73,12 @@ def build(out: Path, bundle: Path, key: Path, only_packages: bool) -> None:
 def check(ctx: click.Context, out: Path, pythons: tuple[str, ...]) -> None:
     """Install the wheels in clean environments, and walk a new user's first minute there."""
     _check_sums(out)
-    checked = 0
+    checked, skipped = 0, []
     for name, python in interpreters(pythons):
         click.echo(f"\n{name}")
         if python is None:
-            click.echo("  skipped: there is no such interpreter on PATH; name one with --python")
+            click.echo("  skipped: it is neither on PATH nor one of pyenv's; name one with --python")
+            skipped.append(name)
             continue
         try:
             for what, seen in walk(python, out / "packages", SOURCES):
@@ -88,6 +89,7 @@ def check(ctx: click.Context, out: Path, pythons: tuple[str, ...]) -> None:
         checked += 1
     if not checked:
         raise click.ClickException("nothing was checked")
+    click.echo(f"\n{checked} checked, skipped: {', '.join(skipped) or 'none'}")
 
 
 def notes(changelog: str, release: str) -> str:

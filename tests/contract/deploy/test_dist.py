@@ -153,6 +153,19 @@ def test_an_interpreter_that_is_not_there_is_told() -> None:
     assert str(found[sys.executable]) == sys.executable
 
 
+def test_an_interpreter_of_pyenv_is_found_where_path_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "versions" / "3.99.1" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python3.99").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (folder / "python3.99").chmod(0o755)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    found = dict(interpreters(("python3.99", "python3.98")))
+    assert found["python3.99"] == Path(sys.executable)
+    assert found["python3.98"] is None
+
+
 def test_continuous_integration_calls_only_make() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ from bench.data import rows
 from bench.fetch import __main__ as program
 from bench.fetch import forms
 from bench.fetch.download import download
-from bench.fetch.sources import LEFT_OUT, SETS, Source, Wanted
+from bench.fetch.sources import EDITIONS, LEFT_OUT, MADE, SETS, Source, Wanted
+from bench.fetch.synthetic import synthetic
 from bench.utility.tasks import TASKS
 from sottovoce.core.errors import DataLoss, InvalidInput, SottovoceError, Unavailable
 from tests.support.paths import ROOT
@@ -152,6 +154,97 @@ def test_entities_are_taken_from_blocks() -> None:
     assert second == {"tokens": ["Esq"], "ner_tags": ["O"]}
 
 
+def test_a_label_that_is_none_and_blocks_before_the_wanted_are_left_out() -> None:
+    text = b"a\tO\n\n1\tB-O\n\nAnna\tB-PER\n"
+    made = [*map(json.loads, forms.entities(0, 1, start=1)(text).splitlines())]
+    assert [each["ner_tags"] for each in made] == [["O"], ["B-PER"]]
+
+
+def packed(name: str, text: str) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(text.encode())
+        archive.addfile(entry, io.BytesIO(text.encode()))
+    return made.getvalue()
+
+
+def test_as_many_rows_of_each_class_are_drawn_and_the_same_ones_again() -> None:
+    lines = [
+        f'"{label}","A title","Text ""{n}"", of {label}"' for label in (1, 2) for n in range(9)
+    ]
+    archive = packed("made/train.csv", "\n".join(lines))
+    named = forms.drawn("made/train.csv", 3, 1, ("World", "Sports"))(archive).decode().splitlines()
+    assert named[0] == "text\tlabel"
+    assert sorted(row.split("\t")[1] for row in named[1:]) == ["Sports"] * 3 + ["World"] * 3
+    again = forms.drawn("made/train.csv", 3, 1, ("World", "Sports"))(archive).decode()
+    assert again.splitlines() == named
+    assert forms.drawn("made/train.csv", 3, 2, ("World", "Sports"))(archive).decode() != again
+    numbered = forms.drawn("made/train.csv", 9, 1)(archive).decode()
+    assert 'text "8", of 2\t2\n' in numbered
+    with pytest.raises(DataLoss):
+        forms.drawn("made/train.csv", 10, 1)(archive)
+
+
+def test_pairs_reviews_and_prompts_are_read_as_published() -> None:
+    pairs = 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tHe said "no".\tHe refused.\r\n'
+    assert forms.paraphrases(pairs.encode("utf-8-sig")).decode() == (
+        'text_a\ttext_b\tlabel\nHe said "no".\tHe refused.\t1\n'
+    )
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("movie_reviews/pos/cv000_1.txt", "good \n film . \n")
+        archive.writestr("movie_reviews/neg/cv000_2.txt", "bad .\n")
+        archive.writestr("movie_reviews/neg/cv900_3.txt", "worse .\n")
+    told = forms.reviews(range(900))(made.getvalue()).decode()
+    assert told == "text\tlabel\tcv\nbad .\t0\t000\ngood film .\t1\t000\n"
+    asked = '{"question_id": 1, "turns": ["Hi?", "And?"]}\n{"uid": "x", "prompt": "Why?"}\n'
+    assert [*map(json.loads, forms.turns("p")(asked.encode()).splitlines())] == [
+        {"id": "p-0", "turns": ["Hi?", "And?"]},
+        {"id": "p-1", "turns": ["Why?"]},
+    ]
+
+
+def test_made_sentences_are_the_same_everywhere_and_marked_where_they_say() -> None:
+    made = synthetic(1)
+    assert hashlib.sha256(made).hexdigest().startswith(EDITIONS["synthetic/dev.jsonl.gz"])
+    assert made != synthetic(2)
+    for row in map(json.loads, made.splitlines()):
+        for span in row["spans"]:
+            value = row["text"][span["start"] : span["end"]]
+            assert value == value.strip()
+            if span["kind"] == "IBAN_CODE":
+                digits = value.replace(" ", "").upper()
+                assert int(f"{digits[4:]}1314{digits[2:4]}") % 97 == 1
+            if span["kind"] == "CREDIT_CARD":
+                digits = re.sub("[ -]", "", value)[::-1]
+                doubled = (int(d) * (1 + n % 2) for n, d in enumerate(digits))
+                assert sum(n - 9 if n > 9 else n for n in doubled) % 10 == 0
+
+
+def test_a_set_without_a_source_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, monkeypatch, "--only", "synthetic", "--json") == 0
+    assert "made" in json.loads(capsys.readouterr().out)["sets"]["synthetic"]
+    with gzip.open(tmp_path / "synthetic" / "dev.jsonl.gz") as file:
+        assert file.read() == synthetic(1)
+
+
+@pytest.mark.usefixtures("two")
+def test_another_edition_than_that_of_the_figures_is_told(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = []
+    for edition in ("", "0" * 16):
+        monkeypatch.setitem(program.EDITIONS, "trec/train.tsv.gz", edition)
+        (tmp_path / "trec" / "train.tsv.gz").unlink(missing_ok=True)
+        assert run(tmp_path, monkeypatch, "--accept", "--only", "trec", "--json") == 0
+        told.append(json.loads(capsys.readouterr().out)["sets"]["trec"])
+    assert "edition" not in told[0]
+    assert "trec/train.tsv.gz" in told[1]
+
+
 @pytest.mark.parametrize(
     "form",
     [
@@ -160,6 +253,10 @@ def test_entities_are_taken_from_blocks() -> None:
         forms.cola("made/train.tsv"),
         forms.glue("made/train.tsv", ("sentence",), ("text",)),
         forms.entities(0, 1),
+        forms.paraphrases,
+        forms.drawn("made/train.csv", 1, 1),
+        forms.reviews(range(9)),
+        forms.turns("p"),
     ],
 )
 @pytest.mark.parametrize("data", [b"<html>Moved\tO</html>\n", zipped(train="a\tb\n"), zipped()])
@@ -196,7 +293,7 @@ def test_a_run_goes_on_where_one_ended(
 ) -> None:
     assert run(tmp_path, monkeypatch, "--accept", "--json") == 1
     told = json.loads(capsys.readouterr().out)
-    assert told["sets"]["trec"] == "fetched"
+    assert told["sets"]["trec"].startswith("fetched")
     assert told["sets"]["wnut17"].startswith("failed: ")
     assert rows(tmp_path / "trec" / "train.tsv.gz")[0]["label"] == "DESC"
     host.has("/lost", b"so\tO\n")
@@ -244,9 +341,9 @@ def test_a_killed_run_leaves_no_part_in_the_folder(host: Host, tmp_path: Path) -
 
 
 def test_every_set_that_the_benches_read_is_fetched_or_said_to_be_left() -> None:
-    spoken = SETS.keys() | LEFT_OUT.keys()
+    spoken = SETS.keys() | LEFT_OUT.keys() | MADE.keys()
     assert {name for name, task in TASKS.items() if not task.words} <= spoken
-    assert {"pii", "uner_ewt", "wnut17", "ud_gum", "ud_ewt"} <= spoken
+    assert {"pii", "uner_ewt", "wnut17", "ud_gum", "ud_ewt", "btc", "prompts"} <= spoken
     assert not SETS.keys() & LEFT_OUT.keys()
     assert all(w.url.startswith("https://") for each in SETS.values() for w in each.files)
 
@@ -254,6 +351,7 @@ def test_every_set_that_the_benches_read_is_fetched_or_said_to_be_left() -> None
 def test_no_address_is_a_persons() -> None:
     """Of a host where anyone may have an account, those of makers and of workshops are named."""
     makers = {"UniversalDependencies", "UniversalNER", "nyu-mll", "noisy-text"}
+    makers |= {"GateNLP", "lm-sys", "lmarena", "nltk"}
     named = set()
     for wanted in (each for source in SETS.values() for each in source.files):
         parted = urlsplit(wanted.url)

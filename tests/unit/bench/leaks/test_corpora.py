@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.leaks.corpora import FILES, OTHER_WORDS, read
+from bench.fetch.sources import SEED
+from bench.fetch.synthetic import synthetic
+from bench.leaks.corpora import FILES, OTHER_WORDS, TWIN, read
 from tests.support.shared_data import shared_data
 
 
@@ -109,12 +112,21 @@ def test_other_words_are_neither_names_nor_numbers(tmp_path: Path) -> None:
 
 
 def test_the_data_sets_hold_enough_of_each_group() -> None:
-    data = shared_data(*(path for paths in FILES.values() for path in paths))
+    usual = {name: paths for name, paths in FILES.items() if name != TWIN}
+    data = shared_data(*(path for paths in usual.values() for path in paths))
     found: dict[str, int] = {}
-    for name in FILES:
+    for name in usual:
         for document in read(name, data):
             for span in document.spans:
                 assert document.text[span.start : span.end].strip()
                 found[span.group] = found.get(span.group, 0) + 1
     assert min(found.values()) >= 100
     assert {"identifiers", "persons", "places", "organisations", "nationalities"} <= found.keys()
+
+
+def test_the_twin_of_pii_marks_what_pii_marks(tmp_path: Path) -> None:
+    data = written(tmp_path, *FILES[TWIN], synthetic(SEED).decode())
+    found = Counter(group for spans in marked(TWIN, data) for _, group in spans)
+    groups = {"identifiers", "persons", "places", "organisations", "addresses", "dates"}
+    assert groups <= found.keys()
+    assert min(found.values()) >= 100

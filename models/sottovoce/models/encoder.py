@@ -39,12 +39,21 @@ from sottovoce.cloud.models.batches import MAX_TOKENS
 from sottovoce.cloud.models.encoder import special_tokens
 from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.rows import first_position, prefix_width
-from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.bundle.tokenizer import VOCABULARY, open_tokenizer, without_vocabulary
+from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
 from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE, Layer, Shape
 from sottovoce.core.text.onnx_models import check, runtime, session
 from sottovoce.models.onnx_export import OPSET, prepare, write_onnx
 
-__all__ = ["LEAST_COSINE", "Agreement", "Exporter", "to_onnx", "write"]
+__all__ = [
+    "LEAST_COSINE",
+    "Agreement",
+    "Exporter",
+    "to_onnx",
+    "write",
+    "write_table",
+    "write_tokenizer",
+]
 
 Exporter = Literal["built-in", "optimum"]
 
@@ -119,7 +128,7 @@ def write(backbone: LoadedBackbone, folder: Path, exporter: Exporter = "built-in
         raise _refused(f"rounded to bytes it has a mean cosine of {cosine:.4f} with torch")
     folder.mkdir(exist_ok=True)
     (folder / NETWORK).write_bytes(network)
-    np.save(folder / TABLE, _table(tokens))
+    write_table(backbone, folder)
     facts = json.dumps({"format": FORMAT, **asdict(shape)}, indent=1)
     (folder / DESCRIPTION).write_text(facts + "\n", encoding="utf-8")
     return Agreement(difference, cosine)
@@ -384,8 +393,39 @@ def _compare(network: bytes, backbone: LoadedBackbone, shape: Shape) -> tuple[fl
     return float(np.mean(cosines)), float(max(differences))
 
 
+def write_table(backbone: LoadedBackbone, folder: Path) -> None:
+    """Write ``table.npy``, the token embeddings, into ``folder``."""
+    np.save(folder / TABLE, _table(input_embeddings(backbone)))
+
+
 def _table(embeddings: NDArray[np.float32]) -> NDArray[np.int8]:
     """Return rows of whole numbers (tokens, width + 4), with each row's scale in its last bytes."""
     scales = np.maximum(np.abs(embeddings).max(axis=1, keepdims=True), 1e-12) / 127
     whole = np.rint(embeddings / scales).astype(np.int8)
     return np.concatenate([whole, scales.astype("<f4").view(np.int8)], axis=1)
+
+
+def write_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write the tokenizer as devices read it.
+
+    Padding and truncation go, because they would count as parts of a word. The vocabulary is a file
+    of its own where the device can read it in place.
+
+    Raises:
+        InvalidInput: devices would refuse the tokenizer.
+    """
+    backend = tokenizer.backend_tokenizer
+    backend.no_padding()
+    backend.no_truncation()
+    saved, tokens = without_vocabulary(backend.to_str())
+    (folder / "tokenizer.json").write_text(saved, encoding="utf-8")
+    if tokens is not None:
+        (folder / VOCABULARY).write_text("".join(f"{t}\n" for t in tokens), encoding="utf-8")
+    try:
+        open_tokenizer(folder / "tokenizer.json")
+    except BundleMismatch as error:
+        raise InvalidInput(
+            f"devices would refuse a bundle of this backbone: {error.problem}",
+            fix="use a backbone whose tokenizer has standard parts",
+            subject="backbone",
+        ) from error

@@ -21,7 +21,7 @@ from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, Remedy
 from sottovoce.core.platform.schema import Longest, Malformed, Range, decode, parse
 
-__all__ = ["VOCABULARY", "Tokenizer", "open_tokenizer", "without_vocabulary"]
+__all__ = ["VOCABULARY", "Tokenizer", "bert_tokenizer", "open_tokenizer", "without_vocabulary"]
 
 VOCABULARY: Final = "vocabulary.txt"
 """The file of a WordPiece tokenizer's tokens in a bundle, one a line, in the order of their ids."""
@@ -90,9 +90,9 @@ class _Model:
 class _WordPiece:
     """Longest match first, as in Wu et al. 2016 and BERT; pieces within a word carry a prefix."""
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer, model: _Model, words: WordList) -> None:
-        self._normalizer = tokenizer.normalizer
-        self._cutter = tokenizer.pre_tokenizer
+    def __init__(self, normalizer: Any, cutter: Any, model: _Model, words: WordList) -> None:
+        self._normalizer = normalizer
+        self._cutter = cutter
         self._known = WordIds(words)
         self._unknown = self._known[model.unk_token]
         self._prefix = model.continuing_subword_prefix
@@ -162,7 +162,7 @@ def open_tokenizer(file: Path) -> Tokenizer:
         if model.get("type") != "WordPiece":
             return _Library(tokenizer)
         told = decode(_Model, model, "model", more=True)
-        return _WordPiece(tokenizer, told, WordList(vocabulary))
+        return _WordPiece(tokenizer.normalizer, tokenizer.pre_tokenizer, told, WordList(vocabulary))
     except BundleMismatch:
         raise
     except BaseException as error:  # the library raises nothing narrower, and also panics
@@ -174,6 +174,20 @@ def open_tokenizer(file: Path) -> Tokenizer:
             fix=Remedy.RESTORE_BUNDLE,
             subject="tokenizer.json",
         ) from error
+
+
+def bert_tokenizer(vocabulary: Path) -> Tokenizer:
+    """Return the tokenizer of BERT in small letters over the vocabulary in a file.
+
+    Raises:
+        OSError, ValueError, KeyError: it cannot be read, or is no such vocabulary.
+    """
+    return _WordPiece(
+        tokenizers.normalizers.BertNormalizer(lowercase=True),
+        tokenizers.pre_tokenizers.BertPreTokenizer(),
+        _Model("[UNK]", "##", 100),
+        WordList(vocabulary),
+    )
 
 
 def _check(tokenizer: tokenizers.Tokenizer) -> None:

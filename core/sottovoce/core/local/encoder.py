@@ -24,7 +24,17 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.text.onnx_models import Session, session
 
-__all__ = ["DESCRIPTION", "FORMAT", "NETWORK", "TABLE", "Additions", "Encoder", "Layer", "Shape"]
+__all__ = [
+    "DESCRIPTION",
+    "FORMAT",
+    "NETWORK",
+    "TABLE",
+    "Additions",
+    "Encoder",
+    "Layer",
+    "Shape",
+    "token_rows",
+]
 
 FORMAT: Final = "encoder.v1"
 DESCRIPTION: Final = "encoder.json"
@@ -232,7 +242,7 @@ class Encoder:
         shape = self.shape
         room = shape.longest - len(shape.before) - len(shape.after)
         ids = self._tokenizer.ids(text[: _READ * shape.longest])[:room]
-        tokens = self._rows([*shape.before, *ids, *shape.after])
+        tokens = token_rows(self._table, [*shape.before, *ids, *shape.after])
         weights = np.zeros(len(tokens), np.float32)
         # A text of nothing the tokenizer knows still needs a mean, as in the cloud.
         weights[len(shape.before) : len(shape.before) + len(ids) if ids else None] = 1
@@ -251,11 +261,12 @@ class Encoder:
             raise _damaged(NETWORK)
         return pooled
 
-    def _rows(self, ids: Sequence[int]) -> Floats2d:
-        """Return token embeddings (n, width); a table row is whole numbers and their scale."""
-        rows = self._table[ids]  # (n, width + 4)
-        scale = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")  # (n, 1)
-        return rows[:, :-_SCALE_BYTES] * scale  # type: ignore[no-any-return]
+
+def token_rows(table: RowFile, ids: Sequence[int]) -> Floats2d:
+    """Return token embeddings (n, width) from the file `TABLE`."""
+    rows = table[ids]  # (n, width + 4)
+    scale = np.ascontiguousarray(rows[:, -_SCALE_BYTES:]).view("<f4")  # (n, 1)
+    return rows[:, :-_SCALE_BYTES] * scale  # type: ignore[no-any-return]
 
 
 def _session(path: str) -> Session:

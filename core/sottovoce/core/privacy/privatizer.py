@@ -121,6 +121,7 @@ class Privatizer:
         accept_unchecked: bool = False,
         stage: Stage = nullcontext,
         hiding: Hiding | Callable[[], Hiding] | None = None,
+        reader: Callable[[], Reader] | None = None,
     ) -> Self:
         """Over ``bundle``, with the parts that it brings and, if given, another tagger.
 
@@ -129,6 +130,7 @@ class Privatizer:
             tagger, unsure_below, floors, stage, hiding: see the class.
             accept_unchecked: believe the bundle's words and name finder where the device has no
                 lists of its language.
+            reader: opens another finder that reads the context than the shipped one.
 
         Raises:
             BundleMismatch, DataLoss: the bundle must not be used, see `open_finder`.
@@ -146,7 +148,7 @@ class Privatizer:
             trusted=trusted,
             stage=stage,
             hiding=hiding,
-            reader=_shipped_reader,
+            reader=cache(reader) if reader else _shipped_reader,
         )
 
     def mechanism(self, setting: Setting) -> Mechanism:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
+from importlib import resources
 from pathlib import PurePosixPath
 
 import click
@@ -199,11 +200,12 @@ def licences_command(ctx: click.Context, as_json: bool) -> None:
     learnt."""
     bundle = open_current(load_config(ctx).bundle)
     cards, finder = _cards(bundle), context_finder.card()
+    full = (resources.files("sottovoce.core.local") / "full_finder.md").read_text("utf-8")
     if as_json:
-        own = {"context_finder": finder}
+        own = {"context_finder": finder, "full_finder": full}
         print_json({"program": _OURS, "own_cards": own, "bundle_id": bundle.id, "cards": cards})
         return
-    click.echo(f"program: {_OURS}\n\n{finder}\nbundle {bundle.id}:\n")
+    click.echo(f"program: {_OURS}\n\n{finder}\n{full}\nbundle {bundle.id}:\n")
     for card in cards.values():
         click.echo(plain(card))
     if not cards:

@@ -25,7 +25,7 @@ from sottovoce.core.errors import (
     SottovoceError,
 )
 from sottovoce.core.platform import memory
-from sottovoce.core.privacy.decisions import WINDOW
+from sottovoce.core.privacy.decisions import WINDOW, Reader
 from sottovoce.core.privacy.graphs import Graphs
 from sottovoce.core.privacy.hiding import Hiding
 from sottovoce.core.privacy.limits import PrivacyLimits
@@ -144,12 +144,19 @@ def open_tagger(bundle: Bundle, config: TaggerConfig) -> Tagger:
     return OnnxTagger.load(bundle.tagger_folder)
 
 
+def _full_finder(bundle: Bundle) -> Reader:
+    from sottovoce.core.local.full_finder import FullFinder  # few devices need it
+
+    return FullFinder.load(bundle)
+
+
 class Engine:
     """Gives the current bundle and its privatizer to any thread.
 
     Args:
         bundle: location of the bundles, and the backbone to insist on.
-        privacy: supplies ``unsure_below``, the floors, and the mechanism to prepare for.
+        privacy: supplies ``unsure_below``, the floors, the finder, and the mechanism to prepare
+            for.
         tagger: makes the tagger for a bundle, when it is first needed.
         tagger_name: identifies the tagger in the ledger's notes on charges.
         graphs: keeps the graphs that searches build; without it each process builds its own.
@@ -173,12 +180,15 @@ class Engine:
         self.floors = PrivacyLimits(privacy.largest_eta, privacy.least_policy)
         """The owner's limits."""
         self._tagger = tagger
+        self._full = _full_finder if privacy.finder == "full" else None
         self._graphs = graphs
         self._lock = threading.Lock()
         self._opened: OpenBundle | None = None
         self.fingerprint = f"{tagger_name} {privacy.unsure_below!r}"
         if bundle.accept_unchecked:
             self.fingerprint += " unchecked"
+        if self._full:
+            self.fingerprint += " full"
         """Settings that change a release, besides level, mechanism and policy."""
 
     @classmethod
@@ -229,6 +239,7 @@ class Engine:
                     graphs=self._graphs,
                     accept_unchecked=self._config.accept_unchecked,
                     hiding=self.hiding,
+                    reader=self._full and partial(self._full, bundle),
                 )
                 self._opened = OpenBundle(bundle, privatizer)
                 memory.give_back()

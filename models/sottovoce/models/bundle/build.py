@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -36,8 +36,8 @@ from sottovoce.core.bundle.manifest import (
 )
 from sottovoce.core.bundle.manifest import sha256 as file_hash
 from sottovoce.core.bundle.signature import SIGNATURE, Signature
-from sottovoce.core.bundle.tokenizer import VOCABULARY, open_tokenizer, without_vocabulary
-from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
+from sottovoce.core.bundle.tokenizer import VOCABULARY
+from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.platform.files import sync_folder, sync_tree
 from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.privacy import policies, token_embedding
@@ -58,6 +58,7 @@ from sottovoce.models import vocabulary as vocabularies
 from sottovoce.models.bundle import indexes
 from sottovoce.models.calibration import calibration
 from sottovoce.models.calibration.tokens import calibrate_tokens, token_log_prior
+from sottovoce.models.context_finder import full_export
 from sottovoce.models.corpus import frequencies
 from sottovoce.models.corpus.language import Language
 from sottovoce.models.vocabulary import Vocabulary
@@ -232,6 +233,7 @@ def build(
     limit: int | None = None,
     encoder: bool = False,
     exporter: device_encoder.Exporter = "built-in",
+    full_finder: bool = False,
     sign: Ed25519PrivateKey | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -249,6 +251,7 @@ def build(
         limit: the most whole words of the backbone, in order of their tokens; for small bundles.
         encoder: also write the backbone as devices run it. Fetching it is optional for devices.
         exporter: the writer of the encoder's graph.
+        full_finder: also write the finder `full` beside the encoder.
         sign: the provider's key. Without one the bundle is not signed.
         progress: called after every step.
 
@@ -305,7 +308,7 @@ def build(
         met = _met(words)
         np.save(folder / token_embedding.COUNTS, np.concatenate([*met.values()]).astype(np.float32))
         (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
-        _write_tokenizer(model.tokenizer, folder)
+        device_encoder.write_tokenizer(model.tokenizer, folder)
         for part in (*(() if spacy else ("tagger",)), "names"):
             _copy(models / part, folder / part)
         if (folder / "names").is_dir():
@@ -327,6 +330,8 @@ def build(
         if encoder:
             tell("encoder", 0, 1)
             device_encoder.write(model, folder / ENCODER, exporter)
+            if full_finder:
+                full_export.write(model, folder / ENCODER, folder / VOCABULARY)
         manifest = Manifest(
             backbone=named,
             language=table.language.code,
@@ -385,32 +390,6 @@ def _mean_rows(tokens: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2
     for row, ids in zip(rows, pieces, strict=True):
         row[:] = tokens[list(ids)].mean(axis=0)
     return rows
-
-
-def _write_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Write the tokenizer as devices read it.
-
-    Padding and truncation go, because they would count as parts of a word. The vocabulary is a file
-    of its own where the device can read it in place.
-
-    Raises:
-        InvalidInput: devices would refuse the tokenizer.
-    """
-    backend = tokenizer.backend_tokenizer
-    backend.no_padding()
-    backend.no_truncation()
-    saved, tokens = without_vocabulary(backend.to_str())
-    (folder / "tokenizer.json").write_text(saved, encoding="utf-8")
-    if tokens is not None:
-        (folder / VOCABULARY).write_text("".join(f"{t}\n" for t in tokens), encoding="utf-8")
-    try:
-        open_tokenizer(folder / "tokenizer.json")
-    except BundleMismatch as error:
-        raise InvalidInput(
-            f"devices would refuse a bundle of this backbone: {error.problem}",
-            fix="use a backbone whose tokenizer has standard parts",
-            subject="backbone",
-        ) from error
 
 
 def _calibrate(

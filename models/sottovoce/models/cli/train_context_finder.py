@@ -11,6 +11,7 @@ from sottovoce.cloud.cli.options import folder, watch_stages
 from sottovoce.core.platform.console import Command, json_option, print_json
 
 _SHIPPED: Final = Path("core/sottovoce/core/text")
+_PINS: Final = Path("core/sottovoce/core/local/full_finder.json")
 
 
 @click.command("train-context-finder", cls=Command)
@@ -41,9 +42,21 @@ _SHIPPED: Final = Path("core/sottovoce/core/text")
     help="A list of ordinary words, for sentences of our own that name nobody. With"
     " --evaluate, words in no list count as hidden.",
 )
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Train the finder `full`, an adapter of the default backbone, and write the hashes by"
+    " which devices know its files.",
+)
 @json_option
 def command(
-    data: Path, backbone: str, out: Path, evaluate: bool, words: tuple[Path, ...], as_json: bool
+    data: Path,
+    backbone: str,
+    out: Path,
+    evaluate: bool,
+    words: tuple[Path, ...],
+    full: bool,
+    as_json: bool,
 ) -> None:
     """Train the finder of names that reads the sentence, or measure it.
 
@@ -58,17 +71,21 @@ def command(
     from sottovoce.models.context_finder.training import train_context_finder
     from sottovoce.models.names.data import fakers_lists, fakers_words
 
-    lists, foreign = fakers_lists(), fakers_words()
+    loaded, lists, foreign = backbones.load(backbone), fakers_lists(), fakers_words()
+    rare = sorted(word for word in listed or () if word.isalpha())
     with watch_stages(enabled=not as_json) as show:
-        size = train_context_finder(
-            data,
-            out,
-            lists,
-            backbones.load(backbone),
-            rare=sorted(word for word in listed or () if word.isalpha()),
-            foreign=foreign,
-            progress=show,
-        )
+        if full:
+            from sottovoce.models.context_finder.full import ADAPTER, train_full_finder
+            from sottovoce.models.context_finder.full_export import pin
+
+            train_full_finder(data, loaded, lists, rare=rare, foreign=foreign, progress=show).save(
+                ADAPTER
+            )
+            out, size = ADAPTER, pin(loaded, ADAPTER, _PINS)
+        else:
+            size = train_context_finder(
+                data, out, lists, loaded, rare=rare, foreign=foreign, progress=show
+            )
     if as_json:
         print_json({"path": str(out), "bytes": size})
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib import resources
 from typing import Final
 
@@ -15,6 +16,7 @@ from numpy.random import Generator
 
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
+from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind, Word, split
 from sottovoce.models.corpus.language import load_language
 from sottovoce.models.names.data import ANY, NONE, SLOT, SLOT_KINDS, Marked, Mention, Mentions
@@ -32,6 +34,8 @@ _WEAK: Final = frozenset(
 )
 """Function words whose small form says nothing about a name."""
 _CLITICS: Final = load_language("en").clitics
+_ACRONYM: Final = 4
+"""Letters of a public name that is mostly written in capitals."""
 _OWN_KINDS: Final = {
     **dict.fromkeys(("who", "odd", "odd_last", "nick"), "PERSON"),
     **dict.fromkeys(("tool", "term", "standard"), "passes"),
@@ -64,7 +68,7 @@ class Sentences:
         rare: Sequence[str] = (),
         foreign: Sequence[Sequence[str]] = (),
     ) -> None:
-        self._own = _lists()
+        self._own = _lists() | {"public": _public_names()}
         self._mentions = mentions
         self._words = words
         self._rare = rare or words
@@ -223,7 +227,7 @@ class Sentences:
     def _piece(self, slot: str) -> Mention:
         if slot == "who":
             forms = ("{full}", "{first}", "{last}", "{odd} {last}", "{first} {odd_last}")
-            form = self._pick((*forms, "{odd} {odd_last}", "{odd}", "{full}"))
+            form = self._pick((*forms, "{odd} {odd_last}", "{odd}", "{full}", "{invented}"))
             return "".join(text for text, _ in self._filled(form)), "PERSON"
         if slot == "odd":
             return self._one("word_given"), "PERSON"
@@ -231,6 +235,15 @@ class Sentences:
             return self._one("word_family"), "PERSON"
         if slot == "nick":
             return self._one("nickname"), "PERSON"
+        if slot == "invented":
+            return "".join(map(self._one, ("start", "middle", "end"))), "PERSON"
+        if slot == "FULL":
+            return self._mentions.draw("full").upper(), "PERSON"
+        if slot == "public":
+            return self._cased(self._one("public")), "passes"
+        if slot == "Titled":
+            words = [self._plain_word("Word") for _ in range(1 + self._upto(3))]
+            return " ".join(words), ""
         if slot.lower() in ("word", "rare", "abbr", "camel", "letter"):
             return self._plain_word(slot), ""
         if slot == "phrase":
@@ -250,6 +263,12 @@ class Sentences:
             return text if slot == "ABBR" else text.lower()
         word = self._pick(self._words if slot.lower() == "word" else self._rare)
         return word if slot.islower() else word.capitalize()
+
+    def _cased(self, name: str) -> str:
+        """Return a public name in one of the cases that people write it in."""
+        if len(name) <= _ACRONYM and self._chance(0.7):
+            return name.upper()
+        return name.capitalize() if self._chance(0.65) else name
 
     def _one(self, name: str) -> str:
         return self._pick(self._own[name])
@@ -274,6 +293,18 @@ def _lists() -> dict[str, list[str]]:
     told = resources.files("sottovoce.models.context_finder").joinpath("sentences.json")
     found: dict[str, list[str]] = json.loads(told.read_text("utf-8"))
     return found
+
+
+@cache
+def _public_names() -> list[str]:
+    """Return products, companies, tools and terms of the public vocabulary, in small letters."""
+    public = Mark.PUBLIC.value
+    others = (Mark.DATE | Mark.PLACE | Mark.TITLE | Mark.UNIT).value
+    return [
+        word
+        for word, marks in Vocabulary.shipped().items()
+        if marks & public and not marks & others and len(word) > 1 and word[0].isalpha()
+    ]
 
 
 def cut(pieces: Sequence[Mention]) -> Marked:

@@ -38,11 +38,19 @@ from sottovoce.models.names.data import (
 )
 from sottovoce.models.tagger import NO_WORD, Progress, averaged, partial_loss
 
-__all__ = ["ContextFinderHyperparameters", "fit", "read_marked", "train_context_finder", "write"]
+__all__ = [
+    "SLOTS",
+    "ContextFinderHyperparameters",
+    "fit",
+    "ordinary_words",
+    "read_marked",
+    "train_context_finder",
+    "write",
+]
 
 _BLOCK: Final = 128
 _GAP: Final = " "
-_SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
+SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
 _OFTEN: Final = 3
 """Times that a small word must occur in the treebanks to count as an ordinary one."""
 
@@ -217,7 +225,7 @@ def _losses(
         texts = [
             *(changed(sentence, random) for sentence in treebanks),
             *(
-                changed(sentence, random, lambda kind: mentions.draw(_SLOTS[kind]))
+                changed(sentence, random, lambda kind: mentions.draw(SLOTS[kind]))
                 for sentence in [*marked] * recipe.marked
             ),
             *(weakened(changed(sentence, random)) for sentence in own),

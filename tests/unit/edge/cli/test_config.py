@@ -84,6 +84,7 @@ INVALID = {
     "privacy.policy": ("nonsense", "", "default"),
     "privacy.largest_eta": ("0", "-1", "nan", "much"),
     "privacy.least_policy": ("nonsense", ""),
+    "privacy.finder": ("large", ""),
     "privacy.unsure_below": ("1.5", "-0.1", "nan"),
     "privacy.ledger_limit": ("-1", "inf", "nan", "much"),
     "privacy.warn_after": ("-1", "1.5"),

@@ -11,6 +11,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.engine import open_tagger
@@ -90,3 +91,21 @@ def test_a_tagger_that_is_not_there_is_said(tmp_path: Path, small_bundle_folder:
     config = configured(tmp_path, bundle=small_bundle_folder)
     with pytest.raises(NotReady, match=r"'en', brings no tagger.*tagger\.backend"):
         open_tagger(Bundle.open(small_bundle_folder), config.tagger)
+
+
+def test_with_the_finder_full_a_bundle_without_it_serves_all_but_personal(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    config = configured(
+        tmp_path,
+        bundle=small_bundle_folder,
+        SOTTO_PRIVACY_FINDER="full",
+        SOTTO_PRIVACY_LEAST_POLICY="personal",
+    )
+    privatizer = engine(config, lexicon_tagger).current().privatizer
+    assert privatizer.release("the garden", Setting(policy="names")).text
+    with pytest.raises(NotReady, match="has no finder 'full'"):
+        privatizer.release("the garden", Setting(policy="personal"))
+    small = replace(config, privacy=replace(config.privacy, finder="small"))
+    release = engine(small, lexicon_tagger).current().privatizer.release
+    assert release("the garden", Setting(policy="personal")).text

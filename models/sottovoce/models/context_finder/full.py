@@ -1,0 +1,342 @@
+"""Trains the finder `full`: a language model with an adapter, which reads sentences.
+
+The adapter is LoRA (Hu et al., 2021) in every linear layer. A vector for each word's case is added
+to the input, because the model reads small letters only. A linear head scores the kinds. Marked
+sentences and sentences of our own are read once each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.core.local.full_finder import CASES, LONGEST, case_of
+from sottovoce.core.text.context_finder import BREAK
+from sottovoce.core.text.names import KINDS
+from sottovoce.models.context_finder.sentences import Sentences, weakened
+from sottovoce.models.context_finder.training import SLOTS, ordinary_words, read_marked
+from sottovoce.models.names.data import (
+    NONE,
+    Lists,
+    Marked,
+    Mentions,
+    changed,
+    made_up,
+    read_masc_and_web,
+)
+from sottovoce.models.tagger import NO_WORD, Progress, pace, partial_loss
+
+__all__ = [
+    "ADAPTER",
+    "ROUNDS",
+    "FullNetwork",
+    "Passage",
+    "Round",
+    "learn",
+    "padded",
+    "train_full_finder",
+]
+
+ADAPTER: Final = Path(__file__).with_name("full_finder.safetensors")
+"""The trained adapter, case vectors and head."""
+_TOKENS: Final = 1_024
+"""Word pieces, with padding, of one batch."""
+_WORDS: Final = 80
+"""Words of a passage, so that it is read whole."""
+_LETTERS: Final = 3
+"""Ordinary words in names of our own are longer."""
+_NAMED: Final = 1.5
+"""Weight in the loss of words that are names."""
+_RANK: Final = 16
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Words, and the sets of kinds that each may have, see `Marked.allowed`."""
+
+    words: tuple[str, ...]
+    allowed: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is read in one round, each text once and changed.
+
+    Attributes:
+        treebanks, marked, capitals: sentences of treebanks, sentences marked with kinds, and of
+            those again in capitals.
+        requests, mentions, records, made_up: sentences of our own of each kind.
+        learning_rate, seed: of the round.
+    """
+
+    treebanks: int
+    marked: int
+    capitals: int
+    requests: int
+    mentions: int
+    records: int
+    made_up: int
+    learning_rate: float
+    seed: int
+
+
+ROUNDS: Final = (
+    Round(800, 6_000, 0, 2_200, 2_200, 500, 500, 1e-3, 5),
+    Round(4_000, 14_000, 700, 6_000, 3_500, 1_000, 700, 8e-4, 17),
+)
+"""The rounds that made `ADAPTER`."""
+
+
+class _Adapted(nn.Module):
+    """A linear layer with an adapter: W x + B A x."""
+
+    def __init__(self, inner: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.inner = inner
+        self.down = nn.Linear(inner.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, inner.out_features, bias=False)
+        nn.init.normal_(self.down.weight, std=1 / math.sqrt(inner.in_features))
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` (..., in) -> (..., out)."""
+        out: Tensor = self.inner(x) + self.up(self.down(x))
+        return out
+
+
+class FullNetwork(nn.Module):
+    """Scores of all kinds for words in context.
+
+    Args:
+        backbone: an encoder of the BERT family.
+        rank: of the adapter.
+    """
+
+    def __init__(self, backbone: LoadedBackbone, rank: int = _RANK) -> None:
+        super().__init__()
+        self._tokenizer = backbone.tokenizer
+        self.model = deepcopy(backbone.model).requires_grad_(False)
+        for layer in self.model.encoder.layer:
+            _adapt(layer, rank)
+        self.case = nn.Embedding(len(CASES), backbone.hidden_size)
+        nn.init.zeros_(self.case.weight)
+        self.out = nn.Linear(backbone.hidden_size, len(KINDS))
+
+    def forward(self, ids: Tensor, present: Tensor, case: Tensor) -> Tensor:
+        """Return scores (B, T, kinds).
+
+        Args:
+            ids: (B, T) word pieces.
+            present: (B, T), 1 where there is a word piece.
+            case: (B, T), places in `CASES`.
+        """
+        inputs = self.model.embeddings.word_embeddings(ids) + self.case(case)
+        states = self.model(inputs_embeds=inputs, attention_mask=present).last_hidden_state
+        scores: Tensor = self.out(states)
+        return scores
+
+    def pieces(self, words: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
+        """Return the word pieces of a passage, their cases, and the first piece of each word.
+
+        A word without a piece, or beyond the longest passage, has 0 as its first piece.
+        """
+        texts = [self._tokenizer.sep_token if word == BREAK else word for word in words]
+        read = self._tokenizer(texts, is_split_into_words=True, truncation=True, max_length=LONGEST)
+        cases = [CASES.index(case_of(word)) for word in words]
+        first = [0] * len(words)
+        case = []
+        for at, word in enumerate(read.word_ids()):
+            case.append(0 if word is None else cases[word])
+            if word is not None and not first[word]:
+                first[word] = at
+        return read["input_ids"], case, first
+
+    def save(self, path: Path) -> None:
+        """Write the parameters that were trained, as 16-bit floats.
+
+        Names are ``case.weight``, ``out.weight``, ``out.bias`` and, for each adapted layer of the
+        encoder, ``encoder.layer.N.PATH.down.weight`` (rank, in) and ``.up.weight`` (out, rank).
+        """
+        save_file({name: value.half() for name, value in self._trained().items()}, path)
+
+    def restore(self, path: Path) -> None:
+        """Read what `save` wrote.
+
+        Raises:
+            ValueError: the file is of another model.
+        """
+        stored, own = load_file(path), self._trained()
+        if {k: v.shape for k, v in stored.items()} != {k: v.shape for k, v in own.items()}:
+            raise ValueError(f"the adapter in {path} is of another model")
+        with torch.no_grad():
+            for name, value in own.items():
+                value.copy_(stored[name].float())
+
+    def _trained(self) -> dict[str, Tensor]:
+        return {
+            name.removeprefix("model."): value
+            for name, value in self.named_parameters()
+            if value.requires_grad
+        }
+
+
+def train_full_finder(
+    data: Path,
+    backbone: LoadedBackbone,
+    lists: Lists,
+    *,
+    rounds: Sequence[Round] = ROUNDS,
+    rare: Sequence[str] = (),
+    foreign: Sequence[Sequence[str]] = (),
+    progress: Progress | None = None,
+) -> FullNetwork:
+    """Return a network that read all rounds.
+
+    Args:
+        data: the folder of marked text.
+        backbone: the language model.
+        lists: names for sentences of our own.
+        rounds: what to read.
+        rare: more words in small letters.
+        foreign: lists of words of other languages.
+        progress: called every twenty steps.
+
+    Raises:
+        InvalidInput: one of the data sets is missing.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(rounds[0].seed)
+        network = FullNetwork(backbone)
+    treebanks, marked = read_masc_and_web(data), read_marked(data)
+    words = ordinary_words(treebanks)
+    long = [word for word in words if len(word) > _LETTERS]
+    for each in rounds:
+        random = np.random.default_rng(each.seed)
+        mentions = Mentions(lists, set(words).__contains__, long, random)
+        own = Sentences(mentions, words, random, rare, foreign)
+        texts = [
+            *(
+                changed(marked[at], random, partial(_name, mentions))
+                for at in _some(marked, each.marked, random)
+            ),
+            *(_in_capitals(marked[at]) for at in _some(marked, each.capitals, random)),
+            *(changed(treebanks[at], random) for at in _some(treebanks, each.treebanks, random)),
+        ]
+        drawn = [
+            *(own.request() for _ in range(each.requests)),
+            *(own.mention() for _ in range(each.mentions)),
+            *(own.record() for _ in range(each.records)),
+            *(made_up(mentions, "") for _ in range(each.made_up)),
+        ]
+        texts += [weakened(changed(sentence, random)) for sentence in drawn]
+        read = [
+            Passage(tuple(word.text for word in text.words[:_WORDS]), text.allowed[:_WORDS])
+            for text in texts
+        ]
+        learn(network, read, each.learning_rate, each.seed, progress)
+    return network
+
+
+def learn(
+    network: FullNetwork,
+    passages: Sequence[Passage],
+    learning_rate: float,
+    seed: int,
+    progress: Progress | None = None,
+) -> None:
+    """Train a network on the passages, once each in random order."""
+    random = np.random.default_rng(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network.train()
+        read = [network.pieces(passage.words) for passage in passages]
+        batches = _batches([len(ids) for ids, _, _ in read], random)
+        trained = [p for p in network.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(trained, weight_decay=0.01)
+        for step, batch in enumerate(batches):
+            optimizer.param_groups[0]["lr"] = learning_rate * pace(step / len(batches))
+            targets = _targets([(read[at], passages[at].allowed) for at in batch])
+            with torch.autocast("cpu", torch.bfloat16):
+                scores = network(*padded([read[at] for at in batch]))
+            weights = torch.where(targets & NONE == 0, _NAMED, 1.0)
+            loss = partial_loss(scores.float(), targets, weights)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(trained, 1.0)
+            optimizer.step()
+            if progress and step % 20 == 0:
+                progress(f"full finder {loss.item():.3f}", step, len(batches))
+    network.eval()
+
+
+_Pieces = tuple[list[int], list[int], list[int]]
+
+
+def _adapt(module: nn.Module, rank: int) -> None:
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(module, name, _Adapted(child, rank))
+        else:
+            _adapt(child, rank)
+
+
+def _batches(lengths: Sequence[int], random: Generator | None = None) -> list[list[int]]:
+    """Return batches of passages of like length; in random order, if `random` is given."""
+    noise = np.zeros(len(lengths)) if random is None else random.random(len(lengths)) * 4
+    batches: list[list[int]] = []
+    longest = 0
+    for at in np.argsort(np.array(lengths) + noise, kind="stable").tolist():
+        longest = max(longest, lengths[at])
+        if not batches or longest * (len(batches[-1]) + 1) > _TOKENS:
+            batches.append([])
+            longest = lengths[at]
+        batches[-1].append(at)
+    if random is not None:
+        batches = [batches[at] for at in random.permutation(len(batches))]
+    return batches
+
+
+def padded(read: Sequence[_Pieces]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return pieces, presence and cases of passages, as `FullNetwork` takes them."""
+    shape_of = (len(read), max(len(ids) for ids, _, _ in read))
+    ids, present, case = (torch.zeros(shape_of, dtype=torch.long) for _ in range(3))
+    for row, (own, own_case, _) in enumerate(read):
+        ids[row, : len(own)] = torch.tensor(own)
+        case[row, : len(own)] = torch.tensor(own_case)
+        present[row, : len(own)] = 1
+    return ids, present, case
+
+
+def _targets(read: Sequence[tuple[_Pieces, Sequence[int]]]) -> Tensor:
+    targets = torch.full((len(read), max(len(p[0]) for p, _ in read)), NO_WORD)
+    for row, ((_, _, first), allowed) in enumerate(read):
+        for at, bits in zip(first, allowed, strict=True):
+            if at:
+                targets[row, at] = bits
+    return targets
+
+
+def _name(mentions: Mentions, kind: str) -> str:
+    return mentions.draw(SLOTS[kind])
+
+
+def _in_capitals(sentence: Marked) -> Marked:
+    words = tuple(word._replace(text=word.text.upper()) for word in sentence.words)
+    return Marked(words, sentence.allowed, sentence.document)
+
+
+def _some(items: Sequence[object], most: int, random: Generator) -> list[int]:
+    chosen: list[int] = random.permutation(len(items))[:most].tolist()
+    return chosen

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.page.changes import changes
 from sottovoce.cloud.page.endpoints import endpoints
 from sottovoce.edge.cli.client import connect
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -57,7 +58,7 @@ def of_the_provider() -> None:
             create(jobs, "comes")
             with jobs.database.write() as transaction:  # as if they had come over days
                 transaction.change("UPDATE jobs SET created = created - 4000 * (7 - number)")
-            with served(endpoints(jobs.database, (), (), None)) as server:
+            with served(endpoints(jobs.database, (), (), None), changes(jobs.database)) as server:
                 browser.window(*WIDE)
                 browser.go(server.link())
                 browser.until("document.body.dataset.ready")

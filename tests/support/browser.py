@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import socketserver
+import struct
 import subprocess
 import sys
 import threading
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["HINT", "Browser", "browser_program", "opened_browser"]
+__all__ = ["HINT", "Browser", "browser_program", "check_picture", "opened_browser"]
 
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 _FLAGS = (
@@ -220,6 +221,46 @@ class Browser:
         ]
 
 
+_LEAST_CONTRAST = 4.5
+"""Of text on its background: WCAG 2.2, level AA."""
+_CONTRASTS = """
+(() => {
+  const parts = (css) => css.match(/[\\d.]+/g).map(Number);
+  const light = (css) => parts(css).slice(0, 3).map((each) => each / 255)
+    .map((each) => (each <= .04045 ? each / 12.92 : ((each + .055) / 1.055) ** 2.4))
+    .reduce((sum, each, at) => sum + each * [.2126, .7152, .0722][at], 0);
+  const behind = (at) => {
+    for (; at; at = at.parentElement) {
+      const css = getComputedStyle(at).backgroundColor;
+      if ((parts(css)[3] ?? 1) === 1) return css;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const found = [];
+  for (const each of document.querySelectorAll("body *:not(:disabled)")) {
+    const own = [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !each.checkVisibility() || !each.getClientRects().length) continue;
+    const [dim, bright] = [light(getComputedStyle(each).color), light(behind(each))]
+      .sort((one, other) => one - other);
+    found.push([(bright + .05) / (dim + .05), each.textContent.slice(0, 40)]);
+  }
+  return found;
+})()
+"""
+
+
+def check_picture(browser: Browser, width: int, height: int, *, dark: bool) -> None:
+    """Check a page's picture: its size and background, no clipped part, and legible text."""
+    picture = browser.picture()
+    assert struct.unpack(">II", picture[16:24]) == (width, height)
+    paper = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert (int(paper.removeprefix("rgb(").split(",")[0]) < 64) is dark
+    assert browser.clipped == []
+    contrasts = browser.run(_CONTRASTS)
+    assert len(contrasts) > 5
+    assert [each for each in contrasts if each[0] < _LEAST_CONTRAST] == []
+
+
 @contextmanager
 def opened_browser(folder: Path) -> Iterator[Browser]:
     """A browser with a profile of its own in ``folder``.
@@ -261,7 +302,7 @@ def _started(folder: Path, proxy: str) -> Iterator[tuple[int, io.FileIO]]:
     )
     os.close(theirs_in)
     os.close(theirs_out)
-    late = threading.Timer(4 * SECONDS, process.kill)  # a browser that hangs is killed
+    late = threading.Timer(10 * SECONDS, process.kill)  # a browser that hangs is killed
     late.start()
     answers = os.fdopen(ours_in, "rb", buffering=0)
     try:

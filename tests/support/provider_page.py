@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from sottovoce.cloud.page.changes import changes
 from sottovoce.cloud.page.endpoints import Endpoint, endpoints, page_server
 from sottovoce.cloud.store.database import Database
 from sottovoce.core.http.page import PageServer
@@ -14,9 +15,11 @@ __all__ = ["page_of", "served"]
 
 
 @contextmanager
-def served(told: Mapping[str, Endpoint]) -> Iterator[PageServer]:
+def served(
+    told: Mapping[str, Endpoint], changed: Mapping[str, Endpoint] | None = None
+) -> Iterator[PageServer]:
     """A server of the page that answers these."""
-    with page_server("127.0.0.1:0", told) as server:
+    with page_server("127.0.0.1:0", told, changed) as server:
         yield server
 
 
@@ -25,5 +28,5 @@ def page_of(
     database: Database, health: Sequence[str] = (), metrics: Sequence[str] = ()
 ) -> Iterator[Door]:
     """The page of a cloud, entered."""
-    with served(endpoints(database, health, metrics, None)) as server:
+    with served(endpoints(database, health, metrics, None), changes(database)) as server:
         yield entered(server.link())

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from sottovoce.core.errors import ConfigError, InvalidInput
 from sottovoce.core.rpc import limits
+from sottovoce.core.rpc.address import split_address
 
 __all__ = [
     "DEFAULT_LISTEN",
@@ -199,9 +200,12 @@ class Settings:
         """Refuse unsafe settings.
 
         Raises:
-            ConfigError: half a TLS pair, plaintext on a public address, both a decoder and an
-                upstream, an invalid tenant name, or certificates of clients without TLS.
+            ConfigError: a wrong address, half a TLS pair, plaintext on a public address, both a
+                decoder and an upstream, an invalid tenant name, or certificates of clients
+                without TLS.
         """
+        if not self.listen.startswith("unix:"):
+            split_address(self.listen)  # gRPC would take a port above 65535 modulo 65536
         for name in self.hand_out_adapters:
             if name != EVERY_TENANT and not limits.NAME.fullmatch(name):
                 raise ConfigError(

@@ -24,6 +24,7 @@ from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.overview import overview
 from sottovoce.cloud.store.audit_log import AuditEvent
 from sottovoce.cloud.store.database import Database, when
+from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Credential
 from sottovoce.cloud.tenants.tenants import Tenant
 from sottovoce.core.errors import SottovoceError, Unavailable
@@ -39,6 +40,7 @@ __all__ = [
     "in_words",
     "job",
     "jobs_at_a_glance",
+    "limits",
     "processes",
     "tenant",
     "token",
@@ -164,7 +166,7 @@ def job(one: Job) -> View:
 
 
 def in_words(one: Job) -> dict[str, str]:
-    """Return a job's held-out accuracy and its progress; empty before the first step."""
+    """Return a job's held-out accuracy and its progress; empty until there is one."""
     told = one.progress
     if not told.step:
         return {"accuracy": "", "progress": ""}
@@ -174,7 +176,8 @@ def in_words(one: Job) -> dict[str, str]:
     if one.state == State.RUNNING:
         parts.append(f"{told.examples_per_second:.0f} examples/s")
         parts.append(f"{told.seconds_left:.0f} s left")
-    return {"accuracy": f"{told.held_out_accuracy:.1%}", "progress": ", ".join(parts)}
+    accuracy = f"{told.held_out_accuracy:.1%}" if told.held_out_accuracy else ""
+    return {"accuracy": accuracy, "progress": ", ".join(parts)}
 
 
 def tenant(one: Tenant) -> View:
@@ -197,6 +200,16 @@ def token(one: Credential, now: float) -> View:
         "created": when(one.created),
         "ends": "" if one.ends is None else when(one.ends),
     }
+
+
+def limits(database: Database, tenant: str) -> View:
+    """Return a tenant's limits by name: value, unit and origin.
+
+    Raises:
+        InvalidInput: no such tenant.
+    """
+    found = quotas.in_force(database, tenant)
+    return {name: {**asdict(each), "unit": quotas.UNITS[name]} for name, each in found.items()}
 
 
 def act(one: AuditEvent) -> View:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sottovoce.core.errors import ConfigError
+from sottovoce.core.platform.files import toml_place
 from sottovoce.core.privacy.limits import LARGEST_ETA, LEAST_POLICY
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.config_check import check
@@ -401,7 +402,11 @@ def _merge_file(values: dict[str, dict[str, Any]], file: Path, environ: Mapping[
             f"{file} is not UTF-8 (byte {error.start})", fix="save it as UTF-8", subject=str(file)
         ) from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{file} is not TOML: {error}", subject=str(file)) from error
+        raise ConfigError(
+            f"{file} is not TOML{toml_place(error)}",
+            fix="correct it, or name another file with --config or SOTTO_CONFIG",
+            subject=str(file),
+        ) from error
     if isinstance(privacy := document.get("privacy"), dict) and isinstance(
         hide := privacy.get("hide"), dict
     ):

@@ -24,6 +24,13 @@ def test_local_addresses_need_no_tls(listen: str, tmp_path: Path) -> None:
     assert Settings(tmp_path, (tmp_path,), listen=listen).local
 
 
+@pytest.mark.parametrize("listen", ["127.0.0.1:99999", "127.0.0.1:-1", "127.0.0.1:x", "", ":1"])
+def test_a_wrong_address_is_refused(listen: str, tmp_path: Path) -> None:
+    """gRPC would serve on port 34463 instead of 99999."""
+    with pytest.raises(ConfigError, match="address"):
+        Settings(tmp_path, (tmp_path,), listen=listen)
+
+
 def test_half_a_tls_pair_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="both"):
         Settings(tmp_path, (tmp_path,), tls_cert=tmp_path)

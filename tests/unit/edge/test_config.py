@@ -99,7 +99,7 @@ def test_paths_expand_home_and_variables(tmp_path: Path) -> None:
         ('[agent]\ntls_cert = "c.pem"\n', "together"),
         ('[agent]\nstate = "$NOWHERE/x"\n', "NOWHERE, which is not set"),
         ("level = 1\n", "unknown setting"),
-        ("[privacy\n", "not TOML"),
+        ("[privacy\n", "not TOML .at line 1, column 9. .correct it"),
         ("x = " + "[" * 5_000, "not TOML"),
     ],
 )

@@ -19,6 +19,7 @@ from typing import Any, Final
 import click
 
 from sottovoce.core.errors import ConfigError
+from sottovoce.core.platform.files import toml_place
 
 __all__ = ["defaults", "read"]
 
@@ -42,7 +43,9 @@ def read(file: Path, commands: Mapping[str, object]) -> Document:
         ) from error
     except ValueError as error:  # not quoted: it may hold a password
         raise ConfigError(
-            f"{file} is no TOML", fix="write it as docs/scaling.md shows", subject="config"
+            f"{file} is not TOML{toml_place(error)}",
+            fix="correct it, or write it as docs/scaling.md shows",
+            subject="config",
         ) from error
     for key, value in document.items():
         if (key not in commands) if isinstance(value, dict) else (key not in _COMMON):

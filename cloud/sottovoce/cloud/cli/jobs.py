@@ -72,9 +72,7 @@ def cancel(job_id: str, state: Path, store: str, objects: str, as_json: bool) ->
     from sottovoce.cloud.jobs import ending
 
     with opened(state, store, objects) as database:
-        jobs = Jobs(database)
-        job = ending.cancel(jobs, job_id)
-        audit_log.note(database, "job cancelled", job.tenant, job_id)
+        job = ending.cancel_as_provider(Jobs(database), job_id)
     _print(job, as_json)
 
 

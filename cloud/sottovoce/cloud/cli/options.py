@@ -160,14 +160,17 @@ tls_ca_option = click.option(
 
 
 @contextmanager
-def opened(state: Path, store: str, objects: str | None = None) -> Iterator[Database]:
+def opened(
+    state: Path, store: str, objects: str | None = None, *, check: bool = True
+) -> Iterator[Database]:
     """Open an existing cloud's database for one command.
 
-    The objects are opened too, if ``objects`` is given; "" means those in ``state``.
+    The objects are opened too, if ``objects`` is given; "" means those in ``state``. They are
+    checked to be the database's, unless ``check`` is false.
     """
     database = open_database(state, store, objects or "", create=False)
     try:
-        if objects is not None:
+        if objects is not None and check:
             check_objects(database, bind=False)
         yield database
     finally:

@@ -352,11 +352,11 @@ def limit(tenant: str, changes: tuple[str, ...], state: Path, store: str, as_jso
 
 def _parsed(change: str) -> tuple[str, int | None]:
     name, found, value = change.partition("=")
-    if not found or not (value.isdecimal() or not value):
+    if not found:
         raise InvalidInput(
             f"cannot read {change!r}", fix="write it like unfinished_jobs=50", subject="limit"
         )
-    return name, int(value) if value else None
+    return name, quotas.value_of(value)
 
 
 @click.command("audit-log", cls=Command)

@@ -12,11 +12,13 @@ import click
 from sottovoce.cloud.cli.options import (
     figures_option,
     health_option,
+    objects_option,
     opened,
     state_option,
     store_option,
     tls_ca_option,
 )
+from sottovoce.cloud.page.changes import changes
 from sottovoce.cloud.page.endpoints import endpoints, page_server
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.platform.threads import Ending
@@ -27,6 +29,7 @@ __all__ = ["command"]
 @click.command("ui", cls=Command)
 @state_option
 @store_option
+@objects_option
 @click.option(
     "--listen",
     default="127.0.0.1:0",
@@ -47,6 +50,7 @@ __all__ = ["command"]
 def command(
     state: Path,
     store: str,
+    objects: str,
     listen: str,
     health: tuple[str, ...],
     metrics: tuple[str, ...],
@@ -57,15 +61,17 @@ def command(
     """Serve a page of jobs, tenants and processes on loopback, until SIGTERM or Ctrl-C.
 
     The page shows the results of status, jobs, tenants, tokens and audit-log, updated every
-    few seconds, and changes nothing. The link works once, for ten minutes. Addresses for
-    --health and --metrics may be in the file that --config names, in a table [ui]. With --json,
-    the command prints one object {"url": LINK, "pid": PID} and opens no browser.
+    few seconds. It can cancel a job, set a limit, and make or revoke a token; the audit log
+    notes each. The link works once, for ten minutes. Addresses for --health and --metrics may
+    be in the file that --config names, in a table [ui]. With --json, the command prints one
+    object {"url": LINK, "pid": PID} and opens no browser.
     """
     ending = Ending()
     if_interrupted("the page is closed", "`sotto-cloud ui` opens another")
-    with opened(state, store) as database:
+    # Only cancelling a job uses the objects, and it checks them then.
+    with opened(state, store, objects, check=False) as database:
         told = endpoints(database, health, metrics, tls_ca)
-        with page_server(listen, told) as server:
+        with page_server(listen, told, changes(database)) as server:
             url = server.link()
             if as_json:
                 print_json({"url": url, "pid": os.getpid()})

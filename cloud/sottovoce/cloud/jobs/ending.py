@@ -22,6 +22,7 @@ from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.records import find, job_of
+from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.adapters import digest, install
 from sottovoce.cloud.store.objects import Objects, one_by_one
 from sottovoce.cloud.tenants import quotas
@@ -32,6 +33,7 @@ __all__ = [
     "RESERVE_BYTES",
     "adapter_name",
     "cancel",
+    "cancel_as_provider",
     "checkpoint_name",
     "clear",
     "delete",
@@ -186,6 +188,13 @@ def cancel(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
         Unavailable: the disk is still full, or another process holds the database.
     """
     return _with_room(jobs, job_id, tenant, lambda: jobs.cancel(job_id, tenant))
+
+
+def cancel_as_provider(jobs: Jobs, job_id: str) -> Job:
+    """Cancel a job of any tenant, and note the act in the audit log; see `cancel`."""
+    job = cancel(jobs, job_id)
+    audit_log.note(jobs.database, "job cancelled", job.tenant, job_id)
+    return job
 
 
 def delete(jobs: Jobs, job_id: str, tenant: str | None = None) -> None:

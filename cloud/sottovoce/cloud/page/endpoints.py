@@ -1,7 +1,7 @@
-"""The page's data: the database's tables and process metrics, in bounded parts.
+"""The page's server, and its data: the database's tables and process metrics, in bounded parts.
 
 The page shows the data of `sotto-cloud jobs`, `tenants`, `tokens`, `audit-log` and `status`.
-Everything here reads; nothing changes anything.
+The endpoints here only read; `sottovoce.cloud.page.changes` has those that change something.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,14 +21,22 @@ from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.store.audit_log import recorded
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Credentials
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.core.http.page import PageServer
 
-__all__ = ["A_PAGE", "CALLS_AT_ONCE", "MOST_TOKENS", "Endpoint", "endpoints", "page_server"]
+__all__ = [
+    "A_PAGE",
+    "CALLS_AT_ONCE",
+    "LARGEST_BODY",
+    "MOST_TOKENS",
+    "Endpoint",
+    "endpoints",
+    "only",
+    "page_server",
+]
 
 A_PAGE: Final = 50
 """Jobs, tenants and log entries in one response."""
@@ -42,16 +49,22 @@ CALLS_AT_ONCE: Final = 8
 _FRESH_SECONDS: Final = 2.0
 """How long process metrics are cached, so that frequent page loads do not reach the processes."""
 
+LARGEST_BODY: Final = 4096
+"""Bytes of a request that changes something."""
+
 Endpoint = Callable[[Mapping[str, str]], Any]
-"""Returns an endpoint's data as JSON values, from the request's query."""
+"""Returns an endpoint's data as JSON values, from the fields of the query or of the body."""
 
 
-def page_server(address: str, endpoints: Mapping[str, Endpoint]) -> PageServer:
-    """Return the server of the provider's page; it reads no request bodies.
+def page_server(
+    address: str, endpoints: Mapping[str, Endpoint], changes: Mapping[str, Endpoint] | None = None
+) -> PageServer:
+    """Return the server of the provider's page.
 
     Args:
         address: "HOST:PORT", on loopback; port 0 takes a free port.
-        endpoints: by path, for clients with a session.
+        endpoints: by path, for clients with a session that GET.
+        changes: the same for clients that POST a JSON object of strings; by default none.
 
     Raises:
         ConfigError: the address is not on loopback, or not free.
@@ -60,13 +73,17 @@ def page_server(address: str, endpoints: Mapping[str, Endpoint]) -> PageServer:
     def answer(endpoint: Endpoint, request: Request) -> Response:
         return Response(json.dumps(endpoint(_fields(request.query))).encode())
 
+    def change(endpoint: Endpoint, request: Request) -> Response:
+        return Response(json.dumps(endpoint(_sent(request.body))).encode())
+
+    changing = {path: ("POST", partial(change, each)) for path, each in (changes or {}).items()}
     return PageServer(
         address,
         "--listen",
         "sottovoce.cloud.page",
-        {path: ("GET", partial(answer, each)) for path, each in endpoints.items()},
+        {path: ("GET", partial(answer, each)) for path, each in endpoints.items()} | changing,
         "sotto-cloud ui",
-        largest_body=0,
+        largest_body=LARGEST_BODY if changing else 0,
         calls=CALLS_AT_ONCE,
     )
 
@@ -80,6 +97,17 @@ def _fields(query: str) -> dict[str, str]:
         ) from None
 
 
+def _sent(body: bytes) -> dict[str, str]:
+    try:
+        found = json.loads(body)
+        json.dumps(found, ensure_ascii=False).encode()  # refuses half a surrogate pair
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise InvalidInput("the body cannot be read", fix="send a JSON object of strings")
+    return found
+
+
 def endpoints(
     database: Database, health: Sequence[str], metrics: Sequence[str], tls_ca: Path | None
 ) -> dict[str, Endpoint]:
@@ -91,11 +119,11 @@ def endpoints(
     """
 
     def overview(asked: Mapping[str, str]) -> views.View:
-        _only(asked)
+        only(asked)
         return {"version": version("sottovoce-cloud"), **views.jobs_at_a_glance(database)}
 
     def jobs(asked: Mapping[str, str]) -> views.View:
-        _only(asked, "tenant", "state", "page")
+        only(asked, "tenant", "state", "page")
         found, following = Jobs(database).page(
             asked.get("tenant"),
             state=_state(asked.get("state", "")),
@@ -112,7 +140,7 @@ def endpoints(
         }
 
     def tenants(asked: Mapping[str, str]) -> views.View:
-        _only(asked, "begins", "page")
+        only(asked, "begins", "page")
         found = Tenants(database).page(
             begins=asked.get("begins", ""), after=asked.get("page", ""), most=A_PAGE + 1
         )
@@ -123,28 +151,25 @@ def endpoints(
         }
 
     def tenant(asked: Mapping[str, str]) -> views.View:
-        _only(asked, "tenant")
+        only(asked, "tenant")
         name = asked.get("tenant", "")
-        limits = quotas.in_force(database, name)
+        limits = views.limits(database, name)
         found, more, now = Credentials(database).newest(name, MOST_TOKENS)
         return {
             "tokens": [views.token(each, now) for each in found],
             "more": more,
-            "limits": {
-                each: {**asdict(limit), "unit": quotas.UNITS[each]}
-                for each, limit in limits.items()
-            },
+            "limits": limits,
         }
 
     def acts(asked: Mapping[str, str]) -> views.View:
-        _only(asked, "tenant")
+        only(asked, "tenant")
         found = recorded(database, most=A_PAGE, tenant=asked.get("tenant", ""))
         return {"acts": [views.act(each) for each in found]}
 
     fresh = _Fresh(lambda: views.processes(health, metrics, tls_ca))
 
     def processes(asked: Mapping[str, str]) -> views.View:
-        _only(asked)
+        only(asked)
         return fresh.value()
 
     return {
@@ -174,12 +199,13 @@ class _Fresh:
             return self._found
 
 
-def _only(asked: Mapping[str, str], *known: str) -> None:
+def only(asked: Mapping[str, str], *known: str) -> None:
+    """Raise `InvalidInput` if the request has other fields than the known ones."""
     if set(asked) - set(known):
         raise InvalidInput(
             "the request asks for what there is not",
             fix=f"ask with {', '.join(known) or 'nothing'}",
-            subject="query",
+            subject="request",
         )
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "note",
     "of",
     "own",
+    "value_of",
 ]
 
 UNITS: Final = {
@@ -46,6 +47,9 @@ OF_TRAINERS: Final = ("training_seconds",)
 """Limits that trainers enforce."""
 OF_SERVERS: Final = tuple(name for name in CHANGEABLE if name not in OF_TRAINERS)
 """Limits that servers and fronts enforce."""
+
+_MOST_DIGITS: Final = 20
+"""More than any number below 2**63 has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,23 @@ def of(database: Database, tenant: str, common: ServerLimits) -> ServerLimits:
         InvalidInput: unknown tenant.
     """
     return replace(common, **own(database, tenant))
+
+
+def value_of(text: str) -> int | None:
+    """Return a limit from its digits; None from "", which stands for the limit of all tenants.
+
+    Raises:
+        InvalidInput: the text is not a whole number.
+    """
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise InvalidInput(
+            f"a limit cannot be {text[:_MOST_DIGITS]!r}",
+            fix="give a whole number, such as 50, or nothing for the limit of all tenants",
+            subject="limit",
+        )
+    return int(text)
 
 
 def change(database: Database, tenant: str, name: str, value: int | None) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "sweep",
     "sync_folder",
     "sync_tree",
+    "toml_place",
 ]
 
 _ASIDE: Final = re.compile(r"\.(.+)\.sotto-[0-9a-f]{16}", re.DOTALL)
@@ -44,6 +45,22 @@ _LONGEST: Final = 255 - len("..sotto-") - 16
 """Bytes that file systems leave for the name beside our additions; a longer name is cut to them."""
 _OLD_SECONDS: Final = 3600.0
 _LONGEST_SECRET: Final = 64 << 10
+
+
+def toml_place(error: Exception) -> str:
+    """Return where a TOML parser failed, such as " (at line 1, column 3)"; "" if it does not say.
+
+    The rest of the parser's message may quote the file, which can hold a password.
+
+    >>> import tomllib
+    >>> try:
+    ...     tomllib.loads("[[[")
+    ... except tomllib.TOMLDecodeError as error:
+    ...     toml_place(error)
+    ' (at line 1, column 3)'
+    """
+    found = re.search(r" \(at (line \d+, column \d+|end of document)\)$", str(error))
+    return found[0] if found else ""
 
 
 @contextmanager

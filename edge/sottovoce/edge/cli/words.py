@@ -81,6 +81,8 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(told)
         return
+    if not any(told.values()):
+        click.echo("no words yet: `sotto words hide WORD` adds one", err=True)
     for name, each in zip(("allow", "hide", "pattern"), told.values(), strict=True):
         click.echo("".join(f"{name}\t{word}\n" for word in each), nl=False)
 

@@ -101,6 +101,13 @@ def test_what_the_file_cannot_mean_is_refused_and_not_quoted(tmp_path: Path, tex
     assert not (tmp_path / "s").exists()
 
 
+def test_the_place_of_a_slip_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "cloud.toml"
+    file.write_text('state = "s"\nstore = secret\n')
+    code, output = run("--config", file, "enroll", "acme")
+    assert (code, "line 2, column 9" in output, "secret" in output) == (78, True, False)
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     code, output = run("--config", tmp_path / "none.toml", "enroll", "acme")
     assert (code, "none.toml" in output) == (78, True)

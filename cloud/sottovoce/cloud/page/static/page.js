@@ -1,14 +1,21 @@
 "use strict";
-// The provider's page. It asks anew every few seconds, and changes nothing.
+// The provider's page. It asks anew every few seconds.
 
 const SECONDS = 3;
 const STATES = ["uploading", "queued", "running", "succeeded", "failed", "cancelled"];
+
+const ENDED = ["succeeded", "failed", "cancelled"];
+const SCOPES = { all: "train and predict", train: "train", predict: "predict" };
+const DAYS = { "": "never", 1: "1 day", 7: "7 days", 30: "30 days", 90: "90 days", 365: "365 days" };
+// What an empty cell of a job means.
+const NOT_YET = { uploading: "examples are still uploaded", queued: "waits for a trainer", running: "begins", cancelled: "ended before its first step", failed: "ended before its first step", succeeded: "not measured" };
 
 const ORIGINS = { tenant: "set for this tenant", all: "as for all", default: "as for all (default)" };
 
 let shown = "overview";
 let turn = 0;
 let chosen = "";
+let sure = ""; // the change that was asked for once, and is made if it is asked for again
 // Of what is shown a page at a time: where the pages before began, and where the next begins.
 const pages = { job: { begins: [""], next: "" }, tenant: { begins: [""], next: "" } };
 
@@ -52,9 +59,24 @@ function paged(kind, following) {
 }
 
 const failing = (told) => element("span", { className: "problem" }, told);
+const empty = (told) => element("span", { className: "told" }, told);
+
+function twice(key, label, about) {
+  // A change that cannot be taken back asks once more.
+  const asked = sure === key;
+  const button = element("button", { type: "button", value: key, className: asked ? "problem" : "" }, asked ? `Really ${label.toLowerCase()}?` : label);
+  button.setAttribute("aria-label", `${button.textContent} ${about}`);
+  return button;
+}
+
+function state(job) {
+  const shown = job.state === "failed" ? failing(job.state) : job.state;
+  if (ENDED.includes(job.state)) return shown;
+  return element("span", { className: "choice" }, shown, twice(`job ${job.id}`, "Cancel", `job ${job.id} of ${job.tenant}`));
+}
 
 function figure(name, value) {
-  if (value === undefined) return "";
+  if (value === undefined) return empty("not counted here");
   return name === "memory_bytes" ? `${Math.round(value / 1e6)} MB` : number(value);
 }
 
@@ -74,14 +96,14 @@ const views = {
       $("about").textContent = `at the provider's, ${told.version}`;
       fill("glance", ...pairs(glance(told)));
       fill("running", table(["job", "trainer", "lease", "step", "examples a second", "attempts"],
-        told.running.map((each) => [each.job, each.trainer.slice(0, 8), each.lease_seconds > 0 ? lasted(each.lease_seconds) : "ended",
-          `${each.step}/${each.steps}`, number(each.examples_per_second), each.attempts]),
+        told.running.map((each) => [each.job, each.trainer.slice(0, 8), each.lease_seconds > 0 ? lasted(each.lease_seconds) : failing("ended"),
+          each.steps ? `${each.step}/${each.steps}` : empty("begins"), number(each.examples_per_second), each.attempts]),
         "Nothing is in training.", [4, 5]));
-      fill("health", table(["address", "health"], asked.health.map((each) => [each.address, each.error ? failing(`${each.state}: ${each.fix}`) : each.state]),
+      fill("health", table(["address", "health"], asked.health.map((each) => [each.address, each.error ? failing(`${each.state}: ${each.fix}`) : each.serving ? each.state : failing(each.state)]),
         "Nobody is asked for health: `sotto-cloud ui --health HOST:PORT`, as often as is wanted."));
       const known = [...new Set(asked.metrics.flatMap(Object.keys))].filter((name) => !["address", "state", "role", "error", "fix"].includes(name));
       fill("metrics", table(["metrics", "role", ...known.map((name) => (name === "memory_bytes" ? "memory" : name.replaceAll("_", " ")))],
-        asked.metrics.map((each) => [each.address, each.role || (each.error ? failing(each.state) : each.state),
+        asked.metrics.map((each) => [each.address, each.role || failing(each.error ? `${each.state}: ${each.fix}` : each.state),
           ...known.map((name) => figure(name, each[name]))]),
         "Nobody is asked for metrics: `sotto-cloud ui --metrics HOST:PORT`.", known.map((_, at) => at + 2)));
     };
@@ -92,8 +114,9 @@ const views = {
     return () => {
       paged("job", told.next);
       fill("joblist", table(["id", "tenant", "adapter", "state", "method", "level", "accuracy", "examples", "age", "progress"],
-        told.jobs.map((each) => [each.id, each.tenant, each.adapter, each.state, each.method, each.level, each.accuracy,
-          number(each.examples), lasted(each.age_seconds), [each.progress, each.message].filter(Boolean).join("; ")]),
+        told.jobs.map((each) => [each.id, each.tenant, each.adapter || empty("deleted"), state(each), each.method, each.level || empty("in the clear"),
+          each.accuracy || empty(ENDED.includes(each.state) ? "not measured" : "not yet"), number(each.examples), lasted(each.age_seconds),
+          [each.progress, each.message].filter(Boolean).join("; ") || empty(NOT_YET[each.state])]),
         "No such jobs.", [6, 7]));
     };
   },
@@ -106,7 +129,7 @@ const views = {
       fill("tenantlist", table(["tenant", "since", "state", "devices let in", "next to end", "jobs"],
         told.tenants.map((each) => [
           element("button", { type: "button", value: each.name, ariaPressed: String(each.name === name) }, each.name),
-          time(each.created), each.state, each.tokens, time(each.next_end) || "never", each.jobs]),
+          time(each.created), each.state === "disabled" ? failing(each.state) : each.state, each.tokens, time(each.next_end) || "never", each.jobs]),
         "No such tenants: `sotto-cloud enroll TENANT` adds one.", [3, 5]));
       fill("devices", ...(one ? devices(name, one) : [element("p", { className: "told" }, "Choose a tenant for its devices and limits.")]));
     };
@@ -114,17 +137,22 @@ const views = {
   acts: async () => {
     const told = await ask(`/api/acts?${query({ tenant: $("acttenant").value })}`);
     return () => fill("actlist", table(["when", "who", "what", "tenant", "detail"],
-      told.acts.map((each) => [time(each.done), each.who, each.what, each.tenant, each.detail]), "Nothing is noted."));
+      told.acts.map((each) => [time(each.done), each.who, each.what, each.tenant || empty("all tenants"), each.detail || empty("nothing more")]), "Nothing is noted."));
   },
 };
 
 function devices(name, one) {
+  const known = Object.keys(one.limits);
+  const select = $("limitform").elements.limit;
+  if (!select.options.length) select.append(...known.map((each) => element("option", { value: each }, each.replaceAll("_", " "))));
   const limits = Object.entries(one.limits).map(([limit, told]) => [limit.replaceAll("_", " "), `${told.value.toLocaleString("en")} ${told.unit}, ${ORIGINS[told.origin]}`]);
   const more = one.more ? [element("p", { className: "told" }, `${one.more} older ones: \`sotto-cloud tokens list ${name}\``)] : [];
   return [
     element("h3", {}, `Devices of ${name}`),
     table(["number", "name", "scope", "state", "since", "ends"],
-      one.tokens.map((each) => [each.number, each.name, each.scope, each.state, time(each.created), time(each.ends) || "never"]),
+      one.tokens.map((each) => [each.number, each.name, each.scope,
+        each.state === "valid" ? element("span", { className: "choice" }, each.state, twice(`token ${each.number}`, "Revoke", `${each.name} of ${name}`)) : each.state,
+        time(each.created), time(each.ends) || "never"]),
       "None has a token.", [0]),
     ...more,
     element("h3", {}, `Limits of ${name}`),
@@ -149,6 +177,77 @@ async function again() {
   setTimeout(again, 1000 * SECONDS);
 }
 
+async function change(path, fields, told) {
+  sure = "";
+  const answer = await ask(path, fields);
+  await look();
+  say(told);
+  return answer;
+}
+
+function say(told, refused = false) {
+  // A button that was pressed may be gone, so the focus goes to what happened. A refusal stays
+  // until the next change, as what is shown anew every few seconds clears other errors.
+  $("said").textContent = told;
+  $("said").className = refused ? "problem" : "";
+  $("said").focus();
+}
+
+const refused = (error) => say(error.message, true);
+
+function pressed(event) {
+  const [kind, which] = (event.target.closest("button")?.value ?? "").split(" ");
+  if (!which) return;
+  const key = `${kind} ${which}`;
+  const asked = sure === key;
+  sure = asked ? "" : key;
+  const changed = { job: () => change("/api/jobs/cancel", { id: which }, `Job ${which} is cancelled. A running one ends within a step.`),
+    token: () => change("/api/tokens/revoke", { tenant: chosen, number: which }, `Token ${which} of ${chosen} is revoked.`) };
+  (asked ? changed[kind]() : look()).catch(refused);
+}
+
+function hide() {
+  $("made").hidden = true;
+  $("made").querySelector("code").textContent = "";
+}
+
+function choose(name) {
+  chosen = name;
+  hide();
+  for (const each of document.querySelectorAll(".chosen")) each.textContent = name;
+  $("change").hidden = !name;
+  return look();
+}
+
+function forms() {
+  const options = (form, name, found) => $(form).elements[name].append(...found.map(([value, told]) => element("option", { value }, told)));
+  options("tokenform", "scope", Object.entries(SCOPES));
+  options("tokenform", "days", Object.entries(DAYS).sort(([one], [other]) => one - other));
+  const fields = (form) => ({ tenant: chosen, ...Object.fromEntries(new FormData(form)) });
+  $("tokenform").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const given = fields(event.target);
+    try {
+      const { token } = await change("/api/tokens/new", given, `${given.name} of ${given.tenant} has a token.`);
+      if (chosen !== given.tenant) return;
+      $("made").querySelector("code").textContent = token;
+      $("made").hidden = false;
+      event.target.reset();
+    } catch (error) {
+      refused(error);
+    }
+  });
+  $("limitform").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const given = fields(event.target);
+    const told = given.value ? `is ${given.value}` : "is as for all";
+    change("/api/limits/set", given, `The limit ${given.limit.replaceAll("_", " ")} of ${given.tenant} ${told}.`)
+      .then(() => { event.target.elements.value.value = ""; }).catch(refused);
+  });
+  $("hide").addEventListener("click", hide);
+  for (const id of ["joblist", "devices"]) $(id).addEventListener("click", pressed);
+}
+
 function turns(kind) {
   const { begins } = pages[kind];
   $(`${kind}back`).addEventListener("click", () => { begins.pop(); look(); });
@@ -163,16 +262,20 @@ function filters(id, kind) {
 }
 
 async function begin() {
-  tabs((name) => { shown = name; return look(); });
+  tabs((name) => {
+    shown = name;
+    sure = "";
+    $("said").textContent = "";
+    return look();
+  });
   $("jobstate").append(element("option", { value: "" }, "all"), ...STATES.map((name) => element("option", { value: name }, name)));
   for (const [id, kind] of [["jobtenant", "job"], ["jobstate", "job"], ["tenantbegins", "tenant"], ["acttenant", ""]]) filters(id, kind);
   for (const kind of ["job", "tenant"]) turns(kind);
   $("tenantlist").addEventListener("click", (event) => {
     const button = event.target.closest("button");
-    if (!button) return;
-    chosen = button.value;
-    look();
+    if (button) choose(button.value);
   });
+  forms();
   await enter();
   await look();
   document.body.dataset.ready = "yes";

@@ -51,7 +51,7 @@ function table(headings, rows, empty, numbers = []) {
   const kind = (at) => (numbers.includes(at) ? "number" : "");
   const head = element("tr", { role: "row" }, ...headings.map((each, at) => element("th", { scope: "col", className: kind(at) }, each)));
   const cell = (value, at) => {
-    const made = element("td", { role: "cell", className: kind(at) }, value);
+    const made = element("td", { role: "cell", className: kind(at) }, value === "" ? element("span", { className: "told" }, "none") : value);
     if (/\S{25}/.test(made.textContent)) made.classList.add("breaks");
     made.dataset.heading = headings[at];
     return made;

@@ -136,8 +136,9 @@ const views = {
   },
   adapters: async () => {
     overview = await ask("/api/overview");
-    $("adaptertable").replaceChildren(table(["name", "state", "examples", "right on texts held out", "corrections kept", "told"],
-      overview.adapters.map((each) => [each.name, each.state, `${each.uploaded}/${each.examples}`, each.accuracy ? hundred(each.accuracy) : "not measured", each.corrections, each.message]),
+    $("adaptertable").replaceChildren(table(["name", "state", "examples", "right on texts held out", "corrections kept", "message"],
+      overview.adapters.map((each) => [each.name, each.state === "failed" ? element("span", { className: "problem" }, each.state) : each.state,
+      `${each.uploaded}/${each.examples}`, each.accuracy ? hundred(each.accuracy) : "not measured yet", each.corrections, each.message || "nothing to report"]),
       "none: `sotto customize NAME --input FILE` trains one", [4]));
   },
   left: async () => {

@@ -9,15 +9,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bench.live.testbed import free_address
 from sottovoce.cloud.config import ServerLimits
-from sottovoce.cloud.job import Progress
+from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.page.changes import changes
 from sottovoce.cloud.page.endpoints import endpoints
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants.credentials import Credentials, Scope
 from sottovoce.cloud.tenants.tenants import Tenants
-from tests.support.browser import HINT, Browser, browser_program, opened_browser
+from tests.support.browser import HINT, Browser, browser_program, check_picture, opened_browser
 from tests.support.jobs import claim, create, opened, queued
 from tests.support.provider_page import served
 from tests.support.stores import FileStore
@@ -59,7 +62,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         with jobs.database.write() as transaction:
             transaction.change("UPDATE jobs SET message = :markup", markup=MARKUP)
             transaction.change("UPDATE jobs SET adapter = :name WHERE tenant = 'acme'", name=LONG)
-        with served(endpoints(jobs.database, (), (), None)) as server:
+        with served(endpoints(jobs.database, (), (), None), changes(jobs.database)) as server:
             link = server.link()
             with opened_browser(folder) as browser:
                 browser.window(900, 900)
@@ -202,26 +205,133 @@ def test_every_limit_of_a_tenant_is_a_number_with_its_unit(shown: Shown) -> None
 
 def test_a_reload_stays_in(shown: Shown) -> None:
     browser = shown.browser
-    assert browser.run("location.href") == f"http://{shown.address}/"
+    address = browser.run("location.href")
+    assert urlsplit(address)._replace(netloc="").geturl() == "http:///"
     browser.send("Page.reload")
     browser.until("document.body?.dataset.ready && performance.navigation.type === 1")
     assert not browser.run("document.cookie")
 
 
-def test_it_reads_and_asks_nobody_else_and_nothing_is_complained_of(shown: Shown) -> None:
+def press_twice(browser: Browser, button: str) -> None:
+    """The first press only asks."""
+    browser.until(f"document.querySelector('{button}')")
+    for asked in ("!", ""):
+        browser.until(f"{asked}document.querySelector('{button}').textContent.includes('Really')")
+        browser.run(f"document.querySelector('{button}').click()")
+
+
+def test_a_job_is_cancelled_by_a_second_press_and_noted(shown: Shown) -> None:
+    browser, jobs = shown.browser, shown.jobs
+    job = create(jobs, "to be cancelled", "other")
+    shown.choose("jobs", f"document.querySelector('#joblist button[value=\"job {job.id}\"]')")
+    button = f'#joblist button[value="job {job.id}"]'
+    browser.run(f"document.querySelector('{button}').click()")
+    browser.until(f"document.querySelector('{button}').textContent.includes('Really')")
+    assert jobs.get(job.id).state == State.UPLOADING
+    shown.choose("overview", "document.querySelector('#running td')")  # takes the question back
+    shown.choose("jobs", f"document.querySelector('{button}')")
+    press_twice(browser, button)
+    browser.until("document.getElementById('said').textContent.includes('cancelled')")
+    assert browser.run("document.activeElement.id") == "said"
+    assert not browser.run(f"!!document.querySelector('{button}')")
+    assert jobs.get(job.id).state == State.CANCELLED
+    assert audit_log.recorded(jobs.database, most=1)[0].detail == job.id
+
+
+def test_a_token_is_made_shown_once_and_revoked(shown: Shown) -> None:
+    browser, credentials = shown.browser, Credentials(shown.jobs.database)
+    shown.choose("tenants", "document.querySelector('#tenantlist button')")
+    browser.run("document.querySelector('#tenantlist button[value=acme]').click()")
+    browser.until("!document.getElementById('change').hidden")
+    browser.run(
+        "(form => { form.elements.namedItem('name').value = 'porch';"
+        " form.elements.namedItem('scope').value = 'predict';"
+        " form.elements.namedItem('days').value = '7'; form.requestSubmit(); })"
+        "(document.getElementById('tokenform'))"
+    )
+    browser.until("!document.getElementById('made').hidden")
+    token = browser.run("document.querySelector('#made code').textContent")
+    made = credentials.newest("acme", 1)[0][0]
+    assert (made.name, made.scope) == ("porch", Scope.PREDICT)
+    assert made.ends is not None
+    metadata = [("sottovoce-tenant", "acme"), ("authorization", f"Bearer {token}")]
+    assert Tenants(shown.jobs.database).authenticate(metadata) == "acme"
+    browser.run("document.getElementById('hide').click()")
+    assert token not in browser.run("document.documentElement.outerHTML")
+    press_twice(browser, f'#devices button[value="token {made.number}"]')
+    browser.until("document.getElementById('said').textContent.includes('revoked')")
+    assert credentials.newest("acme", 1)[0][0].revoked
+
+
+def test_a_limit_is_set_and_a_wrong_one_stays_told(shown: Shown) -> None:
+    browser = shown.browser
+    shown.choose("tenants", "document.querySelector('#tenantlist button')")
+    browser.run("document.querySelector('#tenantlist button[value=acme]').click()")
+    browser.until("document.querySelector('#limitform option')")
+
+    def put(value: str) -> None:
+        browser.run(
+            "(form => { form.elements.namedItem('limit').value = 'past_jobs';"
+            f" form.elements.namedItem('value').value = '{value}'; form.requestSubmit(); }})"
+            "(document.getElementById('limitform'))"
+        )
+
+    put("7")
+    browser.until("document.getElementById('devices').innerText.includes('7 jobs, set for this')")
+    put("many")
+    browser.until("document.getElementById('said').className === 'problem'")
+    assert "whole number" in browser.run("document.getElementById('said').textContent")
+    assert quotas.own(shown.jobs.database, "acme")["past_jobs"] == 7
+
+
+def test_no_cell_is_empty(shown: Shown) -> None:
+    browser = shown.browser
+    empty = "[...document.querySelectorAll('td')].filter(each => !each.textContent.trim()).length"
+    for name in TABS:
+        shown.choose(name, f"document.querySelector('#{name} .wide').innerText")
+        assert browser.run(empty) == 0, name
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [320, 800, 1200])
+def test_a_picture_of_each_view_is_legible(shown: Shown, width: int, dark: bool) -> None:
+    browser = shown.browser
+    browser.window(width, 900, dark=dark)
+    try:
+        for name in TABS:
+            shown.choose(name, f"document.querySelector('#{name} .wide').innerText")
+            check_picture(browser, width, 900, dark=dark)
+    finally:
+        browser.window(900, 900)
+
+
+def test_it_changes_what_was_asked_and_asks_nobody_else(shown: Shown) -> None:
     browser = shown.browser
     sent = [
         (each["params"]["request"]["method"], each["params"]["request"]["url"])
         for each in browser.events
         if each.get("method") == "Network.requestWillBeSent"
     ]
-    own = f"http://{shown.address}/"
-    assert not [url for _, url in sent if not url.startswith((own, "data:"))]
-    assert {url for method, url in sent if method != "GET"} == {f"{own}api/session"}
-    assert browser.run("document.forms.length") == 0
-    assert browser.complaints == []
+    assert {urlsplit(url).hostname for _, url in sent} <= {"127.0.0.1", None}
+    changed = {urlsplit(url).path for method, url in sent if method != "GET"}
+    asked_for = {f"/api/{each}" for each in ("jobs/cancel", "limits/set", "tokens/new")}
+    assert changed == {"/api/session", "/api/tokens/revoke", *asked_for}
+    refused = [each for each in browser.complaints if "/api/limits/set" in each]
+    assert browser.complaints == refused  # Chromium logs a response of 400
     with pytest.raises(AssertionError, match="TrustedHTML"):  # the policy holds
         browser.run("document.body.innerHTML = '<b>x</b>'")
+
+
+def test_a_process_that_does_not_answer_is_coloured(shown: Shown) -> None:
+    """After the others: it leaves their page."""
+    browser, nobody = shown.browser, free_address()
+    with served(endpoints(shown.jobs.database, [nobody], [nobody], None)) as server:
+        browser.go(server.link())
+        browser.until("document.body.dataset.ready && document.querySelector('#health td')")
+        for table in ("health", "metrics"):
+            assert nobody in browser.run(f"document.getElementById('{table}').innerText")
+            problem = browser.run(f"document.querySelector('#{table} .problem').innerText")
+            assert "no answer" in problem
 
 
 def test_a_page_whose_program_ended_says_so(shown: Shown) -> None:

@@ -17,7 +17,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, opened, running
-from tests.support.browser import HINT, Browser, browser_program, opened_browser
+from tests.support.browser import HINT, Browser, browser_program, check_picture, opened_browser
 
 MARKUP = "<img src=x onerror=\"document.title='broken'\">"
 READY = {
@@ -187,6 +187,23 @@ def test_the_keyboard_goes_everywhere(shown: tuple[Browser, str]) -> None:
         ".every(each => each.textContent.trim() || each.labels.length)"
     )
     assert browser.run(named)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [320, 800, 1200])
+def test_a_picture_of_each_view_is_legible(
+    shown: tuple[Browser, str], width: int, dark: bool
+) -> None:
+    browser, _ = shown
+    browser.window(width, 900, dark=dark)
+    try:
+        for name in TABS:
+            choose(browser, name, READY[name])
+            check_picture(browser, width, 900, dark=dark)
+            empty = "[...document.querySelectorAll('td')].filter(each => !each.textContent.trim())"
+            assert browser.run(f"{empty}.length") == 0
+    finally:
+        browser.window(900, 900)
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -53,11 +53,11 @@ class Averaging(Map):
             if not any(_equal(each, other) for other in different):
                 different.append(each)
         found = different[0].symbols.copy()
-        for group, which in chunks(self._channel, different[0]):
-            candidates = self._channel.candidates[group]
+        for group, which in chunks(self.channel, different[0]):
+            candidates = self.channel.candidates[group]
             scores: Floats = np.tile(candidates.log_prior, (len(which), 1))
             for each in different:
-                evidence = self._channel.evidence(each.evidence(which), candidates)
+                evidence = self.channel.evidence(each.evidence(which), candidates)
                 scores += np.float32(self.rate(group)) * evidence
             found[which] = candidates.ids[scores.argmax(axis=1)]
         return found

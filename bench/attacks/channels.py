@@ -181,6 +181,7 @@ class Words:
         privatizer, number = self.public.privatizer, self.public.lexicon.number
         mechanism = privatizer.mechanism(self.setting)
         symbols, group = np.empty(len(text), np.int32), np.empty(len(text), np.int32)
+        drawn = np.zeros(len(text), bool)
         clitics = text.clitic.tolist()
         position = 0
         for document in text.documents:
@@ -190,9 +191,10 @@ class Words:
                 hidden = word.treatment is Treatment.NOISE
                 name = mechanism.word_class(word.tag, clitics[position])
                 group[position] = self.groups.index(name) if hidden else OPEN
+                drawn[position] = not hidden and word.treatment is not Treatment.PASS
                 position += 1
         # A protected word that is not listed never comes back: the attacker may suspect listed ones
-        return Releases(Seen(symbols, None, group, text.sentence), text.ids)
+        return Releases(Seen(symbols, None, group, text.sentence, drawn), text.ids)
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Minus the distances: p(y | x) falls about exponentially with them, see

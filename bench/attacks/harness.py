@@ -19,10 +19,10 @@ import numpy as np
 from bench.attacks import tokens
 from bench.attacks.averaging import AFRESH, ONE_KEY, Averaging, afresh, under_one_key
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
-from bench.attacks.channels import CLEAR, Words
+from bench.attacks.channels import CLEAR, Noised, Words
 from bench.attacks.costs import Embed, Meaning, Sentiment
 from bench.attacks.frontier import Point
-from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases
+from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases, TextChannel
 from bench.attacks.inversion import ContextMap, Map, Nearest, Rescaled
 from bench.attacks.measures import Judged, Tally, scores
 from bench.attacks.public import Public
@@ -118,13 +118,19 @@ class Harness:
             some.append(Rescaled(channel))
         return [*some, Map(channel), ContextMap(channel, bigrams, boundary)]
 
-    def on_words(self, channel: Words) -> Found:
+    def on_words(self, channel: TextChannel) -> Found:
         """The attacks on what one mechanism releases at one level."""
         random = np.random.default_rng(1)
         seen = channel.release(self.private, random)
         known = channel.release(self.known, random)
         attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
         return self._attacked(channel, attacks, known, seen, self.judged)
+
+    def words_point(self, channel: TextChannel) -> tuple[Found, Point]:
+        """What the attacks find, and beside it what the mechanism leaves."""
+        found = self.on_words(channel)
+        utility = self.words_utility(channel, found.releases)
+        return found, Point(channel.mechanism, channel.level, found.tallies, utility)
 
     def on_vectors(self, words: Words) -> list[Row]:
         """The same words before the search: the bound on every attacker of released words."""
@@ -136,10 +142,9 @@ class Harness:
         attacks = self.inversion(channel, self.bigrams, self.public.lexicon.boundary)
         return self._attacked(channel, attacks, known, seen, self.judged).rows
 
-    def on_tokens(self, level: str) -> tuple[list[Row], Point]:
-        """Rows and point of `token-embedding.v1`."""
-        bundle, embeddings = self.public.bundle, backbones.input_embeddings(self.public.backbone)
-        channel = next(each for each in tokens.levels_of(bundle) if each.level == level)
+    def on_tokens(self, channel: Noised) -> tuple[list[Row], Point]:
+        """Rows and point of a mechanism on tokens, such as `token-embedding.v1`."""
+        bundle, embeddings, level = self.public.bundle, self.embeddings, channel.level
         (private, origin), (known, known_origin) = (
             tokens.to_tokens(text, bundle) for text in (self.private, self.known)
         )
@@ -155,6 +160,11 @@ class Harness:
         cosines = self.meaning.of_tokens(private, means, seen.seen.sentence)
         utility = self._utility(tokens.as_sent(channel, embeddings, bundle), cosines, few=True)
         return found.rows, Point(channel.mechanism, level, found.tallies, utility)
+
+    @cached_property
+    def embeddings(self) -> Floats:
+        """The backbone's input embeddings: Floats2d (tokens, width)."""
+        return backbones.input_embeddings(self.public.backbone)
 
     @cached_property
     def _token_bigrams(self) -> Bigrams:
@@ -200,7 +210,7 @@ class Harness:
         judged = tokens.judged_tokens(self.judged, private, origin, channel.candidates[0].log_prior)
         return self._attacked(channel, attacks, seen, seen, judged).rows
 
-    def words_utility(self, channel: Words, releases: Releases) -> dict[str, Floats]:
+    def words_utility(self, channel: TextChannel, releases: Releases) -> dict[str, Floats]:
         """What a mechanism leaves of the private text's ``releases``, and of reviews."""
         cosines = self.meaning.of_words(releases.seen.symbols)
         embed = self.sentiment.of_words(channel.release) if self.sentiment else None

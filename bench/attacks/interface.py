@@ -11,12 +11,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bench.attacks.text import Ints
+from bench.attacks.text import Ints, Text
 from sottovoce.core.privacy.sphere_map import Candidates
 
-__all__ = ["OPEN", "Attack", "Candidates", "Channel", "Floats", "Releases", "Seen", "Sees"]
+__all__ = [
+    "OPEN",
+    "Attack",
+    "Candidates",
+    "Channel",
+    "Floats",
+    "Releases",
+    "Seen",
+    "Sees",
+    "TextChannel",
+]
 
 Floats = NDArray[np.float32]
 Sees = Literal["word", "vector"]
@@ -36,12 +47,14 @@ class Seen:
         group: Ints1d (n,), which of the channel's `Candidates` may hide behind each, or ``OPEN``.
             For words this is the part of speech the device saw, which the attacker is granted.
         sentence: Ints1d (n,), ascending.
+        drawn: Bools1d (n,), which were drawn in place of a name or a number; None if not told.
     """
 
     symbols: Ints
     vectors: Floats | None
     group: Ints
     sentence: Ints
+    drawn: NDArray[np.bool_] | None = None
 
     def evidence(self, which: NDArray[Any]) -> Floats | Ints:
         """What is seen of the positions ``which``."""
@@ -51,7 +64,8 @@ class Seen:
     def part(self, which: NDArray[Any]) -> Seen:
         """Some of the positions, in order."""
         vectors = None if self.vectors is None else self.vectors[which]
-        return Seen(self.symbols[which], vectors, self.group[which], self.sentence[which])
+        drawn = None if self.drawn is None else self.drawn[which]
+        return Seen(self.symbols[which], vectors, self.group[which], self.sentence[which], drawn)
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,13 @@ class Channel(Protocol):
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Floats2d (n, m): how well each suspect explains each, up to a factor and a constant of
         the row."""
+
+
+class TextChannel(Channel, Protocol):
+    """A channel that takes text."""
+
+    def release(self, text: Text, random: Generator) -> Releases:
+        """Releases every sentence of ``text`` on its own."""
 
 
 class Attack(Protocol):

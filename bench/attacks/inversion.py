@@ -46,7 +46,7 @@ class Nearest:
     name: ClassVar[str] = "nearest"
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        self.channel = channel
 
     def fit(self, public: Releases) -> None:
         """Learns nothing."""
@@ -55,9 +55,9 @@ class Nearest:
         found = seen.symbols.copy()
         if seen.vectors is None:
             return found
-        for group, which in chunks(self._channel, seen):
-            candidates = self._channel.candidates[group]
-            rows = self._channel.rows[candidates.ids]
+        for group, which in chunks(self.channel, seen):
+            candidates = self.channel.candidates[group]
+            rows = self.channel.rows[candidates.ids]
             scores = self._look(seen.vectors[which]) @ rows.T - np.square(rows).sum(axis=1) / 2
             found[which] = candidates.ids[scores.argmax(axis=1)]
         return found
@@ -77,8 +77,8 @@ class Rescaled(Nearest):
 
     def fit(self, public: Releases) -> None:
         """Learns the usual length."""
-        listed = public.true[public.true < len(self._channel.rows)]
-        self._usual = float(np.linalg.norm(self._channel.rows[listed], axis=1).mean())
+        listed = public.true[public.true < len(self.channel.rows)]
+        self._usual = float(np.linalg.norm(self.channel.rows[listed], axis=1).mean())
 
     def _look(self, vectors: Floats) -> Floats:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -92,29 +92,29 @@ class Map:
     name: ClassVar[str] = "MAP"
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        self.channel = channel
         self._places: dict[int, int] = {}
         self._usual = len(channel.rates(0)) - 1
         self._shift = 0
 
     def rate(self, group: int) -> float:
         """The one of the channel's rates that suits ``group``: classes are as loud as they need."""
-        rates = self._channel.rates(group)
+        rates = self.channel.rates(group)
         place = self._places.get(group, self._usual) + self._shift
         return rates[min(max(place, 0), len(rates) - 1)]
 
     def fit(self, public: Releases) -> None:
         """Fits the rate of each group, where the channel leaves a choice."""
-        tried = len(self._channel.rates(0))
+        tried = len(self.channel.rates(0))
         if tried == 1:
             return
         some = public.seen.part(np.arange(min(_TRIED, len(public.true))))
         true, hits = public.true[: len(some.group)], dict[int, NDArray[np.float64]]()
-        for group, which in chunks(self._channel, some):
-            candidates = self._channel.candidates[group]
-            evidence = self._channel.evidence(some.evidence(which), candidates)
+        for group, which in chunks(self.channel, some):
+            candidates = self.channel.candidates[group]
+            evidence = self.channel.evidence(some.evidence(which), candidates)
             counted = hits.setdefault(group, np.zeros(tried))
-            for place, rate in enumerate(self._channel.rates(group)):
+            for place, rate in enumerate(self.channel.rates(group)):
                 guesses = (evidence * np.float32(rate) + candidates.log_prior).argmax(axis=1)
                 counted[place] += (candidates.ids[guesses] == true[which]).sum()
         every = np.sum([*hits.values()], axis=0) if hits else np.zeros(tried)
@@ -126,14 +126,28 @@ class Map:
 
     def guess(self, seen: Seen) -> Ints:
         found = seen.symbols.copy()
-        for group, which in chunks(self._channel, seen):
+        for group, which in chunks(self.channel, seen):
             scores = self._scores(seen, group, which)
-            found[which] = self._channel.candidates[group].ids[scores.argmax(axis=1)]
+            found[which] = self.channel.candidates[group].ids[scores.argmax(axis=1)]
+        return found
+
+    def log_posterior(self, seen: Seen, true: Ints) -> Floats:
+        """log p(true | seen) - log p(true): Floats1d (n,); 0 where nothing is hidden, and for a
+        symbol that is none of the candidates."""
+        found = np.zeros(len(true), np.float32)
+        for group, which in chunks(self.channel, seen):
+            candidates = self.channel.candidates[group]
+            scores = self._scores(seen, group, which)
+            total = np.logaddexp.reduce(scores, axis=1)
+            last = len(candidates.ids) - 1
+            place = np.minimum(np.searchsorted(candidates.ids, true[which]), last)
+            gained = scores[np.arange(len(which)), place] - total - candidates.log_prior[place]
+            found[which] = np.where(candidates.ids[place] == true[which], gained, 0)
         return found
 
     def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
-        candidates = self._channel.candidates[group]
-        scores = self._channel.evidence(seen.evidence(which), candidates)
+        candidates = self.channel.candidates[group]
+        scores = self.channel.evidence(seen.evidence(which), candidates)
         scores *= np.float32(self.rate(group))
         scores += candidates.log_prior
         return scores
@@ -174,24 +188,32 @@ class ContextMap(Map):
 
     def __init__(self, channel: Channel, bigrams: Bigrams, boundary: int) -> None:
         super().__init__(channel)
-        self._bigrams, self._boundary = bigrams, boundary
+        self.bigrams, self.boundary = bigrams, boundary
         self.weight = 1.0
 
     def fit(self, public: Releases) -> None:
         """Fits rate and weight."""
         super().fit(public)
-        n = min(_TRIED, len(public.true))
-        some, true = public.seen.part(np.arange(n)), public.true[:n]
         best = -1
-        for shift in (-1, 0, 1) if len(self._channel.rates(0)) > 1 else (0,):
+        for shift in (-1, 0, 1) if len(self.channel.rates(0)) > 1 else (0,):
             self._shift = shift
-            lattices = [*self._lattices(some)]
-            for weight in _WEIGHTS:
-                guesses = np.concatenate([_decode(each, weight) for each in lattices])
-                hits = int(((guesses == true) & (some.group != OPEN)).sum())
-                if hits > best:
-                    best, chosen = hits, (shift, weight)
+            hits, weight = self.best_weight(public)
+            if hits > best:
+                best, chosen = hits, (shift, weight)
         self._shift, self.weight = chosen
+
+    def best_weight(self, public: Releases, tried: int = _TRIED) -> tuple[int, float]:
+        """The weight that guesses most of the first ``tried`` words, and how many it guesses."""
+        n = min(tried, len(public.true))
+        some, true = public.seen.part(np.arange(n)), public.true[:n]
+        lattices = [*self._lattices(some)]
+        best = -1
+        for weight in _WEIGHTS:
+            guesses = np.concatenate([_decode(each, weight) for each in lattices])
+            hits = int(((guesses == true) & (some.group != OPEN)).sum())
+            if hits > best:
+                best, chosen = hits, weight
+        return best, chosen
 
     def guess(self, seen: Seen) -> Ints:
         return np.concatenate([_decode(each, self.weight) for each in self._lattices(seen)])
@@ -199,8 +221,8 @@ class ContextMap(Map):
     def _lattices(self, seen: Seen) -> Iterator[_Lattice]:
         ids = [seen.symbols[place : place + 1] for place in range(len(seen.symbols))]
         scores = [np.zeros(1, np.float32)] * len(ids)
-        for group, which in chunks(self._channel, seen):
-            candidates = self._channel.candidates[group]
+        for group, which in chunks(self.channel, seen):
+            candidates = self.channel.candidates[group]
             all_scores = self._scores(seen, group, which)
             k = min(_CANDIDATES, len(candidates.ids))
             top = np.argpartition(all_scores, -k, axis=1)[:, -k:]
@@ -208,9 +230,9 @@ class ContextMap(Map):
                 ids[place], scores[place] = candidates.ids[chosen], all_scores[row, chosen]
         starts = np.flatnonzero(np.diff(seen.sentence, prepend=-1)).tolist()
         for start, end in pairwise([*starts, len(ids)]):
-            before = [np.array([self._boundary], np.int32), *ids[start : end - 1]]
+            before = [np.array([self.boundary], np.int32), *ids[start : end - 1]]
             steps = [
-                self._bigrams.information(a, b) for a, b in zip(before, ids[start:end], strict=True)
+                self.bigrams.information(a, b) for a, b in zip(before, ids[start:end], strict=True)
             ]
             yield _Lattice(ids[start:end], scores[start:end], steps)
 

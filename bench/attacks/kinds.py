@@ -32,7 +32,7 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.models.corpus.texts import read_conllu
 
-__all__ = ["KINDS", "InDomain", "measure"]
+__all__ = ["KINDS", "MORE", "Budget", "Case", "InDomain", "attacked", "measure", "texts_of"]
 
 _KEPT: Final = 200
 """Words a text is cut to."""
@@ -50,7 +50,9 @@ def _messages(file: str) -> Callable[[Path], Iterator[str]]:
     return lambda folder: (" ".join(each) for each in read_entities(folder / file).tokens)
 
 
-KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[Path], Iterator[str]]]]] = {
+_Kind = tuple[tuple[str, ...], Callable[[Path], Iterator[str]]]
+
+KINDS: Final[dict[str, _Kind]] = {
     name: (files, read(*files))
     for name, files, read in (
         ("treebank", ("ud_gum/dev.conllu.gz",), _treebank),
@@ -62,6 +64,17 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[Path], Iterator[str]]]]]
     )
 }
 """Files of the data folder, and the texts in them; none was counted for a bundle."""
+
+MORE: Final[dict[str, _Kind]] = {
+    name: (files, read(*files))
+    for name, files, read in (
+        ("treebank", ("ud_gum/train.conllu.gz",), _treebank),
+        ("reviews", ("sst2/train.tsv.gz",), _tsv),
+        ("blogs", ("blogs/train.tsv.gz",), _tsv),
+        ("messages", ("wnut17/train.jsonl.gz",), _messages),
+    )
+}
+"""Other texts of a kind, to train on."""
 
 
 @dataclass(frozen=True)
@@ -97,34 +110,76 @@ class Budget:
     words: int = 2_500_000
 
 
+def texts_of(folder: Path, kind: str) -> list[str]:
+    """The texts of a kind, each cut to 200 words, in an order that never changes."""
+    texts = [" ".join(text.split()[:_KEPT]) for text in KINDS[kind][1](folder)]
+    order = np.random.default_rng(0).permutation(len(texts)).tolist()
+    return [texts[i] for i in order if texts[i]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Texts of a kind under attack, and what the counting attackers know.
+
+    Attributes:
+        private: the judged texts.
+        known: other texts of the kind, on whose releases attackers are fitted.
+        everyday, both: bigrams of public text, without and with other texts of the kind.
+        counts: of the listed words in other texts of the kind, Ints1d (words,).
+    """
+
+    public: Public
+    private: Text
+    known: Text
+    everyday: Bigrams
+    both: Bigrams
+    counts: Ints
+
+    @classmethod
+    def of(cls, public: Public, folder: Path, kind: str, budget: Budget) -> Case:
+        """``public`` must be fresh: a lexicon that met other kinds numbers words anew."""
+        clitics, lexicon = public.bundle.manifest.clitics, public.lexicon
+        texts = texts_of(folder, kind)
+        private = Text.of(texts[: budget.private], lexicon, clitics)
+        own = texts[budget.private :][: budget.known]
+        known = Text.of(own[: budget.private], lexicon, clitics)
+        text = numbered(public_sequences(folder, budget.words), lexicon, clitics)
+        # Not the known texts: attackers that had counted them would trust their counts too much.
+        others = [*own[budget.private :], *(MORE[kind][1](folder) if kind in MORE else ())]
+        domain = numbered([[each] for each in others[: budget.known]], lexicon, clitics)
+        counts = np.bincount(domain[domain < lexicon.listed], minlength=lexicon.listed)
+        both = np.concatenate([text, *[domain] * _weight(len(text), len(domain))])
+        everyday, mixed = (Bigrams.of(each, len(lexicon)) for each in (text, both))
+        return cls(public, private, known, everyday, mixed, counts.astype(np.int32))
+
+    def releases(self, channel: Words) -> tuple[Releases, Releases]:
+        """Releases of the known and of the judged texts."""
+        seen = channel.release(self.private, np.random.default_rng(1))
+        return channel.release(self.known, np.random.default_rng(2)), seen
+
+    def familiar(self, setting: Setting) -> InDomain:
+        """The channel of an attacker who has text of the kind."""
+        return InDomain(self.public, setting, counts=self.counts)
+
+    def attacks(self, setting: Setting) -> dict[str, Attack]:
+        """The attackers that count words and pairs of words."""
+        channel, boundary = Words(self.public, setting), self.public.lexicon.boundary
+        return {
+            "MAP": Map(channel),
+            "MAP in context": ContextMap(channel, self.everyday, boundary),
+            "MAP in context, text of the kind": ContextMap(
+                self.familiar(setting), self.both, boundary
+            ),
+        }
+
+
 def measure(public: Public, folder: Path, kind: str, level: str, budget: Budget) -> list[Figures]:
     """What each attacker recovers of the words that got noise, with a 95 % interval over texts."""
-    clitics, lexicon = public.bundle.manifest.clitics, public.lexicon
-    texts = [" ".join(text.split()[:_KEPT]) for text in KINDS[kind][1](folder)]
-    texts = [
-        texts[i] for i in np.random.default_rng(0).permutation(len(texts)).tolist() if texts[i]
-    ]
-    private = Text.of(texts[: budget.private], lexicon, clitics)
-    own = texts[budget.private :][: budget.known]
-    known = Text.of(own[: budget.private], lexicon, clitics)
-    everyday = [*public_sequences(folder, budget.words)]
-    text = numbered(everyday, lexicon, clitics)
-    domain = numbered([[each] for each in own], lexicon, clitics)
-    counts = np.bincount(domain[domain < lexicon.listed], minlength=lexicon.listed)
-    both = np.concatenate([text, *[domain] * _weight(len(text), len(domain))])
-    channel = Words(public, Setting(level))
-    familiar = InDomain(public, Setting(level), counts=counts.astype(np.int32))
-    size, boundary = len(lexicon), lexicon.boundary
-    attacks: dict[str, Attack] = {
-        "MAP": Map(channel),
-        "MAP in context": ContextMap(channel, Bigrams.of(text, size), boundary),
-        "MAP in context, text of the kind": ContextMap(familiar, Bigrams.of(both, size), boundary),
-    }
-    seen = channel.release(private, np.random.default_rng(1))
-    learnt = channel.release(known, np.random.default_rng(2))
+    case, setting = Case.of(public, folder, kind, budget), Setting(level)
+    learnt, seen = case.releases(Words(public, setting))
     return [
-        {"kind": kind, "level": level, "attack": name, **_attacked(attack, learnt, seen)}
-        for name, attack in attacks.items()
+        {"kind": kind, "level": level, "attack": name, **attacked(attack, learnt, seen)}
+        for name, attack in case.attacks(setting).items()
     ]
 
 
@@ -133,7 +188,8 @@ def _weight(everyday: int, domain: int) -> int:
     return max(1, min(20, everyday // (4 * max(1, domain))))
 
 
-def _attacked(attack: Attack, learnt: Releases, seen: Releases) -> Figures:
+def attacked(attack: Attack, learnt: Releases, seen: Releases) -> Figures:
+    """Fit an attack, and judge it on the words with noise."""
     attack.fit(learnt)
     hidden = seen.seen.group != OPEN
     right = (attack.guess(seen.seen) == seen.true) & hidden

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal, NamedTuple, Self, assert_never
 
-from bench.attacks import people
+from bench.attacks import people, tokens
 from bench.attacks.channels import CLEAR, Words
 from bench.attacks.frontier import Point
 from bench.attacks.harness import MECHANISMS, Harness, Row
@@ -102,13 +102,13 @@ def do(harness: Harness, job: Job) -> Part:
         case "attacks on clear vectors":
             return Part(clear=harness.clear_vectors())
         case "words":
-            channel = Words(public, Setting(job.level, job.name))
-            found = harness.on_words(channel)
-            utility = harness.words_utility(channel, found.releases)
-            point = Point(channel.mechanism, channel.level, found.tallies, utility)
-            return Part(rows=[*found.rows, *harness.on_vectors(channel)], points=[point])
+            words = Words(public, Setting(job.level, job.name))
+            found, point = harness.words_point(words)
+            return Part(rows=[*found.rows, *harness.on_vectors(words)], points=[point])
         case "tokens":
-            rows, point = harness.on_tokens(job.level)
+            levels = tokens.levels_of(public.bundle)
+            channel = next(each for each in levels if each.level == job.level)
+            rows, point = harness.on_tokens(channel)
             return Part(rows=rows, points=[point])
         case "averaging":
             return Part(rows=harness.averaging(job.level))

@@ -72,8 +72,8 @@ PLAN: Plan = {
         ["cache", "data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
-        ["generation", "utility"],
-        ["fetch", "private_prompts", "prompts", "report", "scale", "speed"],
+        ["baselines", "generation", "keying", "space", "utility"],
+        ["embedding", "fetch", "private_prompts", "prompts", "report", "scale", "speed"],
     ],
 }
 

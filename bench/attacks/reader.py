@@ -1,0 +1,331 @@
+"""A transformer that reads a whole release and scores the words behind it, and its training.
+
+The score of word x behind a released word y of class c, at one place of a text:
+context logit(x | release) + a(level, c) * closeness(y, x) + log p(x | c) + b(x).
+Only words of class c are scored, as for every other attack.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.optim.swa_utils import AveragedModel
+
+from bench.attacks.interface import OPEN, Candidates, Floats, Seen
+from bench.attacks.text import Ints
+
+__all__ = ["LENGTH", "Reader", "Trainer", "View", "Vocabulary", "device", "windows"]
+
+LENGTH: Final = 64
+"""Words that are read together at most."""
+
+_LEARNING: Final = (1e-2, 1e-3, 1.5e-4)
+"""Learning rates of a(level, c), of other new parameters, and of the backbone's."""
+_WARM_UP: Final = 30
+_SLOWS_AT: Final = 1_000
+"""Steps after which the learning rate falls, by the square root of the steps."""
+_AVERAGED: Final = 8
+"""The averaged weights cover about the last eighth of all steps."""
+_READ: Final = 32
+"""Windows that are read at once."""
+_PASS, _NOISE, _DRAWN = range(3)
+
+
+def device(name: str = "") -> torch.device:
+    """Return the named device, or the GPU if there is one, or the CPU."""
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def windows(sentence: Ints, length: int = LENGTH) -> NDArray[np.int64]:
+    """Cut sentences into windows of at most ``length`` places.
+
+    Returns:
+        Ints2d (windows, longest), places of the text, with -1 after the end of a window.
+
+    >>> windows(np.array([0, 0, 0, 1]), 2)
+    array([[ 0,  1],
+           [ 2, -1],
+           [ 3, -1]])
+    """
+    starts = np.flatnonzero(np.diff(sentence, prepend=-1))
+    parts = [
+        part[at : at + length]
+        for part in np.split(np.arange(len(sentence)), starts[1:])
+        for at in range(0, len(part), length)
+    ]
+    found = np.full((len(parts), max(map(len, parts))), -1)
+    for row, part in zip(found, parts, strict=True):
+        row[: len(part)] = part
+    return found
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the network knows of words before it is trained.
+
+    Attributes:
+        meaning: Floats2d (words, width), input embeddings of the listed words.
+        space: Floats2d (words, d), the privacy space.
+        candidates: of each class.
+        rates: Floats2d (levels, classes), where a(level, c) starts.
+    """
+
+    meaning: Floats
+    space: Floats
+    candidates: tuple[Candidates, ...]
+    rates: Floats
+
+
+@dataclass(frozen=True)
+class View:
+    """A release for the network: what is seen, its level, and embeddings of unlisted words.
+
+    Attributes:
+        unlisted: Floats2d (n, width); rows of listed words are not read.
+    """
+
+    seen: Seen
+    level: int
+    unlisted: Floats
+
+
+class Reader(nn.Module):
+    """Reads windows of a release.
+
+    Args:
+        backbone: a `transformers` model that takes ``inputs_embeds``.
+        vocabulary: see `Vocabulary`.
+    """
+
+    space: Tensor
+
+    def __init__(self, backbone: Any, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        rows, groups = torch.tensor(vocabulary.meaning), len(vocabulary.candidates)
+        self.listed, width = rows.shape
+        self.backbone = backbone
+        self.words = nn.Embedding(self.listed, width, _weight=rows.clone())
+        self.point = nn.Linear(vocabulary.space.shape[1], width, bias=False)
+        nn.init.zeros_(self.point.weight)
+        self.treatment, self.group = nn.Embedding(3, width), nn.Embedding(groups + 1, width)
+        self.level = nn.Embedding(len(vocabulary.rates), width)
+        for each in (self.treatment, self.group, self.level):
+            nn.init.normal_(each.weight, std=0.02)
+        self.out = nn.Linear(width, width)
+        self.table = nn.Embedding(self.listed, width, _weight=rows.clone())
+        self.bias = nn.Parameter(torch.zeros(self.listed))
+        self.log_rate = nn.Parameter(torch.log(torch.tensor(vocabulary.rates)))
+        self.register_buffer("space", torch.tensor(np.asarray(vocabulary.space, np.float32)))
+        for group, some in enumerate(vocabulary.candidates):
+            self.register_buffer(f"ids{group}", torch.tensor(some.ids, dtype=torch.long))
+            self.register_buffer(f"prior{group}", torch.tensor(some.log_prior))
+
+    def read(self, view: View, places: NDArray[np.int64]) -> Tensor:
+        """Hidden states of the places of some windows, Float (windows, longest, width)."""
+        at, seen, where = np.maximum(places, 0), view.seen, self.space.device
+        symbols, group = seen.symbols[at], seen.group[at]
+        listed = torch.tensor(symbols < self.listed, device=where)
+        ids = torch.tensor(np.minimum(symbols, self.listed - 1), dtype=torch.long, device=where)
+        treatment = np.where(group != OPEN, _NOISE, _PASS)
+        if seen.drawn is not None:
+            treatment[seen.drawn[at]] = _DRAWN
+        known = self.words(ids) + self.point(self.space[ids])
+        unknown = torch.tensor(view.unlisted[at], device=where)
+        read = torch.where(listed[..., None], known, unknown)
+        read = read + self.treatment(torch.tensor(treatment, device=where))
+        read = read + self.group(torch.tensor(group + 1, dtype=torch.long, device=where))
+        read = read + self.level.weight[view.level]
+        mask = torch.tensor(places >= 0, dtype=torch.long, device=where)
+        found: Tensor = self.backbone(inputs_embeds=read, attention_mask=mask).last_hidden_state
+        return found
+
+    def scores(self, hidden: Tensor, level: int, group: int, symbols: Ints) -> Tensor:
+        """Scores of all candidates of ``group`` behind ``symbols``, Float (n, candidates)."""
+        ids, prior = getattr(self, f"ids{group}"), getattr(self, f"prior{group}")
+        context = self.out(hidden) @ self.table(ids).T * (4 / math.sqrt(hidden.shape[-1]))
+        seen = self.space[torch.tensor(symbols, dtype=torch.long, device=self.space.device)]
+        apart = torch.cdist(seen, self.space[ids])
+        found: Tensor = context.float() + self.bias[ids] + prior
+        return found - self.log_rate[level, group].exp() * apart
+
+    def loss(self, view: View, true: Ints) -> tuple[Tensor, int]:
+        """Sum of the cross-entropies of the words with noise, and their number."""
+        places, total, n = windows(view.seen.sentence), self.log_rate.sum() * 0, 0
+        with _fast(self.space.device):
+            hidden = self.read(view, places)
+        group = np.where(places >= 0, view.seen.group[np.maximum(places, 0)], OPEN)
+        for each in np.unique(group[group != OPEN]).tolist():
+            row, column = np.nonzero(group == each)
+            where = places[row, column]
+            ids = getattr(self, f"ids{each}").cpu().numpy()
+            target = np.minimum(np.searchsorted(ids, true[where]), len(ids) - 1)
+            met = ids[target] == true[where]
+            if met.any():
+                with _fast(self.space.device):
+                    scores = self.scores(
+                        hidden[row[met], column[met]],
+                        view.level,
+                        each,
+                        view.seen.symbols[where[met]],
+                    )
+                wanted = torch.tensor(target[met], dtype=torch.long, device=scores.device)
+                total = total + nn.functional.cross_entropy(scores, wanted, reduction="sum")
+                n += int(met.sum())
+        return total, n
+
+    @torch.no_grad()
+    def read_all(self, view: View) -> Tensor:
+        """Hidden states of every place, Float (n, width)."""
+        places = windows(view.seen.sentence)
+        found = torch.zeros(len(view.seen.symbols), self.words.embedding_dim)
+        for start in range(0, len(places), _READ):
+            some = places[start : start + _READ]
+            hidden = self.read(view, some).float().cpu()
+            found[some[some >= 0]] = hidden[torch.tensor(some >= 0)]
+        return found
+
+
+@contextmanager
+def _fast(on: torch.device) -> Iterator[None]:
+    """Computes in bfloat16; on a CPU with the plain kernel of attention, whose way back is fast."""
+    kernel = sdpa_kernel(SDPBackend.MATH) if on.type == "cpu" else nullcontext()
+    with kernel, torch.autocast(on.type, torch.bfloat16):
+        yield
+
+
+Make = Callable[[Generator, int], tuple[View, Ints]]
+"""Draws text and releases it at a level: what is seen and the truth."""
+
+
+@dataclass
+class Trainer:
+    """Trains a `Reader` on releases that ``make`` draws, and keeps a checkpoint.
+
+    Step ``n`` draws from a generator seeded with ``n``. So a resumed training takes the steps that
+    an uninterrupted one would have taken.
+
+    Attributes:
+        reader: the network.
+        make: see `Make`.
+        levels: number of levels; steps take turns.
+        held: releases of other texts, on which the loss is watched.
+        identity: what a checkpoint must have been trained for.
+        seed: of the draws.
+    """
+
+    reader: Reader
+    make: Make
+    levels: int
+    held: Sequence[tuple[View, Ints]] = ()
+    identity: str = ""
+    seed: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    words: int = 0
+    history: list[list[float]] = field(default_factory=list)
+    """Step, seconds of training, words with noise met, loss on the held texts."""
+
+    def __post_init__(self) -> None:
+        backbone = {id(each) for each in self.reader.backbone.parameters()}
+        parameters = [*self.reader.parameters()]
+        backbone.add(id(self.reader.words.weight))
+        rate = self.reader.log_rate
+        old = [each for each in parameters if id(each) in backbone]
+        new = [each for each in parameters if id(each) not in backbone and each is not rate]
+        groups = [{"params": each} for each in ([rate], new, old)]
+        self._optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+        self._average = AveragedModel(self.reader, avg_fn=_running)
+
+    @property
+    def trained(self) -> Reader:
+        """The network with averaged weights, to attack with."""
+        found = self._average.module
+        assert isinstance(found, Reader)
+        return found.eval()
+
+    def run(self, seconds: float, steps: int = 1 << 60) -> Iterator[float]:
+        """Take steps for about ``seconds`` and until step ``steps``; yield each step's loss."""
+        until, self.reader = self.seconds + seconds, self.reader.train()
+        while self.seconds < until and self.step < steps:
+            start = time.monotonic()
+            loss = self._take_step()
+            self.seconds += time.monotonic() - start
+            yield loss
+
+    def _take_step(self) -> float:
+        random = np.random.default_rng((self.seed, self.step))
+        torch.manual_seed(self.step)
+        speed = min(1.0, (self.step + 1) / _WARM_UP, math.sqrt(_SLOWS_AT / (self.step + 1)))
+        for group, rate in zip(self._optimizer.param_groups, _LEARNING, strict=True):
+            group["lr"] = rate * speed
+        total, n = self.reader.loss(*self.make(random, self.step % self.levels))
+        loss = total / max(1, n)
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.reader.parameters(), 1.0)
+        self._optimizer.step()
+        self._average.update_parameters(self.reader)
+        self.step += 1
+        self.words += n
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def judge(self) -> float:
+        """Return the averaged network's loss on the held texts, and note it in `history`."""
+        found = [self.trained.loss(view, true) for view, true in self.held]
+        loss = float(sum(float(total) for total, _ in found) / max(1, sum(n for _, n in found)))
+        self.history.append([self.step, self.seconds, self.words, loss])
+        return loss
+
+    def falling(self, patience: int = 4) -> bool:
+        """Whether one of the last ``patience`` judgements has the lowest loss."""
+        losses = [each[-1] for each in self.history]
+        return len(losses) <= patience or min(losses[-patience:]) < min(losses[:-patience])
+
+    def save(self, path: Path) -> None:
+        """Replace the checkpoint at ``path`` with the present state."""
+        state = {
+            "reader": self.reader.state_dict(),
+            "average": self._average.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "counted": [self.step, self.seconds, self.words],
+            "history": self.history,
+            "identity": self.identity,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(".part")
+        torch.save(state, beside)
+        os.replace(beside, path)
+
+    def load(self, path: Path) -> None:
+        """Resume from the checkpoint at ``path``.
+
+        Raises:
+            ValueError: the checkpoint was trained for something else.
+        """
+        state = torch.load(path, map_location=self.reader.space.device, weights_only=True)
+        if state["identity"] != self.identity:
+            raise ValueError(f"{path} was trained for {state['identity']}, not {self.identity}")
+        self.reader.load_state_dict(state["reader"])
+        self._average.load_state_dict(state["average"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.step, self.seconds, self.words = state["counted"]
+        self.history = state["history"]
+
+
+def _running(average: Tensor, now: Tensor, met: Tensor | int) -> Tensor:
+    """Return the average that forgets what lies far back, whatever the number of steps."""
+    return average + (now - average) * min(1.0, _AVERAGED / (int(met) + _AVERAGED))

@@ -1,0 +1,411 @@
+"""What does a model recover that was trained on releases, beside the attackers that count words?
+
+A transformer reads the whole release and names each word with noise. The attacker trains it on
+releases that he makes himself, from public text and, unless told otherwise, from other texts of
+the six kinds. The ensemble multiplies its probabilities with those of the counting attackers. The
+training resumes from its checkpoint, and ends when the loss on held-out texts no longer falls.
+
+    python -m bench.attacks.trained --quick
+    python -m bench.attacks.trained --full --backbone FOLDER
+    python -m bench.attacks.trained --quick --minutes 0     # judge the checkpoint as it is
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Final
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from bench import console, data
+from bench.attacks.bigram import public_sequences
+from bench.attacks.channels import Words
+from bench.attacks.interface import Attack, Channel, Floats, Releases, Seen
+from bench.attacks.inversion import ContextMap, Map
+from bench.attacks.kinds import KINDS, MORE, Budget, Case, attacked, texts_of
+from bench.attacks.public import Public
+from bench.attacks.reader import LENGTH, Reader, Trainer, View, Vocabulary, device
+from bench.attacks.text import Ints, Lexicon, Text
+from bench.console import Figures, share, span
+from sottovoce.cloud.models import backbone as backbones
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import strongest
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.privacy.setting import LEVELS, Setting
+
+__all__ = ["Corpus", "Ensemble", "Forms", "Trained"]
+
+_BATCH: Final = 1_600
+"""Words in a step."""
+_RUN: Final = 8
+"""A training text never shares so many consecutive words with a judged one."""
+_HELD: Final = 6
+"""Known texts of each kind, on whose releases the loss is watched."""
+_TRIED: Final = 8_000
+_MIXES: Final = (0.25, 0.5, 0.75, 1.0)
+_JUDGED_EVERY: Final = 50
+"""Steps."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts that the attacker trains on.
+
+    Attributes:
+        public: texts that anyone has.
+        own: other texts of each kind; empty for an attacker without.
+        judged: texts of which no run of eight words may be trained on.
+    """
+
+    public: Sequence[str]
+    own: Sequence[Sequence[str]] = ()
+    judged: Sequence[str] = ()
+
+    @classmethod
+    def read(cls, folder: Path, budget: Budget, *, own: bool) -> Corpus:
+        """``budget`` says which texts of each kind are judged, and which attackers are fitted
+        on: neither is trained on."""
+        public = [" ".join(each) for each in public_sequences(folder, budget.words)]
+        kinds, judged = [], []
+        for kind in KINDS:
+            texts = texts_of(folder, kind)
+            judged += texts[: 2 * budget.private]
+            more = MORE[kind][1](folder) if kind in MORE else ()
+            kinds.append([*texts[2 * budget.private :], *more])
+        return cls(public, [each for each in kinds if each] if own else (), judged)
+
+    @cached_property
+    def _runs(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(run for text in self.judged for run in _runs(text))
+
+    def draw(self, random: Generator, words: int = _BATCH) -> list[str]:
+        """Pieces of texts from one source, of about ``words`` words. Half of all draws are of
+        public text, the others of one kind."""
+        texts = self.public
+        if self.own and random.random() < 0.5:
+            texts = self.own[int(random.integers(len(self.own)))]
+        found: list[str] = []
+        while words > 0:
+            each = texts[int(random.integers(len(texts)))].split()
+            start = int(random.integers(max(1, len(each) - LENGTH // 2)))
+            piece = each[start : start + LENGTH - 4]
+            words -= max(1, len(piece))
+            if piece and self._runs.isdisjoint(_runs(" ".join(piece))):
+                found.append(" ".join(piece))
+        return found or self.draw(random)
+
+
+def _runs(text: str) -> list[tuple[str, ...]]:
+    """Every run of eight words; a shorter text is one run."""
+    words = text.lower().split()
+    return [tuple(words[at : at + _RUN]) for at in range(max(1, len(words) - _RUN + 1))]
+
+
+class Forms:
+    """Embeddings of words that a bundle does not list, from the backbone's own tokens."""
+
+    def __init__(self, backbone: backbones.LoadedBackbone) -> None:
+        self._tokens, self._cut = backbones.input_embeddings(backbone), backbone.tokenizer
+        self._known: dict[str, Floats] = {}
+
+    def rows(self, lexicon: Lexicon, symbols: Ints) -> Floats:
+        """Floats2d (n, width), zeros for listed words."""
+        found = np.zeros((len(symbols), self._tokens.shape[1]), np.float32)
+        for place in np.flatnonzero(symbols >= lexicon.listed).tolist():
+            form = lexicon.written(symbols[place : place + 1])
+            if form not in self._known:
+                ids = self._cut(form, add_special_tokens=False)["input_ids"]
+                self._known[form] = self._tokens[ids].mean(axis=0) if ids else found[place]
+            found[place] = self._known[form]
+        return found
+
+
+class Trained(Map):
+    """The trained model alone: each word by itself, but with the whole release in sight."""
+
+    name: ClassVar[str] = "trained"
+
+    def __init__(
+        self, channel: Channel, reader: Reader, level: int, unlisted: Callable[[Ints], Floats]
+    ) -> None:
+        super().__init__(channel)
+        self._reader, self._level, self._unlisted = reader, level, unlisted
+        self._last: tuple[Seen, torch.Tensor] | None = None
+
+    def fit(self, public: Releases) -> None:
+        """Learns nothing more."""
+
+    def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
+        """Log-probabilities of the candidates."""
+        if self._last is None or self._last[0] is not seen:
+            view = View(seen, self._level, self._unlisted(seen.symbols))
+            self._last = seen, self._reader.read_all(view)
+        hidden = self._last[1][torch.tensor(which)].to(self._reader.space.device)
+        with torch.no_grad():
+            scores = self._reader.scores(hidden, self._level, group, seen.symbols[which])
+            found: Floats = scores.log_softmax(dim=1).cpu().numpy()
+        return found
+
+
+class Ensemble(ContextMap):
+    """Product of experts: a counting attacker in context, and a trained one.
+
+    Maximises over whole sentences the counting attacker's log-probabilities times 1 - mix, plus the
+    trained one's times mix, plus the weighted bigrams. With mix 0 it is the counting attacker.
+    """
+
+    name: ClassVar[str] = "ensemble"
+
+    def __init__(self, counting: ContextMap, trained: Trained) -> None:
+        super().__init__(counting.channel, counting.bigrams, counting.boundary)
+        self._trained, self.mix = trained, 0.0
+
+    def fit(self, public: Releases) -> None:
+        """Fits the counting attacker, then mix and weight."""
+        self.mix = 0.0
+        super().fit(public)
+        best = (*self.best_weight(public, _TRIED), 0.0)
+        for self.mix in _MIXES:
+            best = max(best, (*self.best_weight(public, _TRIED), self.mix))
+        _, self.weight, self.mix = best
+
+    def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
+        found = super()._scores(seen, group, which)
+        if self.mix:
+            found -= np.logaddexp.reduce(found, axis=1, keepdims=True)
+            found *= np.float32(1 - self.mix)
+            found += np.float32(self.mix) * self._trained._scores(seen, group, which)
+        return found
+
+
+@dataclass(frozen=True)
+class Lab:
+    """The network with what its releases need.
+
+    Attributes:
+        public: the bundle and what is known of the language.
+        levels: that are read.
+        backbone: that the network starts from.
+        corpus: that it trains on.
+        on: the device that trains.
+    """
+
+    public: Public
+    levels: tuple[str, ...]
+    backbone: backbones.LoadedBackbone
+    corpus: Corpus
+    on: torch.device
+
+    @cached_property
+    def forms(self) -> Forms:
+        """Embeddings of unlisted words."""
+        return Forms(self.backbone)
+
+    @cached_property
+    def _channels(self) -> list[Words]:
+        return [Words(self.public, Setting(level)) for level in self.levels]
+
+    def make(self, random: Generator, level: int) -> tuple[View, Ints]:
+        """Fresh releases of drawn texts."""
+        return self.release(self.corpus.draw(random), level, random)
+
+    def release(self, texts: Sequence[str], level: int, random: Generator) -> tuple[View, Ints]:
+        """A release of ``texts`` for the network, and the truth."""
+        text = Text.of(texts, self.public.lexicon, self.public.bundle.manifest.clitics)
+        found = self._channels[level].release(text, random)
+        unlisted = self.forms.rows(self.public.lexicon, found.seen.symbols)
+        return View(found.seen, level, unlisted), found.true
+
+    def _rates(self, level: int, random: Generator) -> list[float]:
+        """The rates that suit the attacker on single words, by group."""
+        channel = self._channels[level]
+        view, true = self.release(self.corpus.draw(random, 2 * _BATCH), level, random)
+        single = Map(channel)
+        single.fit(Releases(view.seen, true))
+        return [single.rate(group) for group in range(len(channel.groups))]
+
+    def trainer(self, held: Sequence[str], *, own: bool) -> Trainer:
+        """A trainer that watches the loss on ``held`` texts."""
+        bundle, random = self.public.bundle, np.random.default_rng(0)
+        vocabulary = Vocabulary(
+            _meaning(bundle, self.backbone),
+            bundle.space,
+            self._channels[0].candidates,
+            np.array([self._rates(level, random) for level in range(len(self.levels))], np.float32),
+        )
+        torch.manual_seed(0)
+        reader = Reader(self.backbone.model, vocabulary).to(self.on)
+        watched = [self.release(held, level, random) for level in range(len(self.levels))]
+        what = [bundle.id, *self.levels, self.backbone.sha256, "own" if own else "public"]
+        return Trainer(reader, self.make, len(self.levels), watched, " ".join(what))
+
+    def attacks(self, case: Case, level: int, reader: Reader) -> dict[str, Attack]:
+        """All attackers of a case: those that count, the trained one, and the ensemble."""
+        setting = Setting(self.levels[level])
+        found, lexicon = case.attacks(setting), case.public.lexicon
+        trained = Trained(
+            case.familiar(setting), reader, level, lambda ids: self.forms.rows(lexicon, ids)
+        )
+        counting = next(each for each in reversed(found.values()) if isinstance(each, ContextMap))
+        return {**found, trained.name: trained, Ensemble.name: Ensemble(counting, trained)}
+
+
+def _meaning(bundle: Bundle, backbone: backbones.LoadedBackbone) -> Floats:
+    """Means of the tokens' embeddings of the listed words, Floats2d (words, width)."""
+    tokens = backbones.input_embeddings(backbone)
+    pieces = backbone.tokenizer(list(bundle.words), add_special_tokens=False)["input_ids"]
+    unknown = [backbone.tokenizer.unk_token_id or 0]
+    return np.stack([tokens[ids or unknown].mean(axis=0) for ids in pieces])
+
+
+def train(trainer: Trainer, path: Path, minutes: float) -> None:
+    """Train until the time is over or the loss stops falling, and keep the checkpoint."""
+    with console.progress() as bar:
+        task = bar.add_task("training", total=round(60 * minutes))
+        start = trainer.seconds
+        for _ in trainer.run(60 * minutes):
+            bar.update(task, completed=round(trainer.seconds - start))
+            if trainer.step % _JUDGED_EVERY == 0:
+                loss = trainer.judge()
+                trainer.save(path)
+                bar.update(task, description=f"step {trainer.step}, held-out loss {loss:.3f}")
+                if not trainer.falling():
+                    break
+        else:
+            if minutes:
+                trainer.judge()
+                trainer.save(path)
+
+
+def main() -> None:
+    """Trains, attacks, and prints the table."""
+    arguments, budget = _asked()
+    public = Public(Bundle.open(arguments.bundle), arguments.models)
+    corpus = Corpus.read(arguments.data, budget, own=not arguments.public_only)
+    backbone = backbones.load(arguments.backbone)
+    lab = Lab(public, arguments.levels, backbone, corpus, device(arguments.device))
+    held = [
+        text for kind in KINDS for text in texts_of(arguments.data, kind)[budget.private :][:_HELD]
+    ]
+    trainer = lab.trainer(held, own=not arguments.public_only)
+    path = arguments.checkpoint
+    if path.exists() and not arguments.afresh:
+        try:
+            trainer.load(path)
+        except ValueError as error:
+            raise SystemExit(f"{error}; give --afresh or another --checkpoint") from None
+    train(trainer, path, arguments.minutes)
+    rows: list[Figures] = []
+    jobs = [(kind, level) for kind in arguments.kinds for level in range(len(lab.levels))]
+    cases: dict[str, Case] = {}
+    for kind, level in console.track(jobs, "kinds and levels"):
+        if kind not in cases:
+            fresh = Public(public.bundle, public.models)
+            cases = {kind: Case.of(fresh, arguments.data, kind, budget)}
+        rows += _judged(lab, cases[kind], kind, level, trainer.trained)
+        console.STEPS.print(kind, lab.levels[level], "ensemble", span(rows[-1]["ci"]))
+    figures = {
+        "bundle": public.bundle.id,
+        "rows": rows,
+        "steps": trainer.step,
+        "minutes": trainer.seconds / 60,
+        "trained_words": trainer.words,
+        "history": trainer.history,
+        "own": not arguments.public_only,
+    }
+    trained = f"trained for {trainer.step:,} steps, {trainer.seconds / 60:.0f} minutes, on "
+    trained += f"{trainer.words:,} words with noise"
+    console.publish(arguments, figures, _table(rows), trained, *_broken(rows))
+
+
+def _judged(lab: Lab, case: Case, kind: str, level: int, reader: Reader) -> list[Figures]:
+    setting = Setting(lab.levels[level])
+    learnt, seen = case.releases(Words(case.public, setting))
+    found = lab.public.bundle.manifest.level(setting.mechanism, setting.level)
+    about = {"kind": kind, "level": setting.level, "name": float(strongest(found.map_attack))}
+    return [
+        {**about, "attack": name, **attacked(attack, learnt, seen)}
+        for name, attack in lab.attacks(case, level, reader).items()
+    ]
+
+
+def _table(rows: Sequence[Figures]) -> console.Table:
+    return console.table(
+        "words with noise that attackers recover",
+        ("kind", "level", "attack"),
+        ("success", "95 %", "words", "the level's name"),
+        (
+            (
+                *(row[name] for name in ("kind", "level", "attack")),
+                share(row["success"]),
+                span(row["ci"]),
+                f"{row['words']:,}",
+                share(row["name"], 2),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _broken(rows: Sequence[Figures]) -> list[str]:
+    """A line for each level: the highest upper end of all attackers and kinds, and its name."""
+    found = []
+    for level in dict.fromkeys(row["level"] for row in rows):
+        worst = max((row for row in rows if row["level"] == level), key=lambda row: row["ci"][1])
+        kept = "kept" if worst["ci"][1] <= worst["name"] else "broken"
+        found.append(
+            f"{level}: at most {share(worst['ci'][1])} of {worst['kind']} by {worst['attack']}, "
+            f"the name says {share(worst['name'], 2)}: {kept}"
+        )
+    return found
+
+
+def _asked() -> tuple[argparse.Namespace, Budget]:
+    parser = console.parser(
+        "attacks.trained",
+        __doc__,
+        quick="fewer texts, 40 minutes of training: an hour on two cores",
+        models=True,
+        data="the data sets",
+    )
+    add = parser.add_argument
+    add("--full", action="store_true", help="more texts, up to ten hours: for a GPU or a night")
+    add("--minutes", type=float, help="of training at most, in this run; 0 judges the checkpoint")
+    add("--levels", type=console.names(), default=LEVELS, help="read by one model")
+    add("--public-only", action="store_true", help="train without text of the six kinds")
+    add("--backbone", default="default", help="a folder, or a name on the Hugging Face hub")
+    add("--device", default="", help="cpu, or cuda where there is one (the default there)")
+    add("--threads", type=int, help="of the CPU")
+    add("--checkpoint", type=Path, help="to resume from, and to keep (in --out)")
+    add("--afresh", action="store_true", help="start anew instead of resuming")
+    console.ask_names(parser, "--kinds", KINDS)
+    arguments = parser.parse_args()
+    if arguments.quick == arguments.full:
+        parser.error("give --quick or --full")
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    if arguments.minutes is None:
+        arguments.minutes = 40.0 if arguments.quick else 600.0
+    arguments.checkpoint = arguments.checkpoint or arguments.out / "trained.pt"
+    if not arguments.minutes and not arguments.checkpoint.exists():
+        parser.error(f"no checkpoint at {arguments.checkpoint}: train first, or name another")
+    files = [file for table in (KINDS, MORE) for files, _ in table.values() for file in files]
+    data.require(parser, arguments.data, *files)
+    manifest = Bundle.open(arguments.bundle).manifest
+    try:
+        for level in arguments.levels:
+            manifest.level(Setting().mechanism, level)
+    except SottovoceError as error:
+        parser.error(f"--levels: {error}")
+    return arguments, replace(Budget(), private=120) if arguments.quick else Budget()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Mechanisms of other authors, one module each, behind the interfaces of `bench.attacks`."""

@@ -1,0 +1,107 @@
+"""What the baselines on words share: they hide the words that one of our mechanisms hides.
+
+Each is set so that it keeps as many words of running text as our level does, because equal etas
+compare nothing. All are written from the papers, in their manner.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.random import Generator
+
+from bench.attacks.channels import Noised, Words, distances
+from bench.attacks.interface import OPEN, Candidates, Releases, Sees
+from bench.attacks.public import Public
+from bench.attacks.text import Ints, Text
+from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.running_text import draw, released_in
+
+__all__ = ["ROWS", "Baseline", "eta_of_success", "outputs_of", "solve"]
+
+ROWS: Final = 256
+"""Rows of distances held at once."""
+_TRIED: Final = 400
+
+
+def outputs_of(public: Public, names: tuple[str, ...]) -> tuple[Ints, ...]:
+    """The words that may be released in each group: Ints1d each."""
+    return tuple(public.classes[released_in(name, public.classes)] for name in names)
+
+
+@dataclass(eq=False)
+class Baseline(ABC):
+    """Takes the words that ``ours`` hides, and lets `send` replace them."""
+
+    ours: Words
+    sees: Sees = field(default="word", init=False)
+
+    @property
+    def level(self) -> str:
+        """That of ours, whose share of words is kept."""
+        return self.ours.level
+
+    @property
+    def candidates(self) -> tuple[Candidates, ...]:
+        """See `Channel`."""
+        return self.ours.candidates
+
+    @property
+    def kept(self) -> float:
+        """The share of running text to keep."""
+        stated = self.ours.public.bundle.manifest.level(self.ours.setting.mechanism, self.level)
+        return 1.0 - stated.replaced
+
+    @abstractmethod
+    def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
+        """See `Channel`."""
+
+    def release(self, text: Text, random: Generator) -> Releases:
+        """Hides what ours hides; a word that is not listed is replaced as a random one."""
+        releases = self.ours.release(text, random)
+        seen, listed = releases.seen, self.ours.public.lexicon.listed
+        hidden = np.flatnonzero(seen.group != OPEN)
+        anything = random.integers(0, listed, len(hidden), dtype=np.int32)
+        ids = np.where(releases.true[hidden] < listed, releases.true[hidden], anything)
+        symbols = seen.symbols.copy()
+        symbols[hidden] = self.send(ids, seen.group[hidden], random)
+        return Releases(replace(seen, symbols=symbols), releases.true)
+
+    def sample(self) -> tuple[Ints, Ints]:
+        """Words of running text that ours hides, and the group of each."""
+        public, setting = self.ours.public, self.ours.setting
+        weights = public.weights(public.tags(setting.mechanism, setting.policy))
+        drawn = draw(weights, _TRIED, np.random.default_rng(0))
+        group = [
+            np.full(len(ids), self.ours.groups.index(name), np.int32) for name, ids in drawn.items()
+        ]
+        return np.concatenate([*drawn.values()]), np.concatenate(group)
+
+
+def eta_of_success(channel: Noised, wanted: float, draws: int = _TRIED) -> float:
+    """The eta at which a maximum-a-posteriori attacker guesses ``wanted`` of running text."""
+    candidates = channel.candidates[0]
+    ids = candidates.draw(draws, np.random.default_rng(0))
+
+    def success(eta: float) -> float:
+        sent = channel.rows[ids] + noise.draw(
+            np.random.default_rng(1), len(ids), channel.rows.shape[1], eta
+        )
+        scores = distances(sent, channel.rows[candidates.ids])
+        scores *= np.float32(-eta)
+        scores += candidates.log_prior
+        return float((candidates.ids[scores.argmax(axis=1)] == ids).mean())
+
+    return solve(success, wanted, 1.0, 2_000.0)
+
+
+def solve(rising: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    """Where ``rising`` reaches ``wanted``, to one part in a hundred."""
+    while high / low > 1.01:
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+    return float(np.sqrt(low * high))

@@ -1,0 +1,17 @@
+"""Token embedding as Split-and-Denoise publishes it: noise over the backbone's full width."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bench.attacks.channels import Noised
+from bench.attacks.interface import Floats
+from bench.baselines.interface import eta_of_success
+
+__all__ = ["full_width"]
+
+
+def full_width(channel: Noised, embeddings: Floats, success: float) -> Noised:
+    """``channel`` over ``embeddings``, at the eta where MAP on single tokens has ``success``."""
+    wide = replace(channel, mechanism="token-embedding, full width", rows=embeddings)
+    return replace(wide, eta=eta_of_success(wide, success))

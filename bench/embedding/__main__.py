@@ -1,0 +1,193 @@
+"""What does the cloud's help buy an embedding, and at which attack success?
+
+Split-and-Denoise with the bundle's denoiser: alone on the device, and with answers from a cloud
+that takes posterior means of noise in the privacy space; at equal success of the
+maximum-a-posteriori attacker on single tokens. Held-out text is GLUE's, which trained nothing. What
+the published denoiser and an equal training budget give, and what a query costs the device, is in
+docs/snd.md.
+
+    python -m bench.embedding --quick
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from bench import console
+from bench.attacks.interface import Attack, Releases, Seen
+from bench.attacks.inversion import Map, Nearest
+from bench.baselines.interface import eta_of_success
+from bench.console import Figures, Table, sheet
+from bench.data import require
+from bench.embedding.study import TASKS, Study, difference, head, information, read_task
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.models.denoiser.data import Passages
+
+SUCCESSES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+LENGTHS = (16, 64, 128)
+"""Tokens of the stretches of news."""
+TASKED = (0.3, 0.6)
+"""Attack successes at which classifiers are trained."""
+DRAWS = 2_000
+"""Tokens of running text that attackers are judged on."""
+
+Etas = dict[float, float]
+
+
+def main() -> None:
+    """Measures, and prints the tables."""
+    parser = console.parser("embedding", __doc__, quick="fewer sentences", data="GLUE's tasks")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    require(parser, arguments.data, *(file for file, _ in TASKS.values()))
+    torch.set_num_threads(arguments.threads)
+    sentences, train, test = (800, 800, 400) if arguments.quick else (1_600, 2_400, 1_000)
+    bundle = Bundle.open(arguments.bundle)
+    study = Study.of(bundle)
+    etas = {
+        success: eta_of_success(study.channel, success, 1_000)
+        for success in console.track(SUCCESSES, "etas of equal attack success")
+    }
+    privacy = [{"success": success, **attacked(study, eta)} for success, eta in etas.items()]
+    texts = [
+        text
+        for name in TASKS
+        for text in read_task(arguments.data, name, sentences // len(TASKS))[0][0]
+    ]
+    found = quality(study, study.read(texts), etas)
+    news = study.read(read_task(arguments.data, "RTE", 600)[0][0])
+    figures = {
+        "bundle": bundle.id,
+        "sentences": sentences,
+        "privacy": privacy,
+        "quality": found,
+        "lengths": by_length(study, news.flat, etas),
+        "heads": classify(study, arguments.data, etas, train, test),
+    }
+    console.publish(arguments, figures, *show(figures), picture=plot(found))
+
+
+def attacked(study: Study, eta: float) -> Figures:
+    """Shares of running text that attackers read off single vectors (SnD, eq. 14, and maximum a
+    posteriori), and nats that a vector tells of its token."""
+    channel, random = study.at(eta), np.random.default_rng(2)
+    ids = channel.candidates[0].draw(DRAWS, random)
+    group = np.zeros(DRAWS, np.int32)
+    seen = Seen(np.full_like(ids, -1), channel.send(ids, group, random), group, group)
+    attacks: tuple[Attack, ...] = (Nearest(channel), Map(channel))
+    shares = {each.name: float((each.guess(seen) == ids).mean()) for each in attacks}
+    return {"eta": eta, **shares, "information": information(Map(channel), Releases(seen, ids))}
+
+
+def quality(study: Study, held: Passages, etas: Etas) -> list[Figures]:
+    """Cosine and squared error of each estimate of the clean embedding, by attack success."""
+    truth, local = study.clean(held), study.local(held)
+    found = []
+    for success, eta in console.track(etas.items(), "held-out sentences"):
+        answers = study.answers(held, eta, 3)
+        estimates = {
+            "the answer": answers,
+            "local": local,
+            "helped": study.denoised(held, answers, eta),
+        }
+        cosines = {name: (each * truth).sum(axis=1) for name, each in estimates.items()}
+        found.append(
+            {
+                "success": success,
+                "cosine": {name: float(each.mean()) for name, each in cosines.items()},
+                "mse": {n: float(np.square(e - truth).mean()) for n, e in estimates.items()},
+                "gain": difference(cosines["helped"], cosines["local"]),
+            }
+        )
+    return found
+
+
+def by_length(study: Study, news: Any, etas: Etas, each: int = 60) -> list[Figures]:
+    """Mean cosines over stretches of news of each length."""
+    rows = []
+    for tokens in console.track(LENGTHS, "lengths"):
+        parts = Passages(news[: each * tokens], np.arange(1, each + 1) * tokens)
+        truth = study.clean(parts)
+        local = float((study.local(parts) * truth).sum(axis=1).mean())
+        for success in TASKED:
+            answers = study.answers(parts, etas[success], 9)
+            helped = study.denoised(parts, answers, etas[success])
+            row = {"tokens": tokens, "success": success, "local": local}
+            row["the answer"] = float((answers * truth).sum(axis=1).mean())
+            rows.append(row | {"helped": float((helped * truth).sum(axis=1).mean())})
+    return rows
+
+
+def classify(study: Study, folder: Path, etas: Etas, train: int, test: int) -> list[Figures]:
+    """Accuracy and AUC of a two-layer head on each kind of embedding."""
+    rows = []
+    for name in console.track(TASKS, "classifiers"):
+        texts, labels = read_task(folder, name, train + test)
+        columns = [study.read(column) for column in texts]
+        kinds = {
+            "clean": [study.clean(column) for column in columns],
+            "local": [study.local(column) for column in columns],
+        }
+        for success in TASKED:
+            eta = etas[success]
+            answers = [study.answers(column, eta, 4 + i) for i, column in enumerate(columns)]
+            kinds[f"the answer {success}"] = answers
+            kinds[f"helped {success}"] = [
+                study.denoised(column, found, eta)
+                for column, found in zip(columns, answers, strict=True)
+            ]
+        for kind, found in kinds.items():
+            joined = found[0]
+            if len(found) == 2:  # a pair: what differs and what agrees
+                joined = np.hstack([np.abs(found[0] - found[1]), found[0] * found[1]])
+            accuracy, auc = head(joined[:train], labels[:train], joined[train:], labels[train:])
+            share = float(labels[train:].mean())
+            measured = {"accuracy": accuracy, "auc": auc, "majority": max(share, 1 - share)}
+            rows.append({"task": name, "on": kind, **measured})
+    return rows
+
+
+def show(figures: Figures) -> Iterator[Table]:
+    """The tables."""
+    yield _table("tokens that attackers read off single vectors", figures["privacy"])
+    for measured, title in (("cosine", "cosine with"), ("mse", "mean squared error to")):
+        rows = [{"success": row["success"], **row[measured]} for row in figures["quality"]]
+        if measured == "cosine":
+            for row, found in zip(rows, figures["quality"], strict=True):
+                mean, low, high = found["gain"]
+                row["helped over local, 95 %"] = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+        yield _table(f"{title} the clean embedding, held-out sentences", rows)
+    yield _table("cosine by length of the text", figures["lengths"])
+    yield _table("two-layer heads on the device", figures["heads"])
+
+
+def _table(title: str, rows: list[Figures]) -> Table:
+    cells = (
+        [f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row.values()]
+        for row in rows
+    )
+    return console.table(title, (), [*rows[0]], cells)
+
+
+def plot(found: list[Figures]) -> Figure:
+    """Quality against attack success."""
+    figure, (axes,) = sheet(7, 4.5)
+    successes = [row["success"] for row in found]
+    for name in found[0]["cosine"]:
+        heights = [row["cosine"][name] for row in found]
+        axes.plot(successes, heights, ":" if name == "the answer" else "-", marker="o", label=name)
+    axes.set_xlabel("tokens the MAP attacker recovers")
+    axes.set_ylabel("cosine with the clean embedding")
+    axes.legend(fontsize=8)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+if __name__ == "__main__":
+    main()

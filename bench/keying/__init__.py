@@ -1,0 +1,1 @@
+"""What noise is drawn by, and what each choice is worth to an attacker."""

@@ -1,0 +1,121 @@
+"""Running text that no count has seen, to measure protection on.
+
+The attackers know `models/frequencies`; judging them on the same counts would say how they do where
+they cannot be wrong about the language. So words are drawn here from a treebank of other genres,
+with the parts of speech people gave them, and apart for the tails: rare words and names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.attacks.public import Public
+from sottovoce.core.bundle.manifest import ANY, class_name
+from sottovoce.core.privacy.running_text import draw
+from sottovoce.core.privacy.vectors import Vectors
+from sottovoce.core.text.tagger import UPOS
+from sottovoce.core.text.words import Kind, split
+from sottovoce.models.corpus.texts import cut, read_conllu
+
+__all__ = ["NAMES", "RARE", "Counts", "HeldOut", "Kinds", "count"]
+
+Counts = NDArray[np.float64]
+"""Floats2d (words, tags)."""
+
+Kinds = tuple[bool, bool]
+"""Of a word: is it rare, is it a name."""
+
+RARE: Final[tuple[Kinds, ...]] = ((True, False), (True, True))
+NAMES: Final[tuple[Kinds, ...]] = ((False, True), (True, True))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Words of running text, drawn apart for every kind of word.
+
+    Attributes:
+        shares: of running text that is of a kind; they sum to 1.
+        ids: by kind and class name, Ints1d word ids.
+    """
+
+    shares: Mapping[Kinds, float]
+    ids: Mapping[Kinds, Mapping[str, NDArray[np.int32]]]
+
+    @classmethod
+    def of(
+        cls,
+        counts: Counts,
+        rare: NDArray[np.bool_],
+        clitic: NDArray[np.bool_],
+        tags: tuple[str, ...] | None,
+        draws: tuple[int, int],
+        seed: int = 0,
+    ) -> HeldOut:
+        """Draws words.
+
+        Args:
+            counts: Floats2d (words, tags), see `count`.
+            rare: Bools1d (words,).
+            clitic: Bools1d (words,).
+            tags: protected parts of speech, that are told apart; None where all words are
+                protected and parts of speech are not told apart.
+            draws: about so many words that are neither rare nor names, and of each other kind.
+            seed: of the draws.
+        """
+        random = np.random.default_rng(seed)
+        shares, ids = {}, {}
+        protected = [tag in tags if tags else tag != "PUNCT" for tag in UPOS]
+        for kind in ((False, False), (True, False), (False, True), (True, True)):
+            of_kind = counts * (rare == kind[0])[:, None]
+            of_kind = of_kind * (protected & ((np.array(UPOS) == "PROPN") == kind[1]))
+            weights: dict[str, NDArray[np.float64]] = {}
+            for column, tag in enumerate(UPOS):
+                for attached in (False, True):
+                    name = class_name(tag if tags else ANY, attached)
+                    met = of_kind[:, column] * (clitic == attached)
+                    if met.any():
+                        weights[name] = weights.get(name, 0) + met
+            if weights:
+                shares[kind] = float(of_kind.sum())
+                ids[kind] = draw(weights, draws[0] if kind == (False, False) else draws[1], random)
+        total = sum(shares.values())
+        return cls({kind: share / total for kind, share in shares.items()}, ids)
+
+    def mean(self, values: Mapping[Kinds, float], kinds: tuple[Kinds, ...] | None = None) -> float:
+        """The mean over running text, or its words of ``kinds``, of what each kind has; not a
+        number where there are none of these."""
+        chosen = [kind for kind in kinds or self.shares if kind in self.shares]
+        total = sum(self.shares[kind] for kind in chosen)
+        return (
+            sum(self.shares[kind] * values[kind] for kind in chosen) / total if total else math.nan
+        )
+
+
+def count(treebank: Path, public: Public) -> Counts:
+    """Occurrences of the listed words by their tag in a treebank, cut as on the device.
+
+    Args:
+        treebank: gzip CoNLL-U.
+        public: whose words; those that are not listed are left out, as they are always replaced.
+
+    Returns:
+        Floats2d (words, tags) in the order of `UPOS`.
+    """
+    form, listed = Vectors(public.bundle).normal_form, public.bundle.word_ids
+    found = np.zeros((len(public.clitic), len(UPOS)))
+    for sentence in read_conllu(treebank):
+        for token, allowed in zip(sentence.words, sentence.allowed, strict=True):
+            for part, tag in cut(token, allowed):
+                for piece in split(part):
+                    word = listed.get(form(piece.text))
+                    known = word is not None and public.clitic[word] == piece.clitic
+                    if piece.kind is Kind.WORD and known:
+                        found[word, tag.bit_length() - 1] += 1
+    return found

@@ -216,7 +216,7 @@ class ChatConfig:
     a conversation leaves only once the owner has seen and allowed it.
     """
 
-    policy: str = "names"
+    policy: str = "personal"
     upstream: str = ""
     model: str = ""
     key_file: Path | None = None

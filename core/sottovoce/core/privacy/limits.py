@@ -18,8 +18,8 @@ __all__ = ["LARGEST_ETA", "LEAST_POLICY", "PrivacyLimits"]
 LARGEST_ETA: Final = 100.0
 """Unless the owner says otherwise. The lightest named level of the default bundle has 76."""
 
-LEAST_POLICY: Final = "names"
-"""Unless the owner says otherwise. The owner allows `personal`, which lets more pass."""
+LEAST_POLICY: Final = "personal"
+"""Unless the owner says otherwise. Conversations use it; each other policy lets less pass."""
 
 
 @dataclass(frozen=True, slots=True)

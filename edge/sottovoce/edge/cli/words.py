@@ -38,8 +38,7 @@ def allow(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     if config.chat.policy != "personal":
         click.echo(
             f"conversations use the policy {config.chat.policy}, which lets no allowed word pass; "
-            "allow personal with `sotto config set privacy.least_policy personal`, then choose it "
-            "with `sotto config set chat.policy personal`",
+            "choose personal with `sotto config set chat.policy personal`",
             err=True,
         )
     both = {word.casefold() for word in words} & {word.casefold() for word in config.hide.words}

@@ -118,8 +118,8 @@ class Remedy(Enum):
         "build it again with `sotto-cloud build-bundle --encoder`",
     )
     BUILD_FULL_FINDER = (
-        'set privacy.finder = "small", or ask the provider to build the bundle with `sotto-cloud '
-        "build-bundle --encoder --full-finder`",
+        "ask the provider to build the bundle with `sotto-cloud build-bundle --encoder "
+        '--full-finder`, or set privacy.finder = "small"',
         "build it with `sotto-cloud build-bundle --encoder --full-finder`",
     )
     GET_FULL_FINDER = (

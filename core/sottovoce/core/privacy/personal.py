@@ -9,6 +9,7 @@ shape alone.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
@@ -186,7 +187,7 @@ class Personal:
         word = sight.words[place]
         if word.kind is Kind.PUNCTUATION or word.clitic:
             return ""
-        if place and sight.words[place - 1].text == "@" and not sight.breaks(place):
+        if place and sight.words[place - 1].text in "@＠﹫" and not sight.breaks(place):
             return "contacts"
         if word.kind is Kind.IDENTIFIER:
             called = document[word.end : word.end + 1] == "("
@@ -518,6 +519,8 @@ def _names() -> frozenset[str]:
 
 def _doubtful(text: str, named: float, sight: Sight, place: int, document: str) -> bool:
     """Return whether an unlisted word, which the finder passes, may be a name all the same."""
+    if not text.isascii() and unicodedata.normalize("NFKC", text) != text:
+        return True  # in full-width letters, which the finder and the lists do not read
     if not text.islower():
         doubtful = named >= _CAPITAL or _begins(sight, place)
     else:

@@ -209,7 +209,7 @@ def test_lists_are_bounded() -> None:
 
 
 def test_the_owner_may_forbid_the_policy(bundle: Bundle) -> None:
-    strict = Privatizer.of(bundle)
+    strict = Privatizer.of(bundle, floors=PrivacyLimits(least_policy="names"))
     with pytest.raises(NotReady, match="personal"):
         strict.release("Priya", PERSONAL)
 

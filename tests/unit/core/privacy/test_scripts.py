@@ -55,6 +55,8 @@ def test_a_question_in_another_script_leaves_as_typed(privatizer: Privatizer, te
         ("张伟先生昨天打电话给我，他很生气。", "张伟", "先生昨天打电话给我"),
         ("请给我的房东王小明写信。我的同事李娜不退押金。", "李娜", "不退押金"),
         ("我的房东王小明，他不退押金。", "王小明", "，他不退押金"),
+        ("Write to ｑｕｏｒｌ＠ｌａｍｐ．ｅｘａｍｐｌｅ today.", "ｑｕｏｒｌ", "today"),
+        ("Write to ｑｕｏｒｌ＠ｌａｍｐ．ｅｘａｍｐｌｅ today.", "ｌａｍｐ", "today"),
         ("昨天我和李秀英一起去医院看病。", "李秀英", "一起去医院看病"),
         ("姓名：李娜\n电话：", "李娜", "姓名："),
         ("Please write to 王小明 about the invoice.", "王小明", "about the invoice."),

@@ -47,7 +47,7 @@ def server() -> Iterator[Server]:
 
 def test_what_may_be_computed_is_named_in_one_line(talking: Device, cloud: EchoingCloud) -> None:
     cloud.answer = lambda _: ["It is 123,456."]
-    result = talking.sotto("chat", stdin="What is 17 * 23?")
+    result = talking.sotto("chat", "--policy", "names", stdin="What is 17 * 23?")
     assert result.stdout == "It is 123,456.\n"
     (line,) = result.stderr.splitlines()
     assert "123,456" in line
@@ -257,7 +257,7 @@ def test_a_person_is_asked_before_the_first_message_alone(
         terminal.shows("> ")
         terminal.types("tell Anna a story\n")
         terminal.shows("leaves  ")
-        terminal.shows("Anna (name)")
+        terminal.shows("Anna (person)")
         terminal.shows("Send it?")
         assert cloud.asked == []
         terminal.types("n\n")

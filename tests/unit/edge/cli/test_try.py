@@ -30,8 +30,7 @@ def test_every_policy_is_shown_with_the_levels_of_its_noise_and_nothing_is_charg
         for level in (LEVELS if policy.with_noise() else LEVELS[:1])
     ]
     for each in shown["tried"]:
-        # The owner has to allow `personal` before anything leaves by it.
-        assert each["allowed"] is (each["policy"] != "personal")
+        assert each["allowed"]
         (released,) = each["releases"]
         assert ("4711" in released) is (each["policy"] == "personal")  # a small number passes
         assert 0 < each["guessed"] <= 1
@@ -50,6 +49,14 @@ def test_without_options_it_shows_the_policies_of_use(device: Device) -> None:
     assert policies() == {"personal", device.config.chat.policy, "content"}
     device.environment["SOTTO_PRIVACY_POLICY"] = "papers"
     assert policies() == {"personal", device.config.chat.policy, "papers"}
+
+
+def test_what_the_owner_forbids_is_shown_as_such(device: Device) -> None:
+    device.environment["SOTTO_PRIVACY_LEAST_POLICY"] = "names"
+    (shown,) = device.json("try", TEXT)
+    allowed = {each["policy"]: each["allowed"] for each in shown["tried"]}
+    assert allowed == {"personal": False, "content": True}
+    assert "privacy.least_policy" in device.sotto("try", TEXT).stdout
 
 
 def test_draws_are_fresh_and_cost_what_a_release_would(device: Device) -> None:

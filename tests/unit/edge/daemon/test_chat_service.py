@@ -128,6 +128,7 @@ def test_killed_in_the_middle_nothing_is_charged_twice_and_it_goes_on_as_it_bega
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
     asked = request("Anna saw Mark, who has a cough")
+    asked.privacy.policy = "names"  # which charges the cough
     with echoing_cloud() as cloud:
         config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         never = threading.Event()

@@ -27,9 +27,9 @@ Found = tuple[Door, Apps, EchoingCloud]
 
 
 @contextmanager
-def _opened(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[Found]:
+def _opened(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Iterator[Found]:
     with echoing_cloud() as cloud:
-        config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
+        config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address, **environ)
         with opened(config, tagger) as device, openai_server(device, "127.0.0.1:0") as endpoint:
             yield Door(endpoint.address, read_key(config.agent.state)), device.ledger.apps, cloud
 
@@ -165,14 +165,17 @@ def test_an_app_hides_more_than_the_owner_at_every_endpoint(
     assert of_the_app.endswith("by the pond")
 
 
-def test_an_app_allows_nothing(found: Found) -> None:
-    door, apps, cloud = found
-    mail = dataclasses.replace(door, key=apps.new("mail", hides=Hides(kinds=("facts",))))
-    body = {"messages": [{"role": "user", "content": "Anna saw the pond"}]}
-    refused = mail.ask("/v1/chat/completions", body, x_sottovoce_policy="personal")
-    assert refused.status in (400, 403, 409, 503)
-    assert "least_policy" in refused.body.decode()
-    assert cloud.asked == []
+def test_an_app_allows_nothing(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    least = {"SOTTO_PRIVACY_LEAST_POLICY": "names"}
+    with _opened(tmp_path, small_bundle_folder, lexicon_tagger, **least) as (door, apps, cloud):
+        mail = dataclasses.replace(door, key=apps.new("mail", hides=Hides(kinds=("facts",))))
+        body = {"messages": [{"role": "user", "content": "Anna saw the pond"}]}
+        refused = mail.ask("/v1/chat/completions", body, x_sottovoce_policy="personal")
+        assert refused.status in (400, 403, 409, 503)
+        assert "least_policy" in refused.body.decode()
+        assert cloud.asked == []
 
 
 def test_a_text_with_what_an_app_hides_is_not_embedded(found: Found) -> None:

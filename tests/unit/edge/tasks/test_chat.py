@@ -91,7 +91,7 @@ def test_what_leaves_holds_no_secret_and_what_comes_is_turned_back(
     # By chance a draw can be the number itself; three are not.
     wires = [asked.SerializeToString() for asked in cloud.asked]
     assert not [secret for secret in SECRETS if all(secret.encode() in wire for wire in wires)]
-    assert (departed.policy, departed.level) == ("names", "balanced")
+    assert (departed.policy, departed.level) == ("personal", "balanced")
     assert {turned.shown for turned in ended.restored} >= {
         "Zelphira",
         "Quarnivel",
@@ -123,7 +123,8 @@ def test_a_name_has_one_surrogate_in_a_conversation_and_another_in_the_next(
 def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    light = agent.PrivacyOptions(level="light")  # moves no word: the echo is what was typed
+    # This level moves no word, so the echo is what was typed.
+    light = agent.PrivacyOptions(level="light", policy="names")
     first = (USER, f"{TEXT} Jorvane has a cough.")
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         departed, answer, _ = answered(device.conversations.chat(request(first, privacy=light)))
@@ -288,7 +289,7 @@ def test_a_spelled_name_leaves_as_another_and_comes_back(
 def test_without_cloud_or_budget_nothing_leaves_or_is_charged(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    limit = {"SOTTO_PRIVACY_LEDGER_LIMIT": "20"}
+    limit = {"SOTTO_PRIVACY_LEDGER_LIMIT": "20", "SOTTO_CHAT_POLICY": "names"}
     with talking(tmp_path, small_bundle_folder, lexicon_tagger, **limit) as (device, cloud):
         twice = request((USER, "Jorvane has a cough"), (USER, "and Zelphira has a fever"))
         with pytest.raises(QuotaExceeded, match="ledger"):
@@ -396,7 +397,7 @@ def test_another_cloud_gets_no_answer_of_the_first(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
-        cloud.answer = lambda request: ["secrets of this cloud"]
+        cloud.answer = lambda request: ["Brunquist of this cloud"]
         _, answer, _ = answered(device.conversations.chat(request((USER, "a lamp"))))
         history = (USER, "a lamp"), (ASSISTANT, answer), (USER, "go on")
         answered(device.conversations.chat(request(*history)))
@@ -405,7 +406,7 @@ def test_another_cloud_gets_no_answer_of_the_first(
         assert departed.charged == 0
     with talking(tmp_path, small_bundle_folder, lexicon_tagger) as (device, cloud):
         answered(device.conversations.chat(request(*history)))
-        assert sent(cloud)[1].split()[0] != "secrets"  # in no list
+        assert sent(cloud)[1].split()[0] != "Brunquist"
 
 
 def test_the_record_holds_all_that_left(
@@ -443,9 +444,12 @@ def test_dates_of_a_conversation_keep_their_intervals_and_come_back_in_any_form(
         assert [each.came for each in ended.doubtful] == [text.rpartition(" ")[2]]
 
 
-def test_what_is_computed_from_drawn_numbers_is_doubtful(both: tuple[Parts, EchoingCloud]) -> None:
-    device, cloud = both
-    cloud.answer = lambda _: ["It is 123,456."]
-    _, text, ended = answered(device.conversations.chat(request((USER, "What is 17 * 23?"))))
-    assert text == "It is 123,456."
-    assert [each.came for each in ended.doubtful] == ["123,456"]
+def test_what_is_computed_from_drawn_numbers_is_doubtful(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    names = {"SOTTO_CHAT_POLICY": "names"}
+    with talking(tmp_path, small_bundle_folder, lexicon_tagger, **names) as (device, cloud):
+        cloud.answer = lambda _: ["It is 123,456."]
+        _, text, ended = answered(device.conversations.chat(request((USER, "What is 17 * 23?"))))
+        assert text == "It is 123,456."
+        assert [each.came for each in ended.doubtful] == ["123,456"]

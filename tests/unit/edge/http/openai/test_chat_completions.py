@@ -55,9 +55,9 @@ def test_headers_say_what_was_released_and_hold_no_text(
     assert told == {
         "level": "balanced",
         "mechanism": "pct2t.v2",
-        "policy": "names",
+        "policy": "personal",
         "eta": "15",
-        "charged": "15",
+        "charged": "0",
         "turns": "1",
         "turns-charged": "1",
         "doubtful": "0",
@@ -117,11 +117,12 @@ def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
 ) -> None:
     door, cloud = at_cloud
     opening = {"role": "user", "content": f"{TEXT} Jorvane has a cough."}
-    first = door.ask(PATH, {"messages": [opening]})
+    noisy = {"x_sottovoce_policy": "names"}  # which charges what Jorvane has
+    first = door.ask(PATH, {"messages": [opening]}, **noisy)
     before = sent(cloud)
     message = first.json["choices"][0]["message"]
     history = [opening, message, {"role": "user", "content": "Ask Zelphira again"}]
-    second = door.ask(PATH, {"messages": history})
+    second = door.ask(PATH, {"messages": history}, **noisy)
     assert sent(cloud)[:2] == [before[0], before[0]]  # the echo, as the cloud wrote it
     assert float(first.headers["x-sottovoce-charged"]) > 0
     assert second.headers["x-sottovoce-charged"] == "0"

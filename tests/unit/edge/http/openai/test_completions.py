@@ -27,7 +27,7 @@ def test_a_text_is_continued(at_cloud: tuple[Door, EchoingCloud], prompt: Any) -
     asked = cloud.asked[-1]
     assert "Zelphira" not in asked.released_text
     assert [*asked.released_stops] == ["\n"]
-    assert answer.headers["x-sottovoce-policy"] == "names"
+    assert answer.headers["x-sottovoce-policy"] == "personal"
 
 
 def test_a_continuation_streams(at_cloud: tuple[Door, EchoingCloud]) -> None:

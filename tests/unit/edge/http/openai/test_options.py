@@ -187,11 +187,14 @@ def test_each_of_several_choices_is_restored_and_the_release_is_paid_once(
     door, server = at_server
     counted = {"stream_options": {"include_usage": True}} if stream else {}
     words = f"{TEXT}. Jorvane has a {'cough' if stream else 'fever'}."
-    answer = door.chat(words, n=3, seed=5, stream=stream, **counted)
+    noisy = {"x_sottovoce_policy": "names"}  # which charges what Jorvane has
+    body = {"messages": [{"role": "user", "content": words}], "n": 3, "seed": 5, "stream": stream}
+    answer = door.ask("/v1/chat/completions", body | counted, **noisy)
     assert float(answer.headers["x-sottovoce-charged"]) > 0
     assert len({body["seed"] for _, _, body in server.asked}) == 3
     assert len({json.dumps(body["messages"]) for _, _, body in server.asked}) == 1
-    assert door.chat(words).headers["x-sottovoce-charged"] == "0"
+    again = {"messages": body["messages"]}
+    assert door.ask("/v1/chat/completions", again, **noisy).headers["x-sottovoce-charged"] == "0"
     if not stream:
         assert [each["index"] for each in answer.json["choices"]] == [0, 1, 2]
         assert {each["message"]["content"] for each in answer.json["choices"]} == {words}

@@ -25,8 +25,8 @@ from tests.support.paths import BUNDLE
 
 FILE: Final = Path(__file__).with_name("first_minute.svg")
 COMMANDS: Final = (
-    'sotto try --policy personal --level strong "My landlord Priya Nair keeps my deposit of 900'
-    ' euros. What can I do?"',
+    'sotto try --policy personal "My landlord Priya Nair keeps my deposit of 900 euros.'
+    ' What can I do?"',
     'sotto try --policy content --level strong "The plumber sprayed where my infant sleeps."',
 )
 _COLUMNS: Final = 80

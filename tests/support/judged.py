@@ -234,7 +234,7 @@ def _parsed(name: str, arguments: Sequence[str]) -> None:
 
 def _source(module: Any) -> str:
     text = Path(module.__file__).read_text(encoding="utf-8")
-    return text + ("argparse" if "bench.console" in text else "")
+    return text + ("argparse" if re.search(r"bench(\.| import )console", text) else "")
 
 
 def _of_make(words: list[str], named: bool) -> None:

@@ -113,7 +113,7 @@ POLICIES: Final[Mapping[str, Policy]] = {
     policy.name: policy
     for policy in (
         _personal(),
-        _policy("names", "names, numbers and facts alone, as language models need it", ()),
+        _policy("names", "names, numbers and facts alone", ()),
         _policy("content", "content words as well", ("NOUN", "VERB", "ADJ", "ADV", "OTHER")),
         _policy("papers", "RAPT's four parts of speech", ("NOUN", "VERB", "REFERENCE")),
         _policy("all", "every word", KINDS),

@@ -24,7 +24,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 GROUPS = {
     "Privatise": {
         "privatize": "Replace the words of texts; contacts no cloud.",
-        "try": "Show a text under every level and policy; sends nothing.",
+        "try": "Show how a text would leave; sends nothing.",
         "embed": "Turn texts into sentence embeddings, with noise on what leaves.",
         "words": "Say which words the policy personal passes or hides.",
         "calibrate": "Explain the protection levels of the bundle.",

@@ -186,9 +186,9 @@ def chat_command(
 ) -> None:
     """Talk with a model in the cloud, one turn a line; from a terminal or from a pipe.
 
-    Names, numbers and facts of a person are replaced before a turn leaves, and turned back in what
-    comes. Everything else is seen by whoever answers: docs/generation.md. Ctrl-C ends an answer,
-    Ctrl-D the conversation.
+    The personal data that the device finds is replaced before a turn leaves, and turned back in
+    what comes. The server that answers sees everything else, and the names that are missed:
+    docs/generation.md. Ctrl-C ends an answer, Ctrl-D the conversation.
     """
     asked = chats.ChatRequest(
         model=model,

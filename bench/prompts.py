@@ -7,7 +7,7 @@ Sets that are not there are left out; `make data` says which of them nobody else
     python -m bench.prompts --columns names,personal,full --quick
     python -m bench.prompts --columns presidio --presidio ../presidio/bin/python
 
-`full` is the policy `personal` with the finder `full`, of a bundle built with --full-finder.
+`full` is the policy `personal` with the finder `full`, of a bundle built with --encoder.
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ _ABOUT: Final = (
     "privatises text without a cloud."
 )
 _ABOUT_ENCODER: Final = (
-    "The encoder of the English bundle of Sottovoce. With it a device learns tasks and classifies "
-    "texts alone."
+    "The encoder of the English bundle of Sottovoce. With it a device learns tasks, classifies texts "
+    "and finds names by a language model, alone."
 )
 _LICENCE: Final = """\
 The weights and word counts were learnt from texts that ask to share alike, among them the Universal
@@ -98,7 +98,9 @@ all-MiniLM-L6-v2, and are under the Apache License 2.0. The model cards in `bund
 source, its authors and its licence. `sotto licences` prints the cards."""
 _LICENCE_ENCODER: Final = """\
 The encoder is all-MiniLM-L6-v2 in another format, with weights of one byte. It is under the Apache
-License 2.0, as the original."""
+License 2.0, as the original. The name finder `full_finder.onnx` adds weights that were learnt from
+texts that ask to share alike. It is under CC BY-SA 4.0
+(https://creativecommons.org/licenses/by-sa/4.0/). `sotto licences` prints its card."""
 
 
 def version(sources: Path, part: str = "edge") -> str:
@@ -177,7 +179,7 @@ def _stage_bundle(
         name=name,
         version=release,
         description=(_ABOUT_ENCODER if encoder else _ABOUT).partition(":")[0].partition(".")[0],
-        licence="Apache-2.0" if encoder else "Apache-2.0 AND CC-BY-SA-4.0",
+        licence="Apache-2.0 AND CC-BY-SA-4.0",
         files='"LICENSE"' if encoder else f'"LICENSE", "{module}/bundle/{CARDS}/*"',
         dependencies=f'"{base}=={release}"' if encoder else "",
         module=module,

@@ -118,18 +118,18 @@ class Remedy(Enum):
         "build it again with `sotto-cloud build-bundle --encoder`",
     )
     BUILD_FULL_FINDER = (
-        "ask the provider to build the bundle with `sotto-cloud build-bundle --encoder "
-        '--full-finder`, or set privacy.finder = "small"',
-        "build it with `sotto-cloud build-bundle --encoder --full-finder`",
+        "ask the provider to build the bundle with `sotto-cloud build-bundle --encoder`, or set "
+        'privacy.finder = "small"',
+        "build it with `sotto-cloud build-bundle --encoder`, over the default backbone",
     )
     GET_FULL_FINDER = (
         'fetch it with `sotto pull --encoder`, or set privacy.finder = "small"',
-        "build it with `sotto-cloud build-bundle --encoder --full-finder`",
+        "build it with `sotto-cloud build-bundle --encoder`",
     )
     RESTORE_FULL_FINDER = (
         "fetch it again with `sotto pull --encoder`, use versions of the device and of the bundle "
         'that fit, or set privacy.finder = "small"',
-        "build it again with this version's `sotto-cloud build-bundle --encoder --full-finder`",
+        "build it again with this version's `sotto-cloud build-bundle --encoder`",
     )
     RESTORE_ADAPTER = ("fetch it again with `sotto fetch`", "train it again")
     REPLACE_ADAPTER = (

@@ -233,7 +233,6 @@ def build(
     limit: int | None = None,
     encoder: bool = False,
     exporter: device_encoder.Exporter = "built-in",
-    full_finder: bool = False,
     sign: Ed25519PrivateKey | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
@@ -251,7 +250,6 @@ def build(
         limit: the most whole words of the backbone, in order of their tokens; for small bundles.
         encoder: also write the backbone as devices run it. Fetching it is optional for devices.
         exporter: the writer of the encoder's graph.
-        full_finder: also write the finder `full` beside the encoder.
         sign: the provider's key. Without one the bundle is not signed.
         progress: called after every step.
 
@@ -330,8 +328,7 @@ def build(
         if encoder:
             tell("encoder", 0, 1)
             device_encoder.write(model, folder / ENCODER, exporter)
-            if full_finder:
-                full_export.write(model, folder / ENCODER, folder / VOCABULARY)
+            full_export.write(model, folder / ENCODER, folder / VOCABULARY)
         manifest = Manifest(
             backbone=named,
             language=table.language.code,

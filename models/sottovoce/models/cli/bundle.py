@@ -76,12 +76,6 @@ _exporter_option = click.option(
 )
 @_exporter_option
 @click.option(
-    "--full-finder",
-    is_flag=True,
-    help="Also write the finder `full` for the policy `personal`, 11 MB. Needs --encoder and the"
-    " default backbone.",
-)
-@click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Sign the bundle with this private key (PEM, Ed25519). A missing key is created."
@@ -97,7 +91,6 @@ def build_bundle(
     index: Choice,
     encoder: bool,
     exporter: Exporter,
-    full_finder: bool,
     key: Path | None,
     as_json: bool,
 ) -> None:
@@ -108,8 +101,6 @@ def build_bundle(
     """
     from sottovoce.models.bundle.build import build
 
-    if full_finder and not encoder:
-        raise click.UsageError("--full-finder needs --encoder")
     started = time.monotonic()
     if_interrupted(
         f"no bundle was written to {out}; one that was there stays", "run the command again"
@@ -124,7 +115,6 @@ def build_bundle(
             index=index,
             encoder=encoder,
             exporter=exporter,
-            full_finder=full_finder,
             sign=signing_key(key) if key else None,
             progress=show,
         )

@@ -6,6 +6,7 @@ the same bytes with any version of torch, and devices can know the graph by its 
 
 from __future__ import annotations
 
+import hashlib
 import math
 import tempfile
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
 from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.bundle.tokenizer import VOCABULARY
-from sottovoce.core.errors import InvalidInput
+from sottovoce.core.local.encoder import TABLE
 from sottovoce.core.local.full_finder import CASES, FULL_FINDER, LONGEST, Pins
 from sottovoce.core.text.names import KINDS
 from sottovoce.models.context_finder.full import ADAPTER
@@ -115,26 +117,26 @@ def to_onnx(model: Any, trained: Mapping[str, NDArray[Any]], *, int8: bool = Tru
     )
 
 
-def write(backbone: LoadedBackbone, folder: Path, vocabulary: Path) -> None:
-    """Write `FULL_FINDER` into ``folder``, beside the encoder that it shares the token table with.
+def write(backbone: LoadedBackbone, folder: Path, vocabulary: Path) -> bool:
+    """Write `FULL_FINDER` into ``folder`` if devices would take it over this backbone.
 
     Args:
         backbone: of the bundle.
-        folder: already holds the encoder.
+        folder: already holds the encoder, whose token table the finder shares.
         vocabulary: the bundle's file of tokens.
 
-    Raises:
-        InvalidInput: devices would refuse the finder, because a file is not the known one.
+    Returns:
+        Whether it was written. Devices take it over the default backbone alone.
     """
+    known, table = Pins.shipped(), folder / TABLE
+    shared = (table, known.table), (vocabulary, known.vocabulary)
+    if not all(file.is_file() and sha256(file) == pinned for file, pinned in shared):
+        return False
     network = to_onnx(backbone.model, load_file(ADAPTER))
+    if hashlib.sha256(network).hexdigest() != known.network:
+        return False
     (folder / FULL_FINDER).write_bytes(network)
-    made = Pins.of(folder, vocabulary, backbone.tokenizer)
-    if made != Pins.shipped():
-        raise InvalidInput(
-            "devices would refuse the finder 'full' over this backbone",
-            fix="build over the default backbone, or without --full-finder",
-            subject="full_finder",
-        )
+    return True
 
 
 def pin(backbone: LoadedBackbone, adapter: Path, to: Path) -> int:

@@ -104,7 +104,7 @@ def test_cases() -> None:
 
 
 def test_a_bundle_without_the_finder_says_so(small_bundle: Bundle) -> None:
-    with pytest.raises(NotReady, match="--full-finder"):
+    with pytest.raises(NotReady, match="--encoder"):
         FullFinder.load(small_bundle)
 
 

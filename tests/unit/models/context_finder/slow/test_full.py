@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.manifest import ENCODER
-from sottovoce.core.errors import DataLoss, InvalidInput
+from sottovoce.core.errors import DataLoss
 from sottovoce.core.local.full_finder import FULL_FINDER, FullFinder, Pins
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.models import encoder
@@ -44,7 +44,7 @@ def written(
     folder = with_some_files(small_bundle_folder, tmp_path_factory.mktemp("full") / "bundle")
     encoder.write_table(default, folder / ENCODER)
     encoder.write_tokenizer(default.tokenizer, folder)
-    full_export.write(default, folder / ENCODER, folder / "vocabulary.txt")
+    assert full_export.write(default, folder / ENCODER, folder / "vocabulary.txt")
     return folder
 
 
@@ -105,15 +105,15 @@ def test_one_changed_byte_of_a_weight_is_refused(written: Path) -> None:
         network.write_bytes(sound)
 
 
-def test_a_backbone_whose_finder_devices_would_refuse_is_refused(
+def test_a_backbone_whose_finder_devices_would_refuse_gets_none(
     default: LoadedBackbone, written: Path
 ) -> None:
     other = written.parent / "other"
     other.mkdir()
     encoder.write_table(default, other)
     (other / "vocabulary.txt").write_text("[UNK]\n")
-    with pytest.raises(InvalidInput, match="default backbone"):
-        full_export.write(default, other, other / "vocabulary.txt")
+    assert not full_export.write(default, other, other / "vocabulary.txt")
+    assert not (other / FULL_FINDER).exists()
 
 
 def test_training_learns_what_only_the_neighbours_tell(default: LoadedBackbone) -> None:

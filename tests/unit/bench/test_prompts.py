@@ -24,7 +24,7 @@ def test_what_nobody_else_can_get_is_left_out_and_named(
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(gzip.compress(data))
-    given = ("--data", str(tmp_path), "--bundle", str(small_bundle_folder), "--policies", "names")
+    given = ("--data", str(tmp_path), "--bundle", str(small_bundle_folder), "--columns", "names")
     prompts.main([*given, "--json"])
     told = capsys.readouterr()
     figures = json.loads(told.out)["names"]

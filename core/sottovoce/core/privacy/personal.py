@@ -200,6 +200,8 @@ class Personal:
         capital = sight.capital(place)
         if len(word.text) == 1 and word.text.isascii():
             return ""
+        if not marks and word.text.isupper() and sight.lower[place] in _LABELS:
+            return ""  # "MRN 00482913"; its value has a sign
         public = (marks | self._marks(word.text + "'s")) & Mark.PUBLIC
         if public and capital and _eponym(sight, place):
             return ""
@@ -216,6 +218,8 @@ class Personal:
         least = _least(marks, best, capital, first)
         if capital and not marks & Mark.NAME and _in_code(document, word.start):
             least = max(least, _SURE)
+        if _is_acronym(word.text) and marks & Mark.PUBLIC and _mixed(document, word.start):
+            least = max(least, _SURE)  # "ISO" is a given name too
         return _FOUND[best] if named >= least else ""
 
     def _part(self, part: str) -> int:
@@ -266,6 +270,8 @@ class Personal:
         marks = self._marks(part)
         return 0 if marks & Mark.NAME else marks
 
+
+_LABELS: Final = listed_signs("number_keys") | listed_signs("date_keys")
 
 _DOUBT: Final = 0.1
 """The probability from which an unlisted word is drawn as a name of the found kind."""
@@ -527,6 +533,10 @@ def _doubtful(text: str, named: float, sight: Sight, place: int, document: str) 
         careful = _careful(document, sight.words[place].start)
         doubtful = named >= (_DOUBT if careful else _CARELESS)
     return doubtful or names.known(text.lower())
+
+
+def _is_acronym(text: str) -> bool:
+    return text.isupper() and 1 < len(text) <= _SHORT
 
 
 def _mixed(document: str, start: int) -> bool:

@@ -57,6 +57,7 @@ def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) ->
         "Write a SQL query: SELECT id, total FROM orders WHERE total > 100 LIMIT 10;",
         "They may 3 times march 20 miles.",
         "Please explian the goverment budget.",
+        "Write a function that parses dates and returns ISO 8601.",
     ],
 )
 def test_a_request_without_anything_private_leaves_as_typed(
@@ -74,6 +75,7 @@ def test_a_request_without_anything_private_leaves_as_typed(
         ("Please call Mrs Hope PRICE tomorrow", ["Hope", "PRICE"]),
         ("Mrs. Fish is my landlady.", ["Fish"]),
         ("Surname: Long", ["Long"]),
+        ("TAYLOR SWIFT AND NINO CASE ARE MY NEIGHBOURS", ["TAYLOR", "SWIFT", "NINO", "CASE"]),
         ('{"name": "Rose"}', ["Rose"]),
         ("Dear Rose,\nthank you.", ["Rose"]),
         ("She lives at 12 Rose Lane, Leeds LS1 4AB.", ["12", "Rose", "Leeds", "LS1", "4AB"]),
@@ -107,6 +109,13 @@ def test_a_title_a_label_and_the_question_stay(privatizer: Privatizer) -> None:
     assert left.startswith("Dr ")
     assert left.endswith(": which vaccine is due?")
     assert released(privatizer, '{"name": "Rose"}').startswith('{"name": "')
+    left = released(
+        privatizer, "Patient: Long, Rose; MRN 00482913, DNI 12345678Z; allergic to nuts."
+    )
+    assert left.startswith("Patient: ")
+    assert left.endswith("; allergic to nuts.")
+    assert "; MRN " in left
+    assert ", DNI " in left
 
 
 def test_nothing_is_charged_because_nothing_gets_noise(privatizer: Privatizer) -> None:

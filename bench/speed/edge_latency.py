@@ -15,6 +15,11 @@ With --predict, over a bundle that has a device's encoder: one text of 25 tokens
 low-rank adapter of rank 8, whose numbers decide nothing about the time.
 
     python -m bench.edge_latency --predict
+
+With --prompt: one prompt of 25 tokens under the policy of conversations, with each finder of names
+that the bundle has.
+
+    python -m bench.edge_latency --prompt
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -36,7 +42,9 @@ from bench.console import Figures, Table, table
 from bench.data import document
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.noise import Floats2d, draw
+from sottovoce.core.local.full_finder import FULL_FINDER, FullFinder
+from sottovoce.core.privacy.limits import PrivacyLimits
+from sottovoce.core.privacy.noise import Floats2d, Key, draw
 from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
@@ -222,6 +230,34 @@ def at_home(bundle: Bundle, repeats: int) -> Figures:
     return {"tokens": len(bundle.tokenizer.ids(text)) + TOKENS - room, "ms": at}
 
 
+_PROMPT: Final = (
+    "My landlord Priya Nair, 12 Rose Lane, keeps my deposit of 900 pounds. What can I do about it"
+    " without a lawyer?"
+)
+
+
+def prompts(bundle: Bundle, repeats: int) -> dict[str, dict[str, float]]:
+    """Milliseconds from a prompt to its release under `personal`, by finder; they take turns."""
+    readers: dict[str, Callable[[], FullFinder] | None] = {"small": None}
+    if (bundle.encoder_folder / FULL_FINDER).is_file():
+        readers["full"] = lambda: FullFinder.load(bundle)
+    floors = PrivacyLimits(least_policy="personal")
+    sides = {
+        name: Privatizer.of(bundle, floors=floors, reader=reader)
+        for name, reader in readers.items()
+    }
+    setting, key = Setting(policy="personal"), Key(bytes(32))
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(repeats):
+        for name, privatizer in sides.items():
+            text = f"{_PROMPT} ({number})"  # no result may be remembered
+            taken[name].append(milliseconds(partial(privatizer.release, text, setting, key=key)))
+    return {
+        name: {at: round(float(np.quantile(ms[1:], q)), 2) for at, q in QUANTILES.items()}
+        for name, ms in taken.items()
+    }
+
+
 def main() -> None:
     """Measures one thread, and prints the tables."""
     parser = console.parser("edge_latency", __doc__)
@@ -229,12 +265,26 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=21, help="a fifth of it for long documents")
     parser.add_argument("--most", type=int, default=SIZES[-1], help="leave out longer documents")
     parser.add_argument("--predict", action="store_true", help="an answer at home instead")
+    parser.add_argument("--prompt", action="store_true", help="a prompt of a conversation instead")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     bundle = Bundle.open(arguments.bundle)
     setting = Setting(level=arguments.level)
     sizes = [size for size in SIZES if size <= arguments.most]
     width = bundle.manifest.backbone.hidden_size
+    if arguments.prompt:
+        arguments.name += "_prompt"
+        with threadpool_limits(1):
+            ms = prompts(bundle, 10 * arguments.repeats)
+        tokens = len(bundle.tokenizer.ids(_PROMPT))
+        title = f"a prompt of {tokens} tokens under personal, ms of one core"
+        rows = [(name, *at.values()) for name, at in ms.items()]
+        console.publish(
+            arguments,
+            {"tokens": tokens, "ms": ms},
+            table(title, ("finder",), tuple(QUANTILES), rows),
+        )
+        return
     if arguments.predict:
         arguments.name += "_predict"
         found = at_home(bundle, 10 * arguments.repeats)

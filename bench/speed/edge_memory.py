@@ -5,7 +5,8 @@ texts of 10 to 50,000 words, for one daemon that does nothing else and for two t
 well, before or after, which loads the denoiser; what is resident then, by file; and the time from
 the start of the process to health SERVING. Over a bundle with a device's encoder, another daemon
 answers at home before all that, with an adapter learnt there: its memory too, and the time from the
-start of the process to its first answer.
+start of the process to its first answer. Texts go by the policy for training, and in a further
+daemon for each finder by the policy of conversations.
 
     python -m bench.edge_memory
 """
@@ -28,6 +29,7 @@ from bench.console import Figures, Table, table
 from bench.data import document
 from bench.live.testbed import Agent
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.local.full_finder import FULL_FINDER
 from sottovoce.edge.measure.latency import resident, wait_until_settled
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
@@ -35,6 +37,12 @@ from sottovoce.v1 import edge_agent_pb2_grpc
 _Call = agent.PrivatizeRequest | agent.EmbedRequest | agent.PredictRequest
 _TEXTS: Final[dict[str, _Call]] = {
     f"{size:,} words": agent.PrivatizeRequest(text=document(size))
+    for size in (10, 100, 1_000, 10_000, 50_000)
+}
+_CONVERSATIONS: Final[dict[str, _Call]] = {
+    f"{size:,} words": agent.PrivatizeRequest(
+        text=document(size), privacy=agent.PrivacyOptions(policy="personal")
+    )
     for size in (10, 100, 1_000, 10_000, 50_000)
 }
 _EMBEDDINGS: Final[dict[str, _Call]] = {
@@ -77,10 +85,10 @@ def startup(bundle: Path, repeats: int) -> list[float]:
     return found
 
 
-def serving(bundle: Bundle, calls: Mapping[str, _Call]) -> Figures:
+def serving(bundle: Bundle, calls: Mapping[str, _Call], **settings: str) -> Figures:
     """Peak memory of one daemon over ``bundle``, after each of ``calls``, which have names."""
     with tempfile.TemporaryDirectory() as folder:
-        daemon, _ = started(Path(folder), bundle.folder)
+        daemon, _ = started(Path(folder), bundle.folder, **settings)
         return _after(daemon, calls)
 
 
@@ -172,7 +180,13 @@ def main() -> None:
     with console.STEPS.status("starting daemons"):
         ready = startup(arguments.bundle, arguments.repeats)
         bundle = Bundle.open(arguments.bundle)
-        daemons = {"text alone": serving(bundle, _TEXTS)}
+        daemons = {
+            "text alone": serving(bundle, _TEXTS),
+            "conversations": serving(bundle, _CONVERSATIONS),
+        }
+        if (bundle.encoder_folder / FULL_FINDER).is_file():
+            settings = {"SOTTO_PRIVACY_FINDER": "full"}
+            daemons["conversations, full"] = serving(bundle, _CONVERSATIONS, **settings)
         if bundle.manifest.embed:
             daemons["text after embeddings"] = serving(bundle, {**_EMBEDDINGS, **_TEXTS})
             daemons["embeddings after text"] = serving(bundle, {**_TEXTS, **_EMBEDDINGS})

@@ -44,7 +44,7 @@ _COLLECTED: Final = (
     "used",
     "things",
 )
-_BY_HAND: Final[Mapping[str, Mark]] = {
+_BY_HAND: Final[Mapping[str, int]] = {
     "calendar": Mark.DATE | Mark.PUBLIC,
     "titles": Mark.TITLE,
     "units": Mark.UNIT,
@@ -176,7 +176,7 @@ def build(folder: Path) -> dict[str, int]:
     """
     found: dict[str, int] = {}
 
-    def add(words: Iterable[str], mark: Mark) -> None:
+    def add(words: Iterable[str], mark: int) -> None:
         for word in words:
             form = plain(word)
             if form and len(form.encode()) <= LONGEST and form.isprintable() and " " not in form:

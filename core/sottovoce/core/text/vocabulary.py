@@ -10,7 +10,6 @@ megabyte and is mapped, so a process never holds more of it than that.
 
 from __future__ import annotations
 
-import enum
 import struct
 import zlib
 from bisect import bisect_right
@@ -39,32 +38,32 @@ _FIRST: Final = 32
 """The code of "shares no character", so that no code is a line's end."""
 
 
-class Mark(enum.IntFlag):
-    """The public meanings of a listed word."""
+class Mark:
+    """The public meanings of a listed word: bits of a number, read far faster than of an enum."""
 
-    WORD = 1
+    WORD: Final = 1
     """An ordinary word, also in small letters."""
-    NAME = 2
+    NAME: Final = 2
     """Also a given name, a surname or the name of a place."""
-    PUBLIC = 4
+    PUBLIC: Final = 4
     """A product, a company, a standard, a technical term, a month, a language."""
-    PLACE = 8
+    PLACE: Final = 8
     """A country or a continent."""
-    ORIGIN = 16
+    ORIGIN: Final = 16
     """Says where people are from or what they believe, and also names a language or a style."""
-    TITLE = 32
+    TITLE: Final = 32
     """Stands before a person's name."""
-    UNIT = 64
+    UNIT: Final = 64
     """Stands after an amount."""
-    DATE = 128
+    DATE: Final = 128
     """A month or a day of the week."""
-    COMMON = 256
+    COMMON: Final = 256
     """A word that most people know; a misspelling is taken for one of these."""
-    SMALL = 512
+    SMALL: Final = 512
     """Known in small letters; with a capital it may be a name that no list holds."""
 
 
-_LARGEST: Final = sum(Mark)
+_LARGEST: Final = 2 * Mark.SMALL - 1
 _SHORTEST_MISSPELT, _LONGEST_MISSPELT = 6, 20
 """Letters of a word that may be a misspelling."""
 _SURE: Final = 2

@@ -298,8 +298,8 @@ def _lists() -> dict[str, list[str]]:
 @cache
 def _public_names() -> list[str]:
     """Return products, companies, tools and terms of the public vocabulary, in small letters."""
-    public = Mark.PUBLIC.value
-    others = (Mark.DATE | Mark.PLACE | Mark.TITLE | Mark.UNIT).value
+    public = Mark.PUBLIC
+    others = Mark.DATE | Mark.PLACE | Mark.TITLE | Mark.UNIT
     return [
         word
         for word, marks in Vocabulary.shipped().items()

@@ -82,7 +82,7 @@ def gender(name: str) -> str:
     ('f', 'm', '')
     """
     for letter, file in (("f", "women"), ("m", "men")):
-        if name in listed(file):
+        if _holds(name, listed(file)):
             return letter
     at = _known().find(f"\n{name}\t")
     found = _known()[at + len(name) + 2] if at >= 0 else ""

@@ -2,4 +2,5 @@
 
 from bench.baselines.run import main
 
-main()
+if __name__ == "__main__":
+    main()

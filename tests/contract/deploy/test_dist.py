@@ -102,12 +102,12 @@ def test_the_devices_wheel_names_who_signs_bundle_packages(release: Path) -> Non
 
 
 def test_a_bundles_package_states_the_licence_of_its_data(release: Path) -> None:
-    with _wheel(release, "sottovoce_bundle_en") as wheel:
-        about = _about(wheel)
-        assert about["License-Expression"] == "Apache-2.0 AND CC-BY-SA-4.0"
-        assert "CC BY-SA 4.0" in str(about.get_payload())
-    with _wheel(release, "sottovoce_bundle_en_encoder") as wheel:
-        assert _about(wheel)["License-Expression"] == "Apache-2.0"
+    # The encoder's holds the finder `full`, which was learnt from texts that ask to share alike.
+    for name in ("sottovoce_bundle_en", "sottovoce_bundle_en_encoder"):
+        with _wheel(release, name) as wheel:
+            about = _about(wheel)
+            assert about["License-Expression"] == "Apache-2.0 AND CC-BY-SA-4.0"
+            assert "CC BY-SA 4.0" in str(about.get_payload())
 
 
 def test_a_source_archive_builds_its_wheel(release: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tests.support.upstream_server import Server, event, openai_server
 from tests.unit.edge.cli.conftest import Device
 
 STREAMS = 16
-MARGIN = 3.0
+MARGIN = 10.0
 """Seconds for the process to begin and to end on a busy machine."""
 
 SERVE = """

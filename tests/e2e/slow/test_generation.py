@@ -36,9 +36,11 @@ def test_a_table_becomes_an_adapter_that_writes(owner: Path, bundle_folder: Path
         cloud.kill()
 
     # What a model of two layers says is nothing to go by: it is asked, and stops where it must.
-    for answer in (written, *map(json.loads, talked)):
+    # The adapter is asked under its own policy, and a conversation under that of conversations.
+    policies = ("names", "personal", "personal")
+    for answer, policy in zip((written, *map(json.loads, talked)), policies, strict=True):
         assert (answer["finish_reason"], answer["completion_tokens"]) == ("length", 12)
-        assert answer["policy"] == "names"
+        assert answer["policy"] == policy
         assert answer["left"]
         assert "Sitwell" not in json.dumps(answer["left"])
     assert len(talked) == 2

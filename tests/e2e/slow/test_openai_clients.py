@@ -67,7 +67,7 @@ def test_a_chat_whole_and_in_pieces(client: openai.OpenAI) -> None:
     assert whole.usage is not None
     assert whole.usage.total_tokens == 11
     raw = client.chat.completions.with_raw_response.create(model="a-model", messages=[user(TEXT)])
-    assert raw.headers["x-sottovoce-policy"] == "names"
+    assert raw.headers["x-sottovoce-policy"] == "personal"
     stream = client.chat.completions.create(model="default", messages=[user(TEXT)], stream=True)
     pieces = [each.choices[0].delta.content or "" for each in stream]
     assert "".join(pieces) == TEXT

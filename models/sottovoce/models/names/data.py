@@ -15,6 +15,7 @@ import importlib
 import json
 import pkgutil
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -24,6 +25,7 @@ from typing import Any, Final
 from numpy.random import Generator
 
 from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.privacy.scripts import is_foreign
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.words import Kind, Word, split
 from sottovoce.models.corpus.language import load_language
@@ -33,6 +35,7 @@ __all__ = [
     *("ANY", "NONE", "SLOT", "SLOT_KINDS", "Lists", "Marked", "Mention", "Mentions", "changed"),
     *(
         "fakers_lists",
+        "fakers_names_in_scripts",
         "fakers_words",
         "made_up",
         "read_entities",
@@ -96,6 +99,29 @@ def fakers_lists() -> Lists:
         streets=_joined(address, r"streets|street_names|common_street_names"),
         firms=_joined(company, r"large_companies"),
     )
+
+
+def fakers_names_in_scripts() -> tuple[str, ...]:
+    """Return Faker's names of persons in other scripts than Latin, in small letters and sorted.
+
+    The device ships them as ``surrogates/lists/names_by_script.tsv``, with a header.
+
+    Raises:
+        NotReady: Faker is not installed.
+    """
+    found: set[str] = set()
+    for provider in _providers("person"):
+        for name in sorted(vars(provider)):
+            if re.fullmatch(r"\w*(first|last|middle)_\w*", name) and isinstance(
+                vars(provider)[name], (tuple, list, dict)
+            ):
+                found.update(str(each).strip().lower() for each in _flat(getattr(provider, name)))
+    return tuple(sorted(filter(_is_in_other_script, found)))
+
+
+def _is_in_other_script(name: str) -> bool:
+    letters = all(unicodedata.category(letter)[0] in "LM" for letter in name)
+    return len(name) > 1 and letters and not name[0].isascii() and any(map(is_foreign, name))
 
 
 def fakers_words() -> tuple[tuple[str, ...], ...]:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from sottovoce.models.names.data import (
     Mentions,
     changed,
     fakers_lists,
+    fakers_names_in_scripts,
     made_up,
     read_treebank,
     read_uner,
@@ -213,6 +215,14 @@ def test_fakers_lists_name_the_world() -> None:
     assert len(lists.last) > 5_000
     assert "Smith" in lists.last
     assert all(name == name.strip() for name in (*lists.first, *lists.cities))
+
+
+def test_the_device_ships_fakers_names_in_other_scripts() -> None:
+    pytest.importorskip("faker", reason="only making the list needs it")
+    file = resources.files("sottovoce.core.privacy.surrogates") / "lists" / "names_by_script.tsv"
+    header, *shipped = file.read_text("utf-8").splitlines()
+    assert header == "name"
+    assert shipped == [*fakers_names_in_scripts()]
 
 
 def test_fakers_lists_have_one_order_in_every_process(tmp_path: Path) -> None:

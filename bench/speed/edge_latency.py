@@ -1,18 +1,19 @@
 """How long does the device take from text to text, stage by stage?
 
-PCT2T of documents of 1 to 50,000 words, one thread, in one process, beside
-(a) what exact search over the backbone's own embeddings costs: one float32 matrix product of the
-    noisy words with all words in full width, and the best of each row;
-(b) the loop of published code: for one word after the other, list the tokenizer's vocabulary,
-    gather its embeddings, subtract, take the norm of each row, and the smallest.
-Ours is what the agent does, under a key. The sides take turns on one thread; figures are medians of
-its processor time, which other work on the machine does not lengthen. (b) is timed on single words
-and multiplied.
+PCT2T of documents of 1 to 50,000 words takes turns with two rivals, on one thread of one process.
+
+(a) Exact search over the backbone's embeddings in full width. It is one float32 matrix product of
+    the noisy words with all words, and the best of each row.
+(b) The loop of published code. For each word it lists the tokenizer's vocabulary, gathers its
+    embeddings, subtracts, and takes the smallest norm. It is timed on single words and multiplied.
+
+Our side is the agent's release under a key. Figures are medians of the thread's processor time, which
+other work on the machine does not lengthen.
 
     python -m bench.edge_latency
 
-With --predict, over a bundle that has a device's encoder: one text of 25 tokens to the scores of a
-low-rank adapter of rank 8, whose numbers decide nothing about the time.
+With --predict, over a bundle with an encoder: one text of 25 tokens to the scores of an adapter of
+rank 8. Its numbers do not change the time.
 
     python -m bench.edge_latency --predict
 

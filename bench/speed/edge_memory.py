@@ -1,11 +1,10 @@
 """What does the daemon hold in memory, and how soon is it ready?
 
-A real `sotto serve` process over the bundle, measured from outside by /proc: its peak (VmHWM) after
-texts of 10 to 50,000 words, for one daemon that does nothing else and for two that embed texts as
-well, before or after, which loads the denoiser; what is resident then, by file; and the time from
-the start of the process to health SERVING. Over a bundle with a device's encoder, another daemon
-answers at home before all that, with an adapter learnt there: its memory too, and the time from the
-start of the process to its first answer. Texts go by the policy for training, and in a further
+It starts real `sotto serve` processes over the bundle and reads /proc. It prints the peak (VmHWM)
+after texts of 10 to 50,000 words, the resident parts by file, and the time from the start of the
+process to health SERVING. One daemon only releases texts. Two also embed texts, before or after,
+which loads the denoiser. Over a bundle with an encoder, one more daemon answers at home with an
+adapter that it learnt, and its time to the first answer counts. Texts go by the policy for training, and in a further
 daemon for each finder by the policy of conversations.
 
     python -m bench.edge_memory

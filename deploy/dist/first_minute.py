@@ -52,6 +52,9 @@ def _real_path(name: str) -> Path | None:
     return Path(done.stdout.strip()) if done.returncode == 0 else None
 
 
+_PARTS: Final = ("protos", "core", "edge", "bundle_en")
+
+
 def walk(python: Path, wheels: Path, sources: Path) -> Iterator[tuple[str, str]]:
     """Walk the first minute with an interpreter; return each step with what it showed.
 
@@ -69,7 +72,9 @@ def walk(python: Path, wheels: Path, sources: Path) -> Iterator[tuple[str, str]]
         found = ("--no-index", "--find-links", str(wheels), "--find-links", str(others))
         yield "downloaded", f"{len(list(others.iterdir()))} wheels of others"
         started, before = time.monotonic(), _processor()
-        user.pip("install", *found, "sottovoce-edge[en]")
+        # As the README has it; the device's own packages come from files, and from no index.
+        own = [str(file) for part in _PARTS for file in wheels.glob(f"sottovoce_{part}-*.whl")]
+        user.pip("install", "--no-index", "--find-links", str(others), *own)
         installed = time.monotonic() - started
         released = user.sotto("privatize", _TEXT)
         check(not any(word in released for word in _PRIVATE), "privatize left a name")
@@ -83,7 +88,8 @@ def walk(python: Path, wheels: Path, sources: Path) -> Iterator[tuple[str, str]]
         check(not any(f"{each}==" in listed for each in _HIDDEN), f"installed too much: {listed}")
         where = user.run("python", "-c", "import sottovoce.edge as e; print(e.__file__)")
         check(not Path(where.strip()).is_relative_to(sources), "the checkout was used")
-        yield "nothing of the cloud, no torch", f"{len(listed.split())} packages"
+        told = f"{len(listed.split())} packages, {user.megabytes():.0f} MB on disk"
+        yield "nothing of the cloud, no torch", told
         yield from _conversations(user)
         yield from _learning(user, found)
         yield from app(user, sources)

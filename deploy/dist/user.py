@@ -57,6 +57,11 @@ class User:
         }
         self._run([str(python), "-m", "venv", str(folder / "venv")])
 
+    def megabytes(self) -> float:
+        """Return what the environment takes on disk."""
+        files = (file for file in self._bin.parent.rglob("*") if file.is_file())
+        return sum(file.lstat().st_size for file in files) / 1e6
+
     def download(self) -> Path:
         """Download what the lock of devices names, for this interpreter; return the folder."""
         chosen = ("--only-binary", ":all:", "--no-deps", "--require-hashes")

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from bench.attacks.public import Public
+from bench.space.held_out import count
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
@@ -23,7 +24,6 @@ from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.edge.cli import main
 from sottovoce.models.calibration import calibration
 from sottovoce.models.corpus.frequencies import FrequencyTable
-from tests.support.held_out import count
 from tests.support.sentences import as_treebank
 from tests.support.shared_data import shared_data
 

@@ -13,6 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.attacks.public import Public
+from bench.space.held_out import count
+from bench.space.tails import tails
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level, single_word
 from sottovoce.core.errors import InvalidInput
@@ -40,9 +42,7 @@ from sottovoce.models.calibration.calibration import (
     cell_lengths,
 )
 from sottovoce.models.corpus.frequencies import FrequencyTable
-from tests.support.held_out import count
 from tests.support.shared_data import shared_data
-from tests.support.tails import tails
 
 GUM = "ud_gum/dev.conllu.gz"
 R = 6

@@ -7,8 +7,8 @@ PCT2T of documents of 1 to 50,000 words takes turns with two rivals, on one thre
 (b) The loop of published code. For each word it lists the tokenizer's vocabulary, gathers its
     embeddings, subtracts, and takes the smallest norm. It is timed on single words and multiplied.
 
-Our side is the agent's release under a key. Figures are medians of the thread's processor time, which
-other work on the machine does not lengthen.
+Our side is the agent's release under a key. Figures are medians of the thread's processor time,
+which other work on the machine does not lengthen.
 
     python -m bench.edge_latency
 

@@ -4,8 +4,8 @@ It starts real `sotto serve` processes over the bundle and reads /proc. It print
 after texts of 10 to 50,000 words, the resident parts by file, and the time from the start of the
 process to health SERVING. One daemon only releases texts. Two also embed texts, before or after,
 which loads the denoiser. Over a bundle with an encoder, one more daemon answers at home with an
-adapter that it learnt, and its time to the first answer counts. Texts go by the policy for training, and in a further
-daemon for each finder by the policy of conversations.
+adapter that it learnt, and its time to the first answer counts. Texts go by the policy for
+training. One more daemon for each finder takes them by the policy of conversations.
 
     python -m bench.edge_memory
 """

@@ -1,8 +1,8 @@
-"""Averaging: one text released again and again, and what its releases tell together.
+"""Averaging: an attack on several releases of one text together.
 
-Why it is here: n independent releases of a word are worth n times eta. The device draws noise from
-a key, so that a repeated document is the bytes of the first release; this attack shows what that is
-worth, by running against an agent, and against a privatizer without a key.
+n independent releases of a word are worth n times eta. The device therefore draws noise from a
+key, so that a repeated document gives the same bytes as its first release. This attack measures
+the key's value. It runs against an agent, and against a privatizer without a key.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ ONE_KEY: Final = "one key"
 
 
 class Averaging(Map):
-    """Maximum a posteriori over several releases of one text: evidence adds up.
+    """Maximum a posteriori over several releases of one text, whose evidence adds up.
 
-    Equal releases count once: two independent draws of a whole text are hardly ever the same, so
+    Equal releases count once. Two independent draws of a whole text are hardly ever the same, so
     the attacker takes equal ones for copies.
     """
 
     name: ClassVar[str] = "averaging"
 
     def guess_all(self, seen: Sequence[Seen]) -> Ints:
-        """Guesses from several releases of one text.
+        """Guess from several releases of one text.
 
         Args:
             seen: of the same words, hidden in the same places.
@@ -70,12 +70,12 @@ def _equal(one: Seen, other: Seen) -> bool:
 
 
 def afresh(channel: Words, text: Text, times: int, random: Generator) -> list[Releases]:
-    """``times`` releases with noise of their own: what the key is there to prevent."""
+    """Return ``times`` releases with independent noise, which the key is there to prevent."""
     return [channel.release(text, random) for _ in range(times)]
 
 
 def under_one_key(channel: Words, text: Text, times: int) -> list[Releases]:
-    """``times`` releases of every sentence as an agent gives them, key, ledger and all."""
+    """Return ``times`` releases of every sentence from an agent with its key and ledger."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = BundleConfig(Path(folder))
         bundle.current.symlink_to(channel.public.bundle.folder.resolve())
@@ -84,7 +84,7 @@ def under_one_key(channel: Words, text: Text, times: int) -> list[Releases]:
             engine = Engine.configured(bundle, PrivacyConfig(), TaggerConfig())
             agent = Agent(engine, NoiseKeys(store), Ledger(store, 0.0))
             number = channel.public.lexicon.number
-            # Which words are hidden is the same in every release, and no matter of chance.
+            # All releases hide the same words; this does not depend on the draws.
             first = channel.release(text, np.random.default_rng(0))
             found = []
             for _ in range(times):

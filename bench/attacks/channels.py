@@ -1,7 +1,6 @@
 """Our mechanisms as channels: text in, releases out, by the code that runs on the device.
 
-Why it is here: the texts under attack go through `Privatizer` itself, so what is measured is what
-ships.
+The texts under attack go through `Privatizer` itself, so the bench measures the shipped code.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from sottovoce.models.calibration.attack import SLOPES
 __all__ = ["CLEAR", "Noised", "Words", "distances"]
 
 CLEAR: Final = Setting(level="clear", mechanism=T2T.name)
-"""Words as they are: what attacks must recover before their failures mean anything."""
+"""Unchanged words. Attacks must recover these before their failures mean anything."""
 
 
 def _covering(mechanism: str) -> Mechanism:
-    """The mechanism where it covers all it tells apart."""
+    """Return the mechanism, set to cover all classes that it distinguishes."""
     if mechanism == PCT2T.name:  # a word tagged as punctuation is one more contradiction to hide
         return PCT2T(1.0, UPOS)
     return registry.make(mechanism, Level(1.0), READINGS)
 
 
 def _groups_of(mechanism: str) -> tuple[str, ...]:
-    """The classes words may be taken for, by group number."""
+    """Return the classes that words may be taken for, by group number."""
     covering = _covering(mechanism)
     if not covering.contextual:
         named = (covering.word_class(each, each == "CLITIC") for each in READINGS)
@@ -54,7 +53,7 @@ def _groups_of(mechanism: str) -> tuple[str, ...]:
 
 
 def _candidates_of(public: Public, mechanism: str) -> tuple[Candidates, ...]:
-    """Who may hide behind a word of each group, within which ``mechanism`` moves words."""
+    """Return the words that may hide behind each group within which ``mechanism`` moves words."""
     covering = _covering(mechanism)
     weights = (
         public.weights(covering.tags)
@@ -72,8 +71,8 @@ def _candidates_of(public: Public, mechanism: str) -> tuple[Candidates, ...]:
 class Noised:
     """The noisy vectors of any mechanism that adds noise of density exp(-eta ||z||).
 
-    For words these never leave the device: what an attacker reads from them bounds what he reads
-    from the released words, as those are computed from them.
+    For words, these vectors never leave the device. The released words are computed from them. So
+    an attack on the vectors bounds every attack on the released words.
     """
 
     mechanism: str
@@ -82,15 +81,15 @@ class Noised:
     candidates: tuple[Candidates, ...]
     eta: float
     etas: tuple[float, ...] = ()
-    """Of each group, where they differ."""
+    """The eta of each group, if they differ."""
     sees: Sees = field(default="vector", init=False)
 
     def rates(self, group: int) -> tuple[float, ...]:
-        """The density's own, nothing to fit."""
+        """Return the density's own rate, so that there is nothing to fit."""
         return (self.etas[group] if self.etas else self.eta,)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Floats:
-        """Fresh noise on each row: Floats2d (n, d)."""
+        """Add fresh noise to each row: Floats2d (n, d)."""
         etas = np.array(self.etas or (self.eta,))
         each = etas[group if self.etas else np.zeros(len(ids), np.int32)]
         rows = self.rows[ids]
@@ -98,16 +97,16 @@ class Noised:
         return noisy
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
-        """Minus the distances."""
+        """Return minus the distances."""
         return -distances(seen, self.rows[candidates.ids])
 
     def release(self, releases: Releases, random: Generator) -> Releases:
-        """The same words as ``releases``, hidden where those are, seen as vectors."""
+        """Return the words of ``releases`` as vectors, with the same words hidden."""
         hidden = releases.seen.group != OPEN
         known = hidden & (releases.true < len(self.rows))
         vectors = np.zeros((len(hidden), self.rows.shape[1]), np.float32)
         vectors[known] = self.send(releases.true[known], releases.seen.group[known], random)
-        # What is not listed has a vector too, but can never be guessed: any place will do.
+        # An unlisted word has a vector too, but can never be guessed. Any place will do.
         unknown = hidden & ~known
         group = releases.seen.group[unknown]
         vectors[unknown] = self.send(np.zeros(unknown.sum(), np.int32), group, random)
@@ -117,7 +116,7 @@ class Noised:
 
 @dataclass(frozen=True)
 class Words:
-    """Words released by `Privatizer` under a setting; ``CLEAR`` releases them as they are."""
+    """Words released by `Privatizer` under a setting; ``CLEAR`` releases them unchanged."""
 
     public: Public
     setting: Setting
@@ -125,53 +124,53 @@ class Words:
 
     @property
     def mechanism(self) -> str:
-        """For the table."""
+        """Return the mechanism's name for the table."""
         return "none" if self.setting is CLEAR else self.setting.mechanism
 
     @property
     def level(self) -> str:
-        """For the table."""
+        """Return the level's name for the table."""
         return self.setting.level
 
     @property
     def eta(self) -> float:
-        """Of the level."""
+        """Return the eta of the level."""
         return self.public.bundle.manifest.level(self.setting.mechanism, self.setting.level).eta
 
     @cached_property
     def etas(self) -> tuple[float, ...]:
-        """Of each group."""
+        """Return the eta of each group."""
         level = self.public.bundle.manifest.level(self.setting.mechanism, self.setting.level)
         return tuple(level.etas.get(name, level.eta) for name in self.groups)
 
     def rates(self, group: int) -> tuple[float, ...]:
-        """Whatever may suit the group."""
+        """Return the rates that may suit the group."""
         return SLOPES
 
     @property
     def rows(self) -> Floats:
-        """The privacy space."""
+        """Return the privacy space."""
         return self.public.bundle.space
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """Names of the classes, by group."""
+        """Return names of the classes, by group."""
         return _groups_of(self.setting.mechanism)
 
     @cached_property
     def candidates(self) -> tuple[Candidates, ...]:
-        """See `Channel`."""
+        """Return the candidates; see `Channel`."""
         return _candidates_of(self.public, self.setting.mechanism)
 
     @property
     def vectors(self) -> Noised:
-        """The same, seen before the search."""
+        """Return the channel that shows vectors before the search."""
         return Noised(self.mechanism, self.level, self.rows, self.candidates, self.eta, self.etas)
 
     def release(self, text: Text, random: Generator) -> Releases:
-        """Releases every sentence of ``text`` on its own.
+        """Release every sentence of ``text`` on its own.
 
-        Under ``CLEAR`` every listed word is taken as seen through the mechanism without noise, so
+        Under ``CLEAR``, every listed word counts as released by the mechanism without noise, so
         that attacks have something to guess.
         """
         if self.setting is CLEAR:
@@ -193,17 +192,19 @@ class Words:
                 group[position] = self.groups.index(name) if hidden else OPEN
                 drawn[position] = not hidden and word.treatment is not Treatment.PASS
                 position += 1
-        # A protected word that is not listed never comes back: the attacker may suspect listed ones
+        # An unlisted protected word never comes back, so the attacker suspects only listed words.
         return Releases(Seen(symbols, None, group, text.sentence, drawn), text.ids)
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
-        """Minus the distances: p(y | x) falls about exponentially with them, see
-        `sottovoce.core.privacy.sphere_map.SphereMap.behind_words`."""
+        """Return minus the distances, because p(y | x) falls about exponentially with them.
+
+        See `sottovoce.core.privacy.sphere_map.SphereMap.behind_words`.
+        """
         return -distances(self.rows[seen], self.rows[candidates.ids])
 
 
 def distances(seen: Floats | Ints, rows: Floats) -> Floats:
-    """Euclidean distances of ``seen`` Floats2d (n, d) to ``rows`` (m, d): Floats2d (n, m)."""
+    """Return Euclidean distances of ``seen`` (n, d) to ``rows`` (m, d): Floats2d (n, m)."""
     found: Floats = np.asarray(seen, np.float32) @ (-2 * rows.T)
     found += np.square(rows).sum(axis=1)
     found += np.square(seen).sum(axis=1, keepdims=True)

@@ -1,9 +1,8 @@
-"""Runs attacks on one mechanism at one level, and gathers what the table shows.
+"""Runs attacks on one mechanism at one level, and collects the rows of the table.
 
-Why it is here: one place says which attackers meet which mechanism, on which text. Attackers are
-fitted on a public treebank, the private text is another one that no count, no language model and no
-attacker has seen. No method depends on which were called before, so that processes can share them
-out.
+This module alone pairs attackers with mechanisms and texts. Attackers are fitted on a public
+treebank. The private text is another treebank, unknown to all counts, language models and
+attackers. The methods do not depend on the order of calls, so processes can share them.
 """
 
 from __future__ import annotations
@@ -37,21 +36,21 @@ __all__ = ["FULL", "MECHANISMS", "QUICK", "Budget", "Found", "Harness", "Row"]
 Row = dict[str, Any]
 
 MECHANISMS: Final = (PCT2T2.name, PCT2T.name, T2T.name)
-"""What ships, and the published ones in our space."""
+"""The shipped mechanism, and the published ones in our space."""
 _NO_NOISE: Final = 1e5
-"""eta of vectors that are as good as clear."""
+"""eta of vectors with almost no noise."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much of everything.
+    """Sizes of all parts of the measurement.
 
     Attributes:
-        sentences: of the private treebank, and of the public one attacks are fitted on.
-        words: of public text the bigrams are counted in.
-        repeated: sentences that are released again and again, and how often.
-        reviews: phrases the sentiment classifier is trained on, how often it is, and phrases it is
-            judged on at most. Both narrow its interval about as much.
+        sentences: of the private treebank, and of the public one for fitting attacks.
+        words: of public text for counting the bigrams.
+        repeated: sentences that are released repeatedly, and how often.
+        reviews: training phrases of the sentiment classifier, number of trainings, and maximum
+            number of test phrases. The last two narrow its interval about equally.
         posts: train and test posts of attribute inference.
         messages: labelled messages of the NER attack.
     """
@@ -70,7 +69,7 @@ FULL: Final = Budget(900, 6_000_000, (100, 64), (8_000, 16, 4_000), (12_000, 4_4
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of every attack, the tallies of the one that recovers most, and what was attacked."""
+    """Rows of every attack, the tallies of the strongest attack, and the attacked text."""
 
     rows: list[Row]
     tallies: dict[str, Tally]
@@ -78,12 +77,12 @@ class Found:
 
 
 class Harness:
-    """The texts, what is known of the language, and the attacks.
+    """The texts, the counts of the language, and the attacks.
 
     Args:
         public: the bundle and the counts.
         data: the project's data folder.
-        budget: how much.
+        budget: sizes.
     """
 
     def __init__(self, public: Public, data: Path, budget: Budget) -> None:
@@ -96,30 +95,30 @@ class Harness:
         tags = public.tags(PCT2T.name)
         assert tags is not None
         self.judged = Judged.of(self.private, tags, public.common)
-        # Now, and not when first asked for: what the lexicon holds by then is part of the model.
+        # Count now, not at the first use, because the lexicon's content is part of the model.
         text = numbered(public_sequences(data, budget.words), lexicon, clitics)
         self.bigrams = Bigrams.of(text, len(lexicon))
 
     @cached_property
     def sentiment(self) -> Sentiment | None:
-        """Of reviews, where the data folder has them."""
+        """Return the utility on reviews, if the data folder has them."""
         folder, (n, _, most) = self.data / "sst2", self.budget.reviews
         return Sentiment.read(folder, self.public, n, most) if folder.is_dir() else None
 
     @cached_property
     def meaning(self) -> Meaning:
-        """Of the private text."""
+        """Return the meaning of the private text."""
         return Meaning(self.public, self.private)
 
     def inversion(self, channel: Channel, bigrams: Bigrams, boundary: int) -> list[Attack]:
-        """The attacks on single releases."""
+        """Return the attacks on single releases."""
         some: list[Attack] = [Nearest(channel)]
         if channel.sees == "vector":
             some.append(Rescaled(channel))
         return [*some, Map(channel), ContextMap(channel, bigrams, boundary)]
 
     def on_words(self, channel: TextChannel) -> Found:
-        """The attacks on what one mechanism releases at one level."""
+        """Run the attacks on the releases of one mechanism at one level."""
         random = np.random.default_rng(1)
         seen = channel.release(self.private, random)
         known = channel.release(self.known, random)
@@ -127,13 +126,13 @@ class Harness:
         return self._attacked(channel, attacks, known, seen, self.judged)
 
     def words_point(self, channel: TextChannel) -> tuple[Found, Point]:
-        """What the attacks find, and beside it what the mechanism leaves."""
+        """Return the attacks' results, and the point with the mechanism's utility."""
         found = self.on_words(channel)
         utility = self.words_utility(channel, found.releases)
         return found, Point(channel.mechanism, channel.level, found.tallies, utility)
 
     def on_vectors(self, words: Words) -> list[Row]:
-        """The same words before the search: the bound on every attacker of released words."""
+        """Attack the words before the search, as a bound on every attacker of released words."""
         channel, random = words.vectors, np.random.default_rng(2)
         seen, known = (
             channel.release(words.release(text, random), random)
@@ -143,7 +142,7 @@ class Harness:
         return self._attacked(channel, attacks, known, seen, self.judged).rows
 
     def on_tokens(self, channel: Noised) -> tuple[list[Row], Point]:
-        """Rows and point of a mechanism on tokens, such as `token-embedding.v1`."""
+        """Return rows and point of a mechanism on tokens, for example `token-embedding.v1`."""
         bundle, embeddings, level = self.public.bundle, self.embeddings, channel.level
         (private, origin), (known, known_origin) = (
             tokens.to_tokens(text, bundle) for text in (self.private, self.known)
@@ -163,7 +162,7 @@ class Harness:
 
     @cached_property
     def embeddings(self) -> Floats:
-        """The backbone's input embeddings: Floats2d (tokens, width)."""
+        """Return the backbone's input embeddings: Floats2d (tokens, width)."""
         return backbones.input_embeddings(self.public.backbone)
 
     @cached_property
@@ -172,7 +171,7 @@ class Harness:
         return tokens.bigrams_of(sequences, self.public.backbone.tokenizer)
 
     def averaging(self, level: str) -> list[Row]:
-        """One text released many times, under the device's key and with fresh noise."""
+        """Attack one text released many times, under the device's key and with fresh noise."""
         n, times = self.budget.repeated
         channel = Words(self.public, Setting(level))
         few = Text.of(
@@ -195,11 +194,11 @@ class Harness:
         return rows
 
     def clear_words(self) -> list[Row]:
-        """The attacks on words that stand as they are."""
+        """Run the attacks on unchanged words."""
         return self.on_words(Words(self.public, CLEAR)).rows
 
     def clear_vectors(self) -> list[Row]:
-        """The attacks on vectors with hardly any noise."""
+        """Run the attacks on vectors with hardly any noise."""
         channel = tokens.levels_of(self.public.bundle)[0]
         channel = replace(channel, mechanism="none", level="clear", eta=_NO_NOISE)
         private, origin = tokens.to_tokens(self.private, self.public.bundle)
@@ -211,21 +210,24 @@ class Harness:
         return self._attacked(channel, attacks, seen, seen, judged).rows
 
     def words_utility(self, channel: TextChannel, releases: Releases) -> dict[str, Floats]:
-        """What a mechanism leaves of the private text's ``releases``, and of reviews."""
+        """Return the utility of the private text's ``releases``, and of reviews."""
         cosines = self.meaning.of_words(releases.seen.symbols)
         embed = self.sentiment.of_words(channel.release) if self.sentiment else None
         return self._utility(embed, cosines)
 
     def clear_utility(self) -> dict[str, Floats]:
-        """Of text in the clear."""
+        """Return the utility of text in the clear."""
         channel = Words(self.public, CLEAR)
         return self.words_utility(channel, channel.release(self.private, np.random.default_rng(1)))
 
     def _utility(
         self, embed: Embed | None, cosines: Floats, *, few: bool = False
     ) -> dict[str, Floats]:
-        """See `Point`; ``few`` phrases are judged, by half as many classifiers, where much else
-        tells or a phrase is dear."""
+        """Return the utility; see `Point`.
+
+        With ``few``, half as many classifiers judge few phrases. This suits mechanisms with many
+        other measurements, or with slow phrases.
+        """
         found = {"cosine": cosines[None]}
         if self.sentiment and embed:
             trials = max(1, self.budget.reviews[1] // (2 if few else 1))

@@ -1,8 +1,8 @@
-"""The one interface of all attacks that guess words, and what they are given.
+"""The common interface of all attacks that guess words, and their inputs.
 
-Why it is here: an attack is fitted on releases of public text, which anyone can make, then sees
-releases of the private text and names a word for each. Nothing else passes: the truth lies in
-`Releases`, of which `Attack.guess` gets only ``seen``.
+An attack is fitted on releases of public text, which every attacker can make. Then it sees
+releases of the private text, and guesses a word for each. It gets no other data: `Releases` holds
+the truth, and `Attack.guess` gets only its ``seen``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Floats = NDArray[np.float32]
 Sees = Literal["word", "vector"]
 
 OPEN: Final = -1
-"""The group of what the mechanism does not hide: the attacker takes it as it stands."""
+"""The group of symbols that the mechanism does not hide: the attacker reads them directly."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,14 @@ class Seen:
     """A text of n symbols (words or tokens) as an attacker sees it.
 
     Attributes:
-        symbols: Ints1d (n,), the released ones; where only vectors are released, those that need
-            no guess (``OPEN``), and -1.
+        symbols: Ints1d (n,), the released symbols. Where only vectors are released, it holds the
+            symbols that need no guess (``OPEN``), and -1.
         vectors: Floats2d (n, d), or None where words are released.
         group: Ints1d (n,), which of the channel's `Candidates` may hide behind each, or ``OPEN``.
-            For words this is the part of speech the device saw, which the attacker is granted.
+            For words this is the part of speech that the device saw; the attacker may use it.
         sentence: Ints1d (n,), ascending.
-        drawn: Bools1d (n,), which were drawn in place of a name or a number; None if not told.
+        drawn: Bools1d (n,), true for symbols drawn in place of a name or a number; None if the
+            attacker does not know.
     """
 
     symbols: Ints
@@ -57,12 +58,12 @@ class Seen:
     drawn: NDArray[np.bool_] | None = None
 
     def evidence(self, which: NDArray[Any]) -> Floats | Ints:
-        """What is seen of the positions ``which``."""
+        """Return the visible data of the positions ``which``."""
         seen: Floats | Ints = (self.symbols if self.vectors is None else self.vectors)[which]
         return seen
 
     def part(self, which: NDArray[Any]) -> Seen:
-        """Some of the positions, in order."""
+        """Return some of the positions, in order."""
         vectors = None if self.vectors is None else self.vectors[which]
         drawn = None if self.drawn is None else self.drawn[which]
         return Seen(self.symbols[which], vectors, self.group[which], self.sentence[which], drawn)
@@ -70,58 +71,62 @@ class Seen:
 
 @dataclass(frozen=True)
 class Releases:
-    """What is seen of a text, and what it was: Ints1d (n,)."""
+    """The visible form of a text, and the true symbols: Ints1d (n,)."""
 
     seen: Seen
     true: Ints
 
 
 class Channel(Protocol):
-    """A mechanism at a level, as attackers know it: all of it but the draws."""
+    """A mechanism at a level. Attackers know everything about it but the draws."""
 
     @property
     def mechanism(self) -> str:
-        """For the table."""
+        """Return the mechanism's name for the table."""
 
     @property
     def level(self) -> str:
-        """For the table."""
+        """Return the level's name for the table."""
 
     @property
     def sees(self) -> Sees:
-        """What leaves the device, or what the attacker is granted."""
+        """Return the data that leaves the device, or that the attacker may use."""
 
     @property
     def rows(self) -> Floats:
-        """Floats2d (alphabet, d), a vector for each symbol that can be released or suspected."""
+        """Return the vector of each symbol to release or to suspect: Floats2d (alphabet, d)."""
 
     @property
     def candidates(self) -> tuple[Candidates, ...]:
-        """Of each group."""
+        """Return the candidates of each group."""
 
     def rates(self, group: int) -> tuple[float, ...]:
-        """log p(seen | symbol) is one of these times `evidence`; the attack fits which. As many
-        for each group, ascending."""
+        """Return possible rates: log p(seen | symbol) is one of them times `evidence`.
+
+        The attack fits the rate. All groups have the same number of rates, in ascending order.
+        """
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
-        """Floats2d (n, m): how well each suspect explains each, up to a factor and a constant of
-        the row."""
+        """Return how well each suspect explains each symbol: Floats2d (n, m).
+
+        Values are right up to a factor, and up to a constant for each row.
+        """
 
 
 class TextChannel(Channel, Protocol):
     """A channel that takes text."""
 
     def release(self, text: Text, random: Generator) -> Releases:
-        """Releases every sentence of ``text`` on its own."""
+        """Release every sentence of ``text`` on its own."""
 
 
 class Attack(Protocol):
-    """Guesses what was hidden."""
+    """An attack that guesses hidden symbols."""
 
     name: ClassVar[str]
 
     def fit(self, public: Releases) -> None:
-        """Prepares on releases of public text, whose truth is known."""
+        """Prepare on releases of public text, whose truth is known."""
 
     def guess(self, seen: Seen) -> Ints:
-        """Ints1d (n,), symbols."""
+        """Return the guessed symbols: Ints1d (n,)."""

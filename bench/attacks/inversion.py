@@ -1,7 +1,7 @@
 """Attacks that invert the mechanism: nearest neighbour, maximum a posteriori, and with context.
 
-Why it is here: the papers judge by the first (RAPT v1 A.3.2, RAPT v2 IV-A1, SnD eq. 14), which
-knows neither the level nor the language. The others know both; the last also reads the sentence.
+The papers judge by the first (RAPT v1 A.3.2, RAPT v2 IV-A1, SnD eq. 14). It knows neither the
+level nor the language. The other two know both, and the last also reads the sentence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WEIGHTS: Final = (0.0, 0.4, 0.6, 0.8, 1.0)
 
 
 def chunks(channel: Channel, seen: Seen) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """The hidden positions, group by group, few enough for one matrix of scores."""
+    """Yield the hidden positions by group, few enough for one matrix of scores."""
     for group in np.unique(seen.group[seen.group != OPEN]).tolist():
         which = np.flatnonzero(seen.group == group)
         step = max(1, _SCORES // len(channel.candidates[group].ids))
@@ -41,7 +41,7 @@ def chunks(channel: Channel, seen: Seen) -> Iterator[tuple[int, NDArray[np.int64
 
 
 class Nearest:
-    """The nearest symbol to what is seen; for a released word that is the word itself."""
+    """The nearest symbol to the visible one; for a released word, this is the word itself."""
 
     name: ClassVar[str] = "nearest"
 
@@ -49,7 +49,7 @@ class Nearest:
         self.channel = channel
 
     def fit(self, public: Releases) -> None:
-        """Learns nothing."""
+        """Learn nothing."""
 
     def guess(self, seen: Seen) -> Ints:
         found = seen.symbols.copy()
@@ -67,7 +67,7 @@ class Nearest:
 
 
 class Rescaled(Nearest):
-    """The same after giving every vector the usual length of a symbol's.
+    """The nearest symbol after scaling every vector to the usual length of a symbol's vector.
 
     Noise in many dimensions is long, and the nearest row to a long vector is a long row. Where all
     rows have length 1 this changes nothing.
@@ -76,7 +76,7 @@ class Rescaled(Nearest):
     name: ClassVar[str] = "nearest, rescaled"
 
     def fit(self, public: Releases) -> None:
-        """Learns the usual length."""
+        """Learn the usual length."""
         listed = public.true[public.true < len(self.channel.rows)]
         self._usual = float(np.linalg.norm(self.channel.rows[listed], axis=1).mean())
 
@@ -98,13 +98,13 @@ class Map:
         self._shift = 0
 
     def rate(self, group: int) -> float:
-        """The one of the channel's rates that suits ``group``: classes are as loud as they need."""
+        """Return the channel's best rate for ``group``; classes differ in their noise."""
         rates = self.channel.rates(group)
         place = self._places.get(group, self._usual) + self._shift
         return rates[min(max(place, 0), len(rates) - 1)]
 
     def fit(self, public: Releases) -> None:
-        """Fits the rate of each group, where the channel leaves a choice."""
+        """Fit the rate of each group, where the channel leaves a choice."""
         tried = len(self.channel.rates(0))
         if tried == 1:
             return
@@ -132,8 +132,10 @@ class Map:
         return found
 
     def log_posterior(self, seen: Seen, true: Ints) -> Floats:
-        """log p(true | seen) - log p(true): Floats1d (n,); 0 where nothing is hidden, and for a
-        symbol that is none of the candidates."""
+        """Return log p(true | seen) - log p(true): Floats1d (n,).
+
+        The value is 0 where nothing is hidden, and for a symbol outside the candidates.
+        """
         found = np.zeros(len(true), np.float32)
         for group, which in chunks(self.channel, seen):
             candidates = self.channel.candidates[group]
@@ -155,15 +157,17 @@ class Map:
 
 @dataclass(frozen=True)
 class _Lattice:
-    """Of each position the candidates (k,), their scores, and for each but the first of a
-    sentence what the neighbours say, Floats2d (k of the last, k)."""
+    """Candidates (k,) of each position, their scores, and the neighbours' scores.
+
+    The last exist for every position but the first of a sentence: Floats2d (previous k, k).
+    """
 
     ids: list[Ints]
     scores: list[Floats]
     steps: list[Floats]
 
     def best(self, weight: float) -> list[int]:
-        """The candidate of each position on the best path (Viterbi)."""
+        """Return the candidate of each position on the best path (Viterbi)."""
         reached, back = self.scores[0] + np.float32(weight) * self.steps[0][0], []
         for step, scores in zip(self.steps[1:], self.scores[1:], strict=True):
             paths = reached[:, None] + np.float32(weight) * step
@@ -176,12 +180,15 @@ class _Lattice:
 
 
 class ContextMap(Map):
-    """Maximum a posteriori over whole sentences, a bigram model of public text as the prior.
+    """Maximum a posteriori over whole sentences, with a bigram model of public text as the prior.
 
-    Maximises the sum over positions t of log p(x_t) + rate * evidence(seen_t, x_t)
-    + weight * log(p(x_t | x_t-1) / p(x_t)), p(x_t) as the part of speech seen. With weight 1 that
-    is the posterior under the bigram model; with 0 it is `Map`. Fitted on public releases, it can
-    therefore fall behind `Map` by chance only.
+    It maximises the sum over positions t of
+
+        log p(x_t) + rate * evidence(seen_t, x_t) + weight * log(p(x_t | x_t-1) / p(x_t))
+
+    where p(x_t) is the prior within the visible part of speech. Weight 1 gives the posterior under
+    the bigram model, and weight 0 gives `Map`. The weight is fitted on public releases, so this
+    attack falls behind `Map` by chance only.
     """
 
     name: ClassVar[str] = "MAP in context"
@@ -192,7 +199,7 @@ class ContextMap(Map):
         self.weight = 1.0
 
     def fit(self, public: Releases) -> None:
-        """Fits rate and weight."""
+        """Fit rate and weight."""
         super().fit(public)
         best = -1
         for shift in (-1, 0, 1) if len(self.channel.rates(0)) > 1 else (0,):
@@ -203,7 +210,7 @@ class ContextMap(Map):
         self._shift, self.weight = chosen
 
     def best_weight(self, public: Releases, tried: int = _TRIED) -> tuple[int, float]:
-        """The weight that guesses most of the first ``tried`` words, and how many it guesses."""
+        """Return the best weight on the first ``tried`` words, and its number of right guesses."""
         n = min(tried, len(public.true))
         some, true = public.seen.part(np.arange(n)), public.true[:n]
         lattices = [*self._lattices(some)]

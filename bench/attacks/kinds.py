@@ -1,8 +1,8 @@
 """What do the strongest attackers recover on other kinds of text than the treebank's?
 
-A level is named after what is read of everyday text. Reviews, news, questions, blogs, messages,
-mails: each is released at the levels asked for and attacked word by word, in context, and in
-context by someone who also has text of that very kind. The worst kind of text is what counts.
+A level has the name of the attack success on everyday text. This bench releases reviews, news,
+questions, blogs, messages and mails at the given levels. The attackers guess word by word, in
+context, and in context with other text of the same kind. The worst kind of text counts.
 
     python -m bench.attacks.kinds --quick
     python -m bench.attacks.kinds --levels attack:0.3 --kinds news,blogs
@@ -35,7 +35,7 @@ from sottovoce.models.corpus.texts import read_conllu
 __all__ = ["KINDS", "MORE", "Budget", "Case", "InDomain", "attacked", "measure", "texts_of"]
 
 _KEPT: Final = 200
-"""Words a text is cut to."""
+"""Maximum number of words of a text; the rest is cut."""
 
 
 def _tsv(*files: str) -> Callable[[Path], Iterator[str]]:
@@ -63,7 +63,7 @@ KINDS: Final[dict[str, _Kind]] = {
         ("messages", ("wnut17/dev.jsonl.gz",), _messages),
     )
 }
-"""Files of the data folder, and the texts in them; none was counted for a bundle."""
+"""Files of the data folder, and the texts in them; no bundle counted these texts."""
 
 MORE: Final[dict[str, _Kind]] = {
     name: (files, read(*files))
@@ -79,17 +79,17 @@ MORE: Final[dict[str, _Kind]] = {
 
 @dataclass(frozen=True)
 class InDomain(Words):
-    """The same releases, to an attacker whose prior has met text of the kind.
+    """The same releases, for an attacker whose prior includes text of the kind.
 
     Attributes:
-        counts: how often each listed word stands in it, Ints1d (words,).
+        counts: occurrences of each listed word in that text, Ints1d (words,).
     """
 
     counts: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property
     def candidates(self) -> tuple[Candidates, ...]:
-        """Each prior half public, half of the kind's own counts."""
+        """Return candidates whose priors are half public and half from the kind's own counts."""
         return tuple(self._met(each) for each in super().candidates)
 
     def _met(self, each: Candidates) -> Candidates:
@@ -103,7 +103,7 @@ class InDomain(Words):
 
 @dataclass(frozen=True)
 class Budget:
-    """Texts of a kind that are attacked, others of it that attackers have, and words they count."""
+    """Numbers of attacked texts of a kind, of the attackers' other texts, and of counted words."""
 
     private: int = 350
     known: int = 3_000
@@ -111,7 +111,7 @@ class Budget:
 
 
 def texts_of(folder: Path, kind: str) -> list[str]:
-    """The texts of a kind, each cut to 200 words, in an order that never changes."""
+    """Return the texts of a kind in a fixed order, each cut to 200 words."""
     texts = [" ".join(text.split()[:_KEPT]) for text in KINDS[kind][1](folder)]
     order = np.random.default_rng(0).permutation(len(texts)).tolist()
     return [texts[i] for i in order if texts[i]]
@@ -119,7 +119,7 @@ def texts_of(folder: Path, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Case:
-    """Texts of a kind under attack, and what the counting attackers know.
+    """Texts of a kind under attack, and the counting attackers' knowledge.
 
     Attributes:
         private: the judged texts.
@@ -137,14 +137,14 @@ class Case:
 
     @classmethod
     def of(cls, public: Public, folder: Path, kind: str, budget: Budget) -> Case:
-        """``public`` must be fresh: a lexicon that met other kinds numbers words anew."""
+        """Build a case; ``public`` must be fresh, because other kinds would change word numbers."""
         clitics, lexicon = public.bundle.manifest.clitics, public.lexicon
         texts = texts_of(folder, kind)
         private = Text.of(texts[: budget.private], lexicon, clitics)
         own = texts[budget.private :][: budget.known]
         known = Text.of(own[: budget.private], lexicon, clitics)
         text = numbered(public_sequences(folder, budget.words), lexicon, clitics)
-        # Not the known texts: attackers that had counted them would trust their counts too much.
+        # Leave out the known texts: attackers that count them would trust their counts too much.
         others = [*own[budget.private :], *(MORE[kind][1](folder) if kind in MORE else ())]
         domain = numbered([[each] for each in others[: budget.known]], lexicon, clitics)
         counts = np.bincount(domain[domain < lexicon.listed], minlength=lexicon.listed)
@@ -153,16 +153,16 @@ class Case:
         return cls(public, private, known, everyday, mixed, counts.astype(np.int32))
 
     def releases(self, channel: Words) -> tuple[Releases, Releases]:
-        """Releases of the known and of the judged texts."""
+        """Return releases of the known and of the judged texts."""
         seen = channel.release(self.private, np.random.default_rng(1))
         return channel.release(self.known, np.random.default_rng(2)), seen
 
     def familiar(self, setting: Setting) -> InDomain:
-        """The channel of an attacker who has text of the kind."""
+        """Return the channel of an attacker with text of the kind."""
         return InDomain(self.public, setting, counts=self.counts)
 
     def attacks(self, setting: Setting) -> dict[str, Attack]:
-        """The attackers that count words and pairs of words."""
+        """Return the attackers that count words and pairs of words."""
         channel, boundary = Words(self.public, setting), self.public.lexicon.boundary
         return {
             "MAP": Map(channel),
@@ -174,7 +174,7 @@ class Case:
 
 
 def measure(public: Public, folder: Path, kind: str, level: str, budget: Budget) -> list[Figures]:
-    """What each attacker recovers of the words that got noise, with a 95 % interval over texts."""
+    """Measure the noised words that each attacker recovers, with a 95 % interval over texts."""
     case, setting = Case.of(public, folder, kind, budget), Setting(level)
     learnt, seen = case.releases(Words(public, setting))
     return [
@@ -184,7 +184,7 @@ def measure(public: Public, folder: Path, kind: str, level: str, budget: Budget)
 
 
 def _weight(everyday: int, domain: int) -> int:
-    """How often the kind's own text counts, so that it makes up a fifth at most of all."""
+    """Return how often to count the kind's own text, so that its share is at most a fifth."""
     return max(1, min(20, everyday // (4 * max(1, domain))))
 
 
@@ -200,7 +200,7 @@ def attacked(attack: Attack, learnt: Releases, seen: Releases) -> Figures:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = console.parser(
         "attacks.kinds", __doc__, quick="fewer texts", models=True, data="the data sets"
     )
@@ -218,7 +218,7 @@ def main() -> None:
         parser.error(f"--levels: {error}")
     jobs = [(kind, level) for kind in arguments.kinds for level in arguments.levels]
     for kind, level in console.track(jobs, "kinds of text"):
-        # Each its own: a lexicon that has met one kind's words would number another's anew.
+        # A fresh one for each kind, because other kinds' words would change the lexicon's numbers.
         fresh = Public(public.bundle, public.models)
         rows += measure(fresh, arguments.data, kind, level, budget)
     shown = console.table(

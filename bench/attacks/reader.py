@@ -1,8 +1,10 @@
 """A transformer that reads a whole release and scores the words behind it, and its training.
 
-The score of word x behind a released word y of class c, at one place of a text:
-context logit(x | release) + a(level, c) * closeness(y, x) + log p(x | c) + b(x).
-Only words of class c are scored, as for every other attack.
+At one place of a text, the release shows word y of class c. The score of word x behind it is:
+
+    context logit(x | release) + a(level, c) * closeness(y, x) + log p(x | c) + b(x)
+
+Only words of class c get a score, as in every other attack.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from bench.attacks.text import Ints
 __all__ = ["LENGTH", "Reader", "Trainer", "View", "Vocabulary", "device", "windows"]
 
 LENGTH: Final = 64
-"""Words that are read together at most."""
+"""Maximum number of words that are read together."""
 
 _LEARNING: Final = (1e-2, 1e-3, 1.5e-4)
-"""Learning rates of a(level, c), of other new parameters, and of the backbone's."""
+"""Learning rates of a(level, c), of other new parameters, and of the backbone."""
 _WARM_UP: Final = 30
 _SLOWS_AT: Final = 1_000
-"""Steps after which the learning rate falls, by the square root of the steps."""
+"""Number of steps after which the learning rate falls with the square root of the steps."""
 _AVERAGED: Final = 8
 """The averaged weights cover about the last eighth of all steps."""
 _READ: Final = 32
@@ -74,13 +76,13 @@ def windows(sentence: Ints, length: int = LENGTH) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the network knows of words before it is trained.
+    """The network's knowledge of words before training.
 
     Attributes:
         meaning: Floats2d (words, width), input embeddings of the listed words.
         space: Floats2d (words, d), the privacy space.
         candidates: of each class.
-        rates: Floats2d (levels, classes), where a(level, c) starts.
+        rates: Floats2d (levels, classes), initial values of a(level, c).
     """
 
     meaning: Floats
@@ -91,7 +93,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class View:
-    """A release for the network: what is seen, its level, and embeddings of unlisted words.
+    """A release for the network: visible symbols, level, and embeddings of unlisted words.
 
     Attributes:
         unlisted: Floats2d (n, width); rows of listed words are not read.
@@ -103,7 +105,7 @@ class View:
 
 
 class Reader(nn.Module):
-    """Reads windows of a release.
+    """A network that reads windows of a release.
 
     Args:
         backbone: a `transformers` model that takes ``inputs_embeds``.
@@ -134,7 +136,7 @@ class Reader(nn.Module):
             self.register_buffer(f"prior{group}", torch.tensor(some.log_prior))
 
     def read(self, view: View, places: NDArray[np.int64]) -> Tensor:
-        """Hidden states of the places of some windows, Float (windows, longest, width)."""
+        """Return hidden states of the places of some windows, Float (windows, longest, width)."""
         at, seen, where = np.maximum(places, 0), view.seen, self.space.device
         symbols, group = seen.symbols[at], seen.group[at]
         listed = torch.tensor(symbols < self.listed, device=where)
@@ -153,7 +155,7 @@ class Reader(nn.Module):
         return found
 
     def scores(self, hidden: Tensor, level: int, group: int, symbols: Ints) -> Tensor:
-        """Scores of all candidates of ``group`` behind ``symbols``, Float (n, candidates)."""
+        """Score all candidates of ``group`` behind ``symbols``, Float (n, candidates)."""
         ids, prior = getattr(self, f"ids{group}"), getattr(self, f"prior{group}")
         context = self.out(hidden) @ self.table(ids).T * (4 / math.sqrt(hidden.shape[-1]))
         seen = self.space[torch.tensor(symbols, dtype=torch.long, device=self.space.device)]
@@ -162,7 +164,7 @@ class Reader(nn.Module):
         return found - self.log_rate[level, group].exp() * apart
 
     def loss(self, view: View, true: Ints) -> tuple[Tensor, int]:
-        """Sum of the cross-entropies of the words with noise, and their number."""
+        """Return the sum of cross-entropies over the words with noise, and their number."""
         places, total, n = windows(view.seen.sentence), self.log_rate.sum() * 0, 0
         with _fast(self.space.device):
             hidden = self.read(view, places)
@@ -188,7 +190,7 @@ class Reader(nn.Module):
 
     @torch.no_grad()
     def read_all(self, view: View) -> Tensor:
-        """Hidden states of every place, Float (n, width)."""
+        """Return hidden states of every place, Float (n, width)."""
         places = windows(view.seen.sentence)
         found = torch.zeros(len(view.seen.symbols), self.words.embedding_dim)
         for start in range(0, len(places), _READ):
@@ -200,29 +202,29 @@ class Reader(nn.Module):
 
 @contextmanager
 def _fast(on: torch.device) -> Iterator[None]:
-    """Computes in bfloat16; on a CPU with the plain kernel of attention, whose way back is fast."""
+    """Compute in bfloat16; on a CPU, use plain attention, which has a fast backward pass."""
     kernel = sdpa_kernel(SDPBackend.MATH) if on.type == "cpu" else nullcontext()
     with kernel, torch.autocast(on.type, torch.bfloat16):
         yield
 
 
 Make = Callable[[Generator, int], tuple[View, Ints]]
-"""Draws text and releases it at a level: what is seen and the truth."""
+"""A function that draws text and releases it at a level: the visible part and the truth."""
 
 
 @dataclass
 class Trainer:
     """Trains a `Reader` on releases that ``make`` draws, and keeps a checkpoint.
 
-    Step ``n`` draws from a generator seeded with ``n``. So a resumed training takes the steps that
-    an uninterrupted one would have taken.
+    Step ``n`` draws from a generator seeded with ``n``. So a resumed training takes the same steps
+    as an uninterrupted one.
 
     Attributes:
         reader: the network.
         make: see `Make`.
         levels: number of levels; steps take turns.
         held: releases of other texts, on which the loss is watched.
-        identity: what a checkpoint must have been trained for.
+        identity: the training target that a checkpoint must match.
         seed: of the draws.
     """
 
@@ -236,7 +238,7 @@ class Trainer:
     seconds: float = 0.0
     words: int = 0
     history: list[list[float]] = field(default_factory=list)
-    """Step, seconds of training, words with noise met, loss on the held texts."""
+    """Step, seconds of training, number of words with noise so far, loss on the held-out texts."""
 
     def __post_init__(self) -> None:
         backbone = {id(each) for each in self.reader.backbone.parameters()}
@@ -251,7 +253,7 @@ class Trainer:
 
     @property
     def trained(self) -> Reader:
-        """The network with averaged weights, to attack with."""
+        """Return the network with averaged weights, to attack with."""
         found = self._average.module
         assert isinstance(found, Reader)
         return found.eval()
@@ -284,14 +286,14 @@ class Trainer:
 
     @torch.no_grad()
     def judge(self) -> float:
-        """Return the averaged network's loss on the held texts, and note it in `history`."""
+        """Return the averaged network's loss on the held-out texts, and add it to `history`."""
         found = [self.trained.loss(view, true) for view, true in self.held]
         loss = float(sum(float(total) for total, _ in found) / max(1, sum(n for _, n in found)))
         self.history.append([self.step, self.seconds, self.words, loss])
         return loss
 
     def falling(self, patience: int = 4) -> bool:
-        """Whether one of the last ``patience`` judgements has the lowest loss."""
+        """Return whether one of the last ``patience`` judgements has the lowest loss."""
         losses = [each[-1] for each in self.history]
         return len(losses) <= patience or min(losses[-patience:]) < min(losses[:-patience])
 
@@ -314,7 +316,7 @@ class Trainer:
         """Resume from the checkpoint at ``path``.
 
         Raises:
-            ValueError: the checkpoint was trained for something else.
+            ValueError: the checkpoint belongs to another training target.
         """
         state = torch.load(path, map_location=self.reader.space.device, weights_only=True)
         if state["identity"] != self.identity:
@@ -327,5 +329,5 @@ class Trainer:
 
 
 def _running(average: Tensor, now: Tensor, met: Tensor | int) -> Tensor:
-    """Return the average that forgets what lies far back, whatever the number of steps."""
+    """Return an average that forgets old values, for any number of steps."""
     return average + (now - average) * min(1.0, _AVERAGED / (int(met) + _AVERAGED))

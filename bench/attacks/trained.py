@@ -1,9 +1,9 @@
 """What does a model recover that was trained on releases, beside the attackers that count words?
 
-A transformer reads the whole release and names each word with noise. The attacker trains it on
-releases that he makes himself, from public text and, unless told otherwise, from other texts of
-the six kinds. The ensemble multiplies its probabilities with those of the counting attackers. The
-training resumes from its checkpoint, and ends when the loss on held-out texts no longer falls.
+A transformer reads the whole release and names each word with noise. The attacker trains it on his
+own releases of public text. By default, he also has other texts of the six kinds. The ensemble
+multiplies its probabilities with those from the counting attackers. Training resumes from its
+checkpoint, and ends when the loss on held-out texts no longer falls.
 
     python -m bench.attacks.trained --quick
     python -m bench.attacks.trained --full --backbone FOLDER
@@ -45,13 +45,13 @@ __all__ = ["Corpus", "Ensemble", "Forms", "Trained"]
 _BATCH: Final = 1_600
 """Words in a step."""
 _RUN: Final = 8
-"""A training text never shares so many consecutive words with a judged one."""
+"""Shortest run of words that a training text may not share with a judged text."""
 _HELD: Final = 6
 """Known texts of each kind, on whose releases the loss is watched."""
 _TRIED: Final = 8_000
 _MIXES: Final = (0.25, 0.5, 0.75, 1.0)
 _JUDGED_EVERY: Final = 50
-"""Steps."""
+"""Steps between judgements."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Corpus:
     """Texts that the attacker trains on.
 
     Attributes:
-        public: texts that anyone has.
-        own: other texts of each kind; empty for an attacker without.
-        judged: texts of which no run of eight words may be trained on.
+        public: public texts.
+        own: other texts of each kind; empty for an attacker without them.
+        judged: texts whose runs of eight words are excluded from training.
     """
 
     public: Sequence[str]
@@ -70,8 +70,10 @@ class Corpus:
 
     @classmethod
     def read(cls, folder: Path, budget: Budget, *, own: bool) -> Corpus:
-        """``budget`` says which texts of each kind are judged, and which attackers are fitted
-        on: neither is trained on."""
+        """Read the texts, without those that are judged or that fit the attackers.
+
+        ``budget`` says which texts of each kind are judged, and which fit the attackers.
+        """
         public = [" ".join(each) for each in public_sequences(folder, budget.words)]
         kinds, judged = [], []
         for kind in KINDS:
@@ -86,8 +88,10 @@ class Corpus:
         return frozenset(run for text in self.judged for run in _runs(text))
 
     def draw(self, random: Generator, words: int = _BATCH) -> list[str]:
-        """Pieces of texts from one source, of about ``words`` words. Half of all draws are of
-        public text, the others of one kind."""
+        """Return pieces of texts from one source, of about ``words`` words.
+
+        Half of all draws take public text, and the others take one kind.
+        """
         texts = self.public
         if self.own and random.random() < 0.5:
             texts = self.own[int(random.integers(len(self.own)))]
@@ -103,7 +107,7 @@ class Corpus:
 
 
 def _runs(text: str) -> list[tuple[str, ...]]:
-    """Every run of eight words; a shorter text is one run."""
+    """Return every run of eight words; a shorter text is one run."""
     words = text.lower().split()
     return [tuple(words[at : at + _RUN]) for at in range(max(1, len(words) - _RUN + 1))]
 
@@ -116,7 +120,7 @@ class Forms:
         self._known: dict[str, Floats] = {}
 
     def rows(self, lexicon: Lexicon, symbols: Ints) -> Floats:
-        """Floats2d (n, width), zeros for listed words."""
+        """Return embeddings, zeros for listed words: Floats2d (n, width)."""
         found = np.zeros((len(symbols), self._tokens.shape[1]), np.float32)
         for place in np.flatnonzero(symbols >= lexicon.listed).tolist():
             form = lexicon.written(symbols[place : place + 1])
@@ -128,7 +132,7 @@ class Forms:
 
 
 class Trained(Map):
-    """The trained model alone: each word by itself, but with the whole release in sight."""
+    """The trained model alone: it guesses each word by itself, but reads the whole release."""
 
     name: ClassVar[str] = "trained"
 
@@ -140,10 +144,10 @@ class Trained(Map):
         self._last: tuple[Seen, torch.Tensor] | None = None
 
     def fit(self, public: Releases) -> None:
-        """Learns nothing more."""
+        """Learn nothing more."""
 
     def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
-        """Log-probabilities of the candidates."""
+        """Return log-probabilities of the candidates."""
         if self._last is None or self._last[0] is not seen:
             view = View(seen, self._level, self._unlisted(seen.symbols))
             self._last = seen, self._reader.read_all(view)
@@ -157,8 +161,9 @@ class Trained(Map):
 class Ensemble(ContextMap):
     """Product of experts: a counting attacker in context, and a trained one.
 
-    Maximises over whole sentences the counting attacker's log-probabilities times 1 - mix, plus the
-    trained one's times mix, plus the weighted bigrams. With mix 0 it is the counting attacker.
+    Over whole sentences, it maximises a sum of three terms. They are the counting attacker's
+    log-probabilities times 1 - mix, the trained one's times mix, and the weighted bigrams. With
+    mix 0 it is the counting attacker.
     """
 
     name: ClassVar[str] = "ensemble"
@@ -168,7 +173,7 @@ class Ensemble(ContextMap):
         self._trained, self.mix = trained, 0.0
 
     def fit(self, public: Releases) -> None:
-        """Fits the counting attacker, then mix and weight."""
+        """Fit the counting attacker, then mix and weight."""
         self.mix = 0.0
         super().fit(public)
         best = (*self.best_weight(public, _TRIED), 0.0)
@@ -187,13 +192,13 @@ class Ensemble(ContextMap):
 
 @dataclass(frozen=True)
 class Lab:
-    """The network with what its releases need.
+    """The network with everything that its releases need.
 
     Attributes:
-        public: the bundle and what is known of the language.
-        levels: that are read.
-        backbone: that the network starts from.
-        corpus: that it trains on.
+        public: the bundle and the counts of the language.
+        levels: the levels that the network reads.
+        backbone: initial weights of the network.
+        corpus: training texts.
         on: the device that trains.
     """
 
@@ -205,7 +210,7 @@ class Lab:
 
     @cached_property
     def forms(self) -> Forms:
-        """Embeddings of unlisted words."""
+        """Return embeddings of unlisted words."""
         return Forms(self.backbone)
 
     @cached_property
@@ -213,18 +218,18 @@ class Lab:
         return [Words(self.public, Setting(level)) for level in self.levels]
 
     def make(self, random: Generator, level: int) -> tuple[View, Ints]:
-        """Fresh releases of drawn texts."""
+        """Return fresh releases of drawn texts."""
         return self.release(self.corpus.draw(random), level, random)
 
     def release(self, texts: Sequence[str], level: int, random: Generator) -> tuple[View, Ints]:
-        """A release of ``texts`` for the network, and the truth."""
+        """Return a release of ``texts`` for the network, and the truth."""
         text = Text.of(texts, self.public.lexicon, self.public.bundle.manifest.clitics)
         found = self._channels[level].release(text, random)
         unlisted = self.forms.rows(self.public.lexicon, found.seen.symbols)
         return View(found.seen, level, unlisted), found.true
 
     def _rates(self, level: int, random: Generator) -> list[float]:
-        """The rates that suit the attacker on single words, by group."""
+        """Return the best rates of the attacker on single words, by group."""
         channel = self._channels[level]
         view, true = self.release(self.corpus.draw(random, 2 * _BATCH), level, random)
         single = Map(channel)
@@ -232,7 +237,7 @@ class Lab:
         return [single.rate(group) for group in range(len(channel.groups))]
 
     def trainer(self, held: Sequence[str], *, own: bool) -> Trainer:
-        """A trainer that watches the loss on ``held`` texts."""
+        """Return a trainer that watches the loss on ``held`` texts."""
         bundle, random = self.public.bundle, np.random.default_rng(0)
         vocabulary = Vocabulary(
             _meaning(bundle, self.backbone),
@@ -247,7 +252,7 @@ class Lab:
         return Trainer(reader, self.make, len(self.levels), watched, " ".join(what))
 
     def attacks(self, case: Case, level: int, reader: Reader) -> dict[str, Attack]:
-        """All attackers of a case: those that count, the trained one, and the ensemble."""
+        """Return all attackers of a case: the counting ones, the trained one, and the ensemble."""
         setting = Setting(self.levels[level])
         found, lexicon = case.attacks(setting), case.public.lexicon
         trained = Trained(
@@ -258,7 +263,7 @@ class Lab:
 
 
 def _meaning(bundle: Bundle, backbone: backbones.LoadedBackbone) -> Floats:
-    """Means of the tokens' embeddings of the listed words, Floats2d (words, width)."""
+    """Return the mean token embedding of each listed word, Floats2d (words, width)."""
     tokens = backbones.input_embeddings(backbone)
     pieces = backbone.tokenizer(list(bundle.words), add_special_tokens=False)["input_ids"]
     unknown = [backbone.tokenizer.unk_token_id or 0]
@@ -285,7 +290,7 @@ def train(trainer: Trainer, path: Path, minutes: float) -> None:
 
 
 def main() -> None:
-    """Trains, attacks, and prints the table."""
+    """Train, attack, and print the table."""
     arguments, budget = _asked()
     public = Public(Bundle.open(arguments.bundle), arguments.models)
     corpus = Corpus.read(arguments.data, budget, own=not arguments.public_only)
@@ -355,7 +360,7 @@ def _table(rows: Sequence[Figures]) -> console.Table:
 
 
 def _broken(rows: Sequence[Figures]) -> list[str]:
-    """A line for each level: the highest upper end of all attackers and kinds, and its name."""
+    """Return a line for each level: the highest upper bound of all attackers and kinds."""
     found = []
     for level in dict.fromkeys(row["level"] for row in rows):
         worst = max((row for row in rows if row["level"] == level), key=lambda row: row["ci"][1])

@@ -1,9 +1,9 @@
 """How do the mechanisms of other authors compare with ours at equal attack success?
 
-T2T and PCT2T at full width, SanText, CusText, PII scrubbing and token embedding as
-Split-and-Denoise publishes it. Each meets the attackers of `bench.attacks` on the same words. Each
-of our levels is then held against the other's curve, where attackers recover the same of both.
-DPNR and CAPE send embeddings of sentences: see `bench.embedding.outputs`.
+The mechanisms are T2T and PCT2T at full width, SanText, CusText, PII scrubbing, and token
+embedding as Split-and-Denoise publishes it. The attackers of `bench.attacks` attack each of them
+on the same words. Each of our levels is compared with the other mechanism's curve at equal attack
+success. For DPNR and CAPE, which send embeddings of sentences, see `bench.embedding.outputs`.
 
     python -m bench.baselines --quick
     python -m bench.baselines --quick --only SanText,CusText
@@ -27,7 +27,7 @@ from sottovoce.core.privacy.setting import LEVELS
 
 
 def _compared(points: Sequence[Point]) -> Iterable[Figures]:
-    """Each of our points against every other mechanism that hides the same: words or tokens."""
+    """Compare each of our points with every other mechanism that hides words or tokens alike."""
     clear = next(point.utility for point in points if point.mechanism == "none")
     curves: dict[str, list[Point]] = {}
     for point in points:
@@ -44,7 +44,7 @@ def _compared(points: Sequence[Point]) -> Iterable[Figures]:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     quick = "less of everything: about half an hour on 2 idle cores"
     parser = console.parser("baselines", __doc__, quick=quick, models=True, data="the data sets")
     console.ask_names(parser, "--only", BASELINES)

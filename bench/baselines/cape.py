@@ -1,7 +1,7 @@
-"""CAPE (Plant et al., 2021): a map of the embedding under which an author's attributes are hidden.
+"""CAPE (Plant et al., 2021): a map of the embedding that hides an author's attributes.
 
-The map is trained with a head for the task, and against adversaries that guess the attributes. Then
-scale and noise are those of DPNR. Written from the paper, over a frozen backbone.
+The map is trained with a head for the task, and against adversaries that guess the attributes.
+Scaling and noise then follow DPNR. This implementation follows the paper, over a frozen backbone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.attacks.interface import Floats
 __all__ = ["LAMBDA", "Cape"]
 
 LAMBDA: Final = 1.5
-"""As RAPT sets it."""
+"""Weight of the adversaries, as in RAPT."""
 _HIDDEN: Final = 64
 _EPOCHS: Final = 30
 _BATCH: Final = 128
@@ -29,7 +29,7 @@ Labels = NDArray[np.int64]
 
 
 class _Reversed(torch.autograd.Function):
-    """Nothing on the way there; on the way back the slope times minus lambda."""
+    """Gradient reversal: identity forwards; backwards, the gradient times minus lambda."""
 
     @staticmethod
     def forward(ctx: object, x: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ def _head(width: int, classes: int) -> nn.Module:
 
 
 class Cape(nn.Module):
-    """A linear map of embeddings that keeps the task and forgets the authors."""
+    """A linear map of embeddings that keeps the task and removes the authors' attributes."""
 
     def __init__(self, width: int, epsilon: float) -> None:
         super().__init__()
@@ -62,14 +62,14 @@ class Cape(nn.Module):
         epsilon: float,
         seed: int = 0,
     ) -> Cape:
-        """Trains map, task head and adversaries together, noise included.
+        """Train map, task head and adversaries together, with the noise.
 
         Args:
-            task: embeddings Floats2d (n, width) and what is to be told of them.
-            authored: embeddings of texts whose authors are known, Floats2d (m, width).
-            attributes: of their authors, Ints1d (m,) each: what is to be forgotten.
-            epsilon: of each entry.
-            seed: of the training.
+            task: embeddings Floats2d (n, width) and their labels.
+            authored: embeddings of texts by known authors, Floats2d (m, width).
+            attributes: of their authors, Ints1d (m,) each: the attributes to hide.
+            epsilon: privacy budget of each entry.
+            seed: seed of the training.
         """
         torch.manual_seed(seed)
         random = np.random.default_rng(seed)
@@ -105,6 +105,6 @@ class Cape(nn.Module):
 
     @torch.no_grad()
     def mapped(self, rows: Floats) -> Floats:
-        """Before the noise: Floats2d (n, width)."""
+        """Return the embeddings before noise: Floats2d (n, width)."""
         found: Floats = self.map(torch.from_numpy(rows)).numpy()
         return found

@@ -19,9 +19,12 @@ _IMPOSSIBLE: Final = -60.0
 
 @dataclass(eq=False)
 class CusText(Baseline):
-    """In the manner of CusText (Chen et al., 2023): the list falls apart into sets of 20 similar
-    words, and a word becomes one of its set, P(y | x) ~ exp(epsilon * u(x, y) / 2), u from 1 for
-    the most similar to 0 for the least. The set is public, so nobody hides outside of it."""
+    """In the manner of CusText (Chen et al., 2023), with disjoint sets of 20 similar words.
+
+    Each word becomes a word of its own set, P(y | x) ~ exp(epsilon * u(x, y) / 2). The utility u
+    falls from 1 for the most similar word to 0 for the least. The sets are public, so a word hides
+    only among the words in its set.
+    """
 
     size: int = 20
     mechanism: str = field(default="CusText", init=False)
@@ -46,7 +49,7 @@ class CusText(Baseline):
         place = np.empty(len(rows), np.int32)
         for number, members in enumerate(sets):
             place[members] = number
-        # The few that are left over join the last set as inputs.
+        # The few remaining words join the last set as inputs.
         place[~taken] = len(sets) - 1
         self._sets = np.stack(sets)
         self._place = place
@@ -63,15 +66,15 @@ class CusText(Baseline):
 
     @property
     def rows(self) -> Floats:
-        """The embeddings."""
+        """Return the embeddings."""
         return self.ours.public.meaning
 
     def rates(self, group: int) -> tuple[float, ...]:
-        """What is sent says all: see `Channel`."""
+        """Return the rates: `evidence` is exact, see `Channel`."""
         return (1.0,)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
-        """Draws from each word's set."""
+        """Draw from each word's set."""
         ends = np.cumsum(np.exp(self._log_table[ids]), axis=1)
         drawn = random.random((len(ids), 1))
         chosen = np.minimum((ends < drawn).sum(axis=1), self.size - 1)
@@ -79,7 +82,7 @@ class CusText(Baseline):
         return found
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
-        """log P(y | x)."""
+        """Return log P(y | x)."""
         scores = np.full((len(seen), len(candidates.ids)), _IMPOSSIBLE, np.float32)
         sets = self._place[candidates.ids]
         order = np.argsort(sets, kind="stable")
@@ -96,7 +99,7 @@ class CusText(Baseline):
         return scores
 
     def _log_shares(self, ids: Ints) -> Floats:
-        """log P(y | x) over the set of each x: Floats2d (n, size)."""
+        """Return log P(y | x) over the set of each x: Floats2d (n, size)."""
         members = self._sets[self._place[ids]]
         apart = np.linalg.norm(self.rows[members] - self.rows[ids][:, None], axis=2)
         apart -= apart.min(axis=1, keepdims=True)

@@ -1,9 +1,9 @@
 """DPNR (Lyu et al., 2020): the device runs the backbone, and sends its embedding with noise.
 
-Words are dropped first. The embedding is scaled to [0, 1] by its own least and largest entry, and
-gets Laplace noise on each entry. The paper states the epsilon of one entry, as if another text
-moved the whole vector by 1 in L1. It moves by up to its width, and the epsilon of the vector is as
-many times as large. RAPT compares itself with it (v1 4.4 and A.4, v2 V-F).
+Words are dropped first. The embedding is scaled to [0, 1] by its own least and largest entry.
+Every entry then gets Laplace noise. The paper states the epsilon of one entry, as if another text
+moved the whole vector by 1 in L1. But another text moves it by up to its width. So the epsilon of
+the vector is larger by that factor. RAPT compares itself with DPNR (v1 4.4 and A.4, v2 V-F).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sottovoce.models.denoiser.data import Passages
 __all__ = ["DROPOUT", "noised", "shortened"]
 
 DROPOUT: Final = 0.1
-"""mu, as RAPT sets it."""
+"""mu, as in RAPT."""
 
 
 def shortened(passages: Passages, dropout: float, random: Generator) -> Passages:
-    """Each token gone with probability ``dropout``, but for the last one of a text."""
+    """Drop each token with probability ``dropout``, except the last token of a text."""
     kept = random.random(len(passages.flat)) >= dropout
     owner = np.repeat(np.arange(len(passages)), passages.lengths)
     kept[passages.ends[np.bincount(owner[kept], minlength=len(passages)) == 0] - 1] = True
@@ -31,7 +31,7 @@ def shortened(passages: Passages, dropout: float, random: Generator) -> Passages
 
 
 def noised(rows: Floats, epsilon: float, random: Generator) -> Floats:
-    """Rows scaled to [0, 1], and Laplace noise of scale 1/epsilon on every entry."""
+    """Scale rows to [0, 1], and add Laplace noise of scale 1/epsilon to every entry."""
     low, high = rows.min(axis=1, keepdims=True), rows.max(axis=1, keepdims=True)
     scaled = (rows - low) / np.maximum(high - low, 1e-9)
     found: Floats = (scaled + random.laplace(0, 1 / epsilon, rows.shape)).astype(np.float32)

@@ -17,7 +17,7 @@ from sottovoce.core.privacy import noise
 __all__ = ["FullWidth"]
 
 _SHARES: Final = (0.08, 0.12, 0.18, 0.25, 0.35, 0.5, 1.0)
-"""Of eta, tried as the rate at which the likelihood of a released word falls with distance."""
+"""Candidate rates as fractions of eta: how fast the likelihood of a word falls with distance."""
 
 
 @dataclass(eq=False)
@@ -26,7 +26,7 @@ class FullWidth(Baseline):
 
     @property
     def mechanism(self) -> str:
-        """For the table."""
+        """Return the name for the table."""
         return f"{self.ours.mechanism}, full width"
 
     def __post_init__(self) -> None:
@@ -46,15 +46,15 @@ class FullWidth(Baseline):
 
     @property
     def rows(self) -> Floats:
-        """The embeddings."""
+        """Return the embeddings."""
         return self.ours.public.meaning
 
     def rates(self, group: int) -> tuple[float, ...]:
-        """See `Channel`."""
+        """Return the candidate rates; see `Channel`."""
         return tuple(self.eta * share for share in _SHARES)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
-        """Noise, then the nearest word of each group."""
+        """Add noise, then take the nearest word of each group."""
         found = np.empty(len(ids), np.int32)
         for each in np.unique(group).tolist():
             which, members = np.flatnonzero(group == each), self._outputs[each]
@@ -69,5 +69,5 @@ class FullWidth(Baseline):
         return found
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
-        """Minus the distances."""
+        """Return minus the distances."""
         return -distances(self.rows[seen], self.rows[candidates.ids])

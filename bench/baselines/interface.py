@@ -1,7 +1,7 @@
-"""What the baselines on words share: they hide the words that one of our mechanisms hides.
+"""Shared parts of the baselines on words, which hide the same words as one of our mechanisms.
 
-Each is set so that it keeps as many words of running text as our level does, because equal etas
-compare nothing. All are written from the papers, in their manner.
+Each baseline is set to keep the same share of running text as our level, because equal etas are
+not comparable. All baselines are implemented from the papers.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ _TRIED: Final = 400
 
 
 def outputs_of(public: Public, names: tuple[str, ...]) -> tuple[Ints, ...]:
-    """The words that may be released in each group: Ints1d each."""
+    """Return the words that may be released in each group: Ints1d each."""
     return tuple(public.classes[released_in(name, public.classes)] for name in names)
 
 
 @dataclass(eq=False)
 class Baseline(ABC):
-    """Takes the words that ``ours`` hides, and lets `send` replace them."""
+    """A mechanism that hides the same words as ``ours``, and replaces them with `send`."""
 
     ours: Words
     sees: Sees = field(default="word", init=False)
 
     @property
     def level(self) -> str:
-        """That of ours, whose share of words is kept."""
+        """Return our level, whose share of kept words the baseline matches."""
         return self.ours.level
 
     @property
     def candidates(self) -> tuple[Candidates, ...]:
-        """See `Channel`."""
+        """Return the candidates; see `Channel`."""
         return self.ours.candidates
 
     @property
     def kept(self) -> float:
-        """The share of running text to keep."""
+        """Return the share of running text to keep."""
         stated = self.ours.public.bundle.manifest.level(self.ours.setting.mechanism, self.level)
         return 1.0 - stated.replaced
 
     @abstractmethod
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
-        """See `Channel`."""
+        """Replace the words; see `Channel`."""
 
     def release(self, text: Text, random: Generator) -> Releases:
-        """Hides what ours hides; a word that is not listed is replaced as a random one."""
+        """Hide the same words as ours; an unlisted word is replaced as a random listed word."""
         releases = self.ours.release(text, random)
         seen, listed = releases.seen, self.ours.public.lexicon.listed
         hidden = np.flatnonzero(seen.group != OPEN)
@@ -72,7 +72,7 @@ class Baseline(ABC):
         return Releases(replace(seen, symbols=symbols), releases.true)
 
     def sample(self) -> tuple[Ints, Ints]:
-        """Words of running text that ours hides, and the group of each."""
+        """Return words of running text that ours hides, and the group of each."""
         public, setting = self.ours.public, self.ours.setting
         weights = public.weights(public.tags(setting.mechanism, setting.policy))
         drawn = draw(weights, _TRIED, np.random.default_rng(0))
@@ -83,7 +83,7 @@ class Baseline(ABC):
 
 
 def eta_of_success(channel: Noised, wanted: float, draws: int = _TRIED) -> float:
-    """The eta at which a maximum-a-posteriori attacker guesses ``wanted`` of running text."""
+    """Return the eta where a maximum-a-posteriori attacker guesses ``wanted`` of running text."""
     candidates = channel.candidates[0]
     ids = candidates.draw(draws, np.random.default_rng(0))
 
@@ -100,7 +100,7 @@ def eta_of_success(channel: Noised, wanted: float, draws: int = _TRIED) -> float
 
 
 def solve(rising: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """Where ``rising`` reaches ``wanted``, to one part in a hundred."""
+    """Return the point where ``rising`` reaches ``wanted``, to one part in a hundred."""
     while high / low > 1.01:
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if rising(middle) < wanted else (low, middle)

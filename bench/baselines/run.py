@@ -1,4 +1,4 @@
-"""Attacks one mechanism of `bench.baselines` after the other, in processes of their own."""
+"""Attack the mechanisms of `bench.baselines` one after the other, each in its own process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a job found."""
+    """The result of a job."""
 
     rows: list[Row] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
@@ -93,5 +93,5 @@ def _channel(harness: Harness, job: Job) -> TextChannel:
 
 
 def opened(place: Place) -> Callable[[Job], Outcome]:
-    """Return what does a job; see `processes.share_out`."""
+    """Return the function that runs a job; see `processes.share_out`."""
     return partial(_do, place.harness())

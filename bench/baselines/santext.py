@@ -17,8 +17,10 @@ __all__ = ["SanText"]
 
 @dataclass(eq=False)
 class SanText(Baseline):
-    """In the manner of SanText (Yue et al., 2021): P(y | x) ~ exp(-epsilon / 2 * ||x - y||) over
-    the whole list. The attacker knows the very probabilities."""
+    """In the manner of SanText (Yue et al., 2021): P(y | x) ~ exp(-epsilon / 2 * ||x - y||).
+
+    The outputs are the whole list. The attacker knows the exact probabilities.
+    """
 
     mechanism: str = field(default="SanText", init=False)
     epsilon: float = field(default=0.0, init=False)
@@ -51,15 +53,15 @@ class SanText(Baseline):
 
     @property
     def rows(self) -> Floats:
-        """The embeddings."""
+        """Return the embeddings."""
         return self.ours.public.meaning
 
     def rates(self, group: int) -> tuple[float, ...]:
-        """What is sent says all: see `Channel`."""
+        """Return the rates: `evidence` is exact, see `Channel`."""
         return (1.0,)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
-        """Draws from the exponential mechanism, each word's shares reckoned once."""
+        """Draw from the exponential mechanism; compute each word's shares once."""
         found = np.empty(len(ids), np.int32)
         for each in np.unique(group).tolist():
             which, members = np.flatnonzero(group == each), self._outputs[each]
@@ -77,7 +79,7 @@ class SanText(Baseline):
         return found
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
-        """log P(y | x)."""
+        """Return log P(y | x)."""
         scores = distances(self.rows[seen], self.rows[candidates.ids])
         scores *= np.float32(-self.epsilon / 2)
         group = next(i for i, each in enumerate(self.candidates) if each is candidates)

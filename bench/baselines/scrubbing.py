@@ -22,8 +22,11 @@ __all__ = ["Scrubbed"]
 
 @dataclass(eq=False)
 class Scrubbed:
-    """Personal data out, all else as it is: what an entity recogniser finds, and identifiers, give
-    way to a placeholder. The attacker guesses from the words around it."""
+    """Text with placeholders for personal data, and unchanged otherwise.
+
+    An entity recogniser and the identifiers' patterns find the personal data. The attacker guesses
+    from the surrounding words.
+    """
 
     public: Public
     recogniser: EntityTagger
@@ -33,12 +36,12 @@ class Scrubbed:
 
     @property
     def rows(self) -> Floats:
-        """The privacy space; not used."""
+        """Return the privacy space; not used."""
         return self.public.bundle.space
 
     @property
     def candidates(self) -> tuple[Candidates, ...]:
-        """One group: all listed words, as often as they are written as names."""
+        """Return one group: all listed words, as often as they are written as names."""
         return (self._names,)
 
     def __post_init__(self) -> None:
@@ -48,19 +51,19 @@ class Scrubbed:
     _names: Candidates = field(init=False, repr=False)
 
     def rates(self, group: int) -> tuple[float, ...]:
-        """What is sent says all: see `Channel`."""
+        """Return the rates: `evidence` is exact, see `Channel`."""
         return (1.0,)
 
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
-        """The placeholder."""
+        """Return the placeholder."""
         return np.full(len(ids), self._placeholder(self.public.lexicon), np.int32)
 
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
-        """Every word looks the same."""
+        """Return equal scores, because every word looks the same."""
         return np.zeros((len(seen), len(candidates.ids)), np.float32)
 
     def release(self, text: Text, random: Generator) -> Releases:
-        """Recognises entities sentence by sentence."""
+        """Recognise entities sentence by sentence."""
         surfaces = [each.text for each in _words(text, self.public)]
         ends = np.searchsorted(text.sentence, np.arange(len(text.documents)), side="right")
         starts = np.concatenate([[0], ends[:-1]])

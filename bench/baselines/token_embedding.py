@@ -12,6 +12,6 @@ __all__ = ["full_width"]
 
 
 def full_width(channel: Noised, embeddings: Floats, success: float) -> Noised:
-    """``channel`` over ``embeddings``, at the eta where MAP on single tokens has ``success``."""
+    """Return ``channel`` over ``embeddings``, at the eta where MAP has ``success`` on tokens."""
     wide = replace(channel, mechanism="token-embedding, full width", rows=embeddings)
     return replace(wide, eta=eta_of_success(wide, success))

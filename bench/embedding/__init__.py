@@ -1,1 +1,1 @@
-"""What an embedding gains from the cloud's help, and what sentence embeddings give away."""
+"""The value of the cloud's help for an embedding, and the leakage of sentence embeddings."""

@@ -1,9 +1,11 @@
 """What does the cloud's help buy an embedding, and at which attack success?
 
-Split-and-Denoise with the bundle's denoiser: alone on the device, and with answers from a cloud
-that takes posterior means of noise in the privacy space; at equal success of the
-maximum-a-posteriori attacker on single tokens. Held-out text is GLUE's, which trained nothing. What
-the published denoiser and an equal training budget give, and what a query costs the device, is in
+The bench runs Split-and-Denoise with the bundle's denoiser. It compares the device alone with a
+device that uses the cloud's answers. The cloud takes posterior means of noise in the privacy
+space. Both are compared at equal success of the maximum-a-posteriori attacker on single tokens.
+Held-out text is from GLUE, and nothing was trained on it.
+
+For the published denoiser at an equal training budget, and the device's cost of a query, see
 docs/snd.md.
 
     python -m bench.embedding --quick
@@ -31,9 +33,9 @@ from sottovoce.models.denoiser.data import Passages
 
 SUCCESSES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 LENGTHS = (16, 64, 128)
-"""Tokens of the stretches of news."""
+"""Tokens in the passages of news."""
 TASKED = (0.3, 0.6)
-"""Attack successes at which classifiers are trained."""
+"""Attack success rates at which classifiers are trained."""
 DRAWS = 2_000
 """Tokens of running text that attackers are judged on."""
 
@@ -41,7 +43,7 @@ Etas = dict[float, float]
 
 
 def main() -> None:
-    """Measures, and prints the tables."""
+    """Measure, and print the tables."""
     parser = console.parser("embedding", __doc__, quick="fewer sentences", data="GLUE's tasks")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -74,8 +76,11 @@ def main() -> None:
 
 
 def attacked(study: Study, eta: float) -> Figures:
-    """Shares of running text that attackers read off single vectors (SnD, eq. 14, and maximum a
-    posteriori), and nats that a vector tells of its token."""
+    """Return the success of attackers on single vectors, and the information in a vector.
+
+    The attackers are SnD's (eq. 14) and maximum a posteriori, on running text. Information is in
+    nats about the token.
+    """
     channel, random = study.at(eta), np.random.default_rng(2)
     ids = channel.candidates[0].draw(DRAWS, random)
     group = np.zeros(DRAWS, np.int32)
@@ -86,7 +91,7 @@ def attacked(study: Study, eta: float) -> Figures:
 
 
 def quality(study: Study, held: Passages, etas: Etas) -> list[Figures]:
-    """Cosine and squared error of each estimate of the clean embedding, by attack success."""
+    """Return cosine and squared error of each estimate of the embedding, by attack success."""
     truth, local = study.clean(held), study.local(held)
     found = []
     for success, eta in console.track(etas.items(), "held-out sentences"):
@@ -109,7 +114,7 @@ def quality(study: Study, held: Passages, etas: Etas) -> list[Figures]:
 
 
 def by_length(study: Study, news: Any, etas: Etas, each: int = 60) -> list[Figures]:
-    """Mean cosines over stretches of news of each length."""
+    """Return mean cosines over passages of news of each length."""
     rows = []
     for tokens in console.track(LENGTHS, "lengths"):
         parts = Passages(news[: each * tokens], np.arange(1, each + 1) * tokens)
@@ -125,7 +130,7 @@ def by_length(study: Study, news: Any, etas: Etas, each: int = 60) -> list[Figur
 
 
 def classify(study: Study, folder: Path, etas: Etas, train: int, test: int) -> list[Figures]:
-    """Accuracy and AUC of a two-layer head on each kind of embedding."""
+    """Return accuracy and AUC of a two-layer head on each kind of embedding."""
     rows = []
     for name in console.track(TASKS, "classifiers"):
         texts, labels = read_task(folder, name, train + test)
@@ -144,7 +149,7 @@ def classify(study: Study, folder: Path, etas: Etas, train: int, test: int) -> l
             ]
         for kind, found in kinds.items():
             joined = found[0]
-            if len(found) == 2:  # a pair: what differs and what agrees
+            if len(found) == 2:  # a pair: its differences and products
                 joined = np.hstack([np.abs(found[0] - found[1]), found[0] * found[1]])
             accuracy, auc = head(joined[:train], labels[:train], joined[train:], labels[train:])
             share = float(labels[train:].mean())
@@ -154,7 +159,7 @@ def classify(study: Study, folder: Path, etas: Etas, train: int, test: int) -> l
 
 
 def show(figures: Figures) -> Iterator[Table]:
-    """The tables."""
+    """Return the tables."""
     yield _table("tokens that attackers read off single vectors", figures["privacy"])
     for measured, title in (("cosine", "cosine with"), ("mse", "mean squared error to")):
         rows = [{"success": row["success"], **row[measured]} for row in figures["quality"]]
@@ -176,7 +181,7 @@ def _table(title: str, rows: list[Figures]) -> Table:
 
 
 def plot(found: list[Figures]) -> Figure:
-    """Quality against attack success."""
+    """Plot quality against attack success."""
     figure, (axes,) = sheet(7, 4.5)
     successes = [row["success"] for row in found]
     for name in found[0]["cosine"]:

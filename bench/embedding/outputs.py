@@ -1,9 +1,10 @@
 """A private sentence embedding from the device, or noisy tokens to the cloud: which tells less?
 
-DPNR and CAPE run the whole backbone on the device and send its noisy embedding; Split-and-Denoise
-sends noisy tokens, of which the cloud makes the embedding. What is judged is what the cloud then
-has: how well sentiment is told from it, and how well the gender and age group of bloggers whom the
-attacker has not met. Both are told by two-layer networks that learnt from releases alike.
+DPNR and CAPE run the whole backbone on the device and send its noisy embedding. Split-and-Denoise
+sends noisy tokens, and the cloud makes the embedding from them. The bench judges the data that the
+cloud then has. It measures how well classifiers tell sentiment, and the gender and age group of
+bloggers. The attacker has not met these bloggers. All classifiers are two-layer networks, trained
+on releases of the same kind.
 
     python -m bench.embedding.outputs --quick
 """
@@ -34,28 +35,28 @@ from sottovoce.edge.measure.classifier import Classifier
 from sottovoce.models.denoiser.data import Passages
 
 EPSILONS: Final = (0.5, 1.0, 2.0, 5.0, 20.0)
-"""Of one entry; 5 is what RAPT runs DPNR at."""
+"""Privacy budgets of one entry; RAPT runs DPNR at 5."""
 FILES: Final = ("sst2/train.tsv.gz", "sst2/dev.tsv.gz", "blogs/train.tsv.gz", "blogs/dev.tsv.gz")
 _SENTIMENT: Final = "sentiment"
 _HIDDEN: Final = 128
 _WORDS: Final = 30
-"""Of a post: the posterior mean of every token is dear."""
+"""Words of a post; few, because the posterior mean of every token is slow."""
 
 Labels = NDArray[np.int64]
 Seen = dict[str, tuple[Floats, Floats]]
-"""What the cloud has of the texts to learn from and of those to judge, by set of texts."""
+"""By set of texts, the cloud's data for the training texts and for the test texts."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Reviews and posts, each to learn from and to judge, and what is to be told of them."""
+    """Reviews and posts, for training and for testing, and their labels."""
 
     passages: Mapping[str, tuple[Passages, Passages]]
     labels: Mapping[str, tuple[Labels, Labels]]
 
     @classmethod
     def read(cls, folder: Path, study: Study, train: int, test: int) -> Texts:
-        """``train`` and ``test`` of each, spread over the files."""
+        """Read ``train`` and ``test`` texts of each set, spread over the files."""
         passages: dict[str, list[Passages]] = {_SENTIMENT: [], "posts": []}
         labels: dict[str, list[Labels]] = {name: [] for name in (_SENTIMENT, *ATTRIBUTES)}
         for reviews, posts, n in zip(FILES[:2], FILES[2:], (train, test), strict=True):
@@ -73,12 +74,12 @@ class Texts:
         )
 
     def seen(self, of: Callable[[Passages], Floats]) -> Seen:
-        """What ``of`` makes of them."""
+        """Apply ``of`` to the texts of each set."""
         return {name: (of(a), of(b)) for name, (a, b) in self.passages.items()}
 
 
 def told(seen: Seen, texts: Texts) -> Figures:
-    """Accuracy on each label, with its interval, and that of naming the commonest."""
+    """Return accuracy on each label with its interval, and accuracy of the commonest label."""
     found: Figures = {}
     for name, (wanted, truth) in texts.labels.items():
         train, test = (_even(rows, seen[_of(name)][0]) for rows in seen[_of(name)])
@@ -97,7 +98,7 @@ def _of(label: str) -> str:
 
 
 def _even(rows: Floats, train: Floats) -> Floats:
-    """Centred and scaled as the classifier likes its inputs, by what is learnt from."""
+    """Centre and scale rows by the training set, as the classifier expects."""
     mean = train.mean(axis=0)
     found: Floats = (rows - mean) / np.linalg.norm(train - mean, axis=1).mean()
     return found
@@ -106,7 +107,7 @@ def _even(rows: Floats, train: Floats) -> Floats:
 def releases(
     study: Study, texts: Texts, levels: Mapping[str, float], random: Generator
 ) -> Iterator[tuple[str, str, Seen]]:
-    """Mechanism, setting and what the cloud has."""
+    """Yield mechanism, setting and the cloud's data."""
     clean = texts.seen(study.clean)
     yield "none", "clear", clean
     short = texts.seen(lambda each: study.clean(shortened(each, DROPOUT, random)))
@@ -129,7 +130,7 @@ def _noised(seen: Seen, epsilon: float, random: Generator) -> Seen:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = console.parser("embedding.outputs", __doc__, quick="fewer texts", data="the data sets")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()

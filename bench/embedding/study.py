@@ -1,7 +1,7 @@
-"""What `bench.embedding` asks and judges: texts, the cloud's answers, what is made of them.
+"""Texts, cloud answers and estimates for `bench.embedding`.
 
-Ours is noise in the privacy space and posterior means on arrival; the target is the backbone's own
-embedding of the clear text.
+Our method adds noise in the privacy space, and the cloud takes posterior means on arrival. The
+target is the backbone's own embedding of the clear text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TASKS = {
     "MRPC": ("mrpc/train.tsv.gz", ("text_a", "text_b")),
     "RTE": ("rte/train.tsv.gz", ("text_a", "text_b")),
 }
-"""File, and its columns of text."""
+"""File of each task, and its text columns."""
 
 _HELD: int = 1_000
 """Passages whose vectors are held at once."""
@@ -44,12 +44,12 @@ _HELD: int = 1_000
 
 @dataclass(frozen=True)
 class Study:
-    """The cloud's encoder and the device's denoiser, over one bundle.
+    """The cloud's encoder and the device's denoiser, from one bundle.
 
     Attributes:
-        channel: `token-embedding.v1` at any one level; `at` gives it at another.
+        channel: `token-embedding.v1` at an arbitrary level; `at` sets the level.
         encoder: the backbone.
-        posterior: what the cloud makes of noisy vectors before it uses them.
+        posterior: the cloud's posterior mean of noisy vectors.
         shipped: the bundle's denoiser.
     """
 
@@ -60,7 +60,7 @@ class Study:
 
     @classmethod
     def of(cls, bundle: Bundle) -> Study:
-        """The bundle's."""
+        """Return the study of a bundle."""
         backbone = backbones.load()
         channel = tokens.levels_of(bundle)[0]
         posterior = tokens.posterior(channel, backbones.input_embeddings(backbone))
@@ -68,20 +68,20 @@ class Study:
         return cls(channel, Encoder(backbone), posterior, denoiser)
 
     def at(self, eta: float) -> Noised:
-        """The mechanism at ``eta``."""
+        """Return the mechanism at ``eta``."""
         return replace(self.channel, eta=eta)
 
     def read(self, texts: Sequence[str]) -> Passages:
-        """Texts as tokens."""
+        """Return texts as tokens."""
         return tokenize(backbones.load().tokenizer, texts)
 
     def clean(self, passages: Passages) -> Floats:
-        """e_c: Floats2d (passages, width)."""
+        """Return e_c: Floats2d (passages, width)."""
         rows = [self.encoder.token_embeddings(passages[i].tolist()) for i in range(len(passages))]
         return encode(self.encoder, rows)
 
     def answers(self, passages: Passages, eta: float, seed: int) -> Floats:
-        """e_n, the cloud's answers to noisy vectors: Floats2d (passages, width)."""
+        """Return e_n, the cloud's answers to noisy vectors: Floats2d (passages, width)."""
         ids = passages.flat
         group = np.zeros(len(ids), np.int32)
         noisy = self.at(eta).send(ids, group, np.random.default_rng(seed))
@@ -95,11 +95,11 @@ class Study:
         return np.concatenate(found)
 
     def local(self, passages: Passages) -> Floats:
-        """What the device computes alone: Floats2d (passages, width)."""
+        """Return what the device computes alone: Floats2d (passages, width)."""
         return np.stack([self.shipped.local(passages[i].tolist()) for i in range(len(passages))])
 
     def denoised(self, passages: Passages, answers: Floats, eta: float) -> Floats:
-        """What it makes of the cloud's answers: Floats2d (passages, width)."""
+        """Return the device's estimates from the cloud's answers: Floats2d (passages, width)."""
         return np.stack(
             [
                 self.shipped.denoise(passages[place].tolist(), answer, eta)
@@ -109,7 +109,7 @@ class Study:
 
 
 def read_task(folder: Path, name: str, n: int) -> tuple[list[list[str]], NDArray[np.int64]]:
-    """The texts of ``n`` examples, one list a column, and their labels 0 and 1."""
+    """Return the texts of ``n`` examples, one list a column, and their labels 0 and 1."""
     file, columns = TASKS[name]
     rows = data.rows(folder / file)
     rows = [rows[i] for i in np.random.default_rng(5).permutation(len(rows))[:n]]
@@ -119,7 +119,7 @@ def read_task(folder: Path, name: str, n: int) -> tuple[list[list[str]], NDArray
 
 
 def difference(ours: Floats, other: Floats) -> tuple[float, float, float]:
-    """Mean of ``ours - other`` over sentences, with its 95 % interval."""
+    """Return the mean of ``ours - other`` over sentences, with its 95 % interval."""
     gains = ours - other
     low, high = interval(drawn(len(gains)) @ gains / len(gains))
     return float(gains.mean()), low, high
@@ -128,8 +128,10 @@ def difference(ours: Floats, other: Floats) -> tuple[float, float, float]:
 def head(
     train: Floats, labels: NDArray[np.int64], test: Floats, wanted: NDArray[np.int64]
 ) -> tuple[float, float]:
-    """Accuracy and AUC of the device's two-layer classifier, on embeddings like those it learnt
-    from."""
+    """Return accuracy and AUC of the device's two-layer classifier.
+
+    Training and test embeddings are of the same kind.
+    """
     scores = Classifier.fit(train, [str(label) for label in labels]).scores(test)[:, 1]
     positive, negative = scores[wanted == 1], scores[wanted == 0]
     wins = mannwhitneyu(positive, negative).statistic
@@ -137,10 +139,10 @@ def head(
 
 
 def information(attack: Map, releases: Releases) -> float:
-    """Nats that a release tells about its symbol, at least: the mean of log q(x | y) - log p(x).
+    """Return a lower bound on the nats that a release tells about its symbol.
 
-    Barber and Agakov's lower bound of the mutual information I(X; Y), where q is the attacker's
-    posterior. For noisy vectors q is exact. So is the estimate, if symbols are as common as the
-    prior says.
+    The bound is the mean of log q(x | y) - log p(x), from Barber and Agakov. It bounds the mutual
+    information I(X; Y), where q is the attacker's posterior. For noisy vectors q is exact. Then the
+    estimate is exact too, if symbols are as common as the prior says.
     """
     return float(attack.log_posterior(releases.seen, releases.true).mean())

@@ -1,1 +1,1 @@
-"""Public data sets from where their makers publish them, in the form that the benches read."""
+"""Download public data sets from their publishers, and convert them for the benches."""

@@ -1,9 +1,9 @@
 """Fetches public data sets into the folder that the benches read: `make data`.
 
-Asks before it fetches what has a licence that you must accept. What is there stays; a run that was
-killed goes on with the files that lack. What was fetched is noted in ``fetched.json`` by its
-SHA-256, and must be the same the next time. A file that is not the one that the docs' figures are
-of is told. Sets that need no source are made from a seed.
+The command asks before it fetches a set whose licence you must accept. It keeps existing files, so
+an interrupted run continues with the missing ones. ``fetched.json`` records the SHA-256 of every
+fetched file, and later runs must match it. The command reports a file that differs from the one
+behind the docs' figures. Sets without a source are made from a seed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.core.platform.console import tell
 
 _LARGEST = 200_000_000
-"""Bytes of any file."""
+"""Size limit of any file, in bytes."""
 _NOTED = "fetched.json"
 
 
 def main() -> int:
-    """Fetches; the exit code, 1 if something could not be had."""
+    """Fetch the sets; return 1 if something could not be fetched, else 0."""
     known = (*SETS, *MADE)
     parser = ArgumentParser("python -m bench.fetch", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="folder to fill")
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def _set(name: str, source: Source, folder: Path, *, accept: bool) -> str:
-    """Makes what lacks of a set; what became of it."""
+    """Make the missing files of a set, and return its status."""
     lacking = [w for w in source.files if not (folder / name / w.name).exists()]
     if not lacking:
         return "is there"
@@ -100,7 +100,7 @@ def _made(name: str, folder: Path) -> str:
 
 
 def _edition(folder: Path, names: Sequence[str]) -> str:
-    """What to say where files are not those of the docs' figures."""
+    """Return a note for files that are not those behind the docs' figures."""
     others = []
     for name in names:
         with gzip.open(folder / name) as file:

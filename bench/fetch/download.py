@@ -1,6 +1,6 @@
-"""One file from the network: whole and the expected one, or none.
+"""Download one file: the whole and expected file, or none.
 
-Why it is here: a measurement on half a data set, or on another edition of it, looks like any other.
+Half a data set, or another edition, would give measurements that look like any other.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["download"]
 
 _PIECE: Final = 1 << 16
 _SECONDS: Final = 60.0
-"""Without a byte."""
+"""Timeout without a byte, in seconds."""
 _LOOPBACK: Final = "127.0.0.1"
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Followed, unless they leave TLS."""
+    """Follow redirects, unless they leave TLS."""
 
     def redirect_request(
         self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, to: str
@@ -44,20 +44,21 @@ def download(
     sha256: str = "",
     step: Callable[[int], None] = lambda _: None,
 ) -> str:
-    """Fetches ``url`` into ``file``, which appears when it is whole and checked, and not before.
+    """Fetch ``url`` into ``file``, which appears only when it is whole and checked.
 
     Args:
         url: https; http on loopback alone.
-        largest: bytes it may have.
-        sha256: what it must have; nothing, where none is known.
-        step: called with the bytes of each piece.
+        file: the path to write.
+        largest: size limit in bytes.
+        sha256: the expected digest; empty if unknown.
+        step: called with the number of bytes of each piece.
 
     Returns:
-        Its SHA-256.
+        The file's SHA-256.
 
     Raises:
-        Unavailable: nobody answers, or with an error, or the line broke.
-        DataLoss: it is too large or another file.
+        Unavailable: the server does not answer, answers with an error, or the connection broke.
+        DataLoss: the file is too large, or is another file.
     """
     _check(url)
     file.parent.mkdir(parents=True, exist_ok=True)

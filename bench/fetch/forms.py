@@ -1,7 +1,7 @@
-"""From the form in which a data set is published to that which the benches read.
+"""Converters from published forms of data sets to the form that the benches read.
 
-A converter takes the bytes that were fetched and gives those of a file of the data folder, before
-gzip: TSV with a header line and no quoting, JSON lines, or CoNLL-U as it is.
+A converter takes the fetched bytes, and returns the bytes of a file in the data folder before
+gzip. The forms are TSV with a header line and no quoting, JSON lines, and unchanged CoNLL-U.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Form = Callable[[bytes], bytes]
 
 
 def as_published(data: bytes) -> bytes:
-    """CoNLL-U; what is none is refused."""
+    """Return CoNLL-U unchanged; refuse other data."""
     if not any(line.startswith(b"1\t") for line in data.splitlines()[:200]):
         raise _other("CoNLL-U")
     return data
 
 
 def trec(data: bytes) -> bytes:
-    """Lines "LABEL:fine question", in Latin-1."""
+    """Convert lines "LABEL:fine question" in Latin-1."""
     rows = []
     for line in data.decode("latin-1").split("\n"):
         if line.strip():
@@ -55,7 +55,7 @@ def trec(data: bytes) -> bytes:
 
 
 def cola(name: str) -> Form:
-    """Of a zip, the file ``name``: source, label, the author's mark, sentence; no header."""
+    """Convert the file ``name`` of a zip: source, label, author's mark, sentence; no header."""
 
     def form(data: bytes) -> bytes:
         rows = [line.split("\t") for line in _member(data, name).split("\n") if line]
@@ -67,7 +67,7 @@ def cola(name: str) -> Form:
 
 
 def glue(name: str, columns: Sequence[str], header: Sequence[str]) -> Form:
-    """Of a zip, the columns of the TSV ``name``, called as in ``header``."""
+    """Convert ``columns`` of the TSV ``name`` in a zip, renamed as in ``header``."""
 
     def form(data: bytes) -> bytes:
         first, *lines = _member(data, name).split("\n")
@@ -84,7 +84,7 @@ def glue(name: str, columns: Sequence[str], header: Sequence[str]) -> Form:
 
 
 def paraphrases(data: bytes) -> bytes:
-    """MRPC: quality, two numbers, two sentences; a header, and no quoting."""
+    """Convert MRPC: quality, two numbers, two sentences; a header, and no quoting."""
     try:
         lines = data.decode("utf-8-sig").splitlines()[1:]
     except UnicodeDecodeError as error:
@@ -96,14 +96,14 @@ def paraphrases(data: bytes) -> bytes:
 
 
 def drawn(name: str, each: int, seed: int, classes: Sequence[str] = ()) -> Form:
-    """Of a tar.gz, rows of the CSV ``name`` (class, title, text), drawn at random.
+    """Draw random rows from the CSV ``name`` (class, title, text) in a tar.gz.
 
     Args:
         name: the file in the archive.
         each: rows of each class.
-        seed: the same rows each time.
-        classes: their names, from class 1; none keeps the numbers, and writes the text in small
-            letters.
+        seed: the same seed gives the same rows.
+        classes: their names, from class 1. Without names, the numbers are kept, and the text is
+            written in small letters.
     """
 
     def form(data: bytes) -> bytes:
@@ -127,7 +127,7 @@ def drawn(name: str, each: int, seed: int, classes: Sequence[str] = ()) -> Form:
 
 
 def reviews(folds: range) -> Form:
-    """Of NLTK's zip of film reviews, those whose number is among ``folds``."""
+    """Convert the reviews in NLTK's zip of film reviews whose number is among ``folds``."""
 
     def form(data: bytes) -> bytes:
         rows = []
@@ -144,7 +144,7 @@ def reviews(folds: range) -> Form:
 
 
 def turns(prefix: str) -> Form:
-    """JSON lines of prompts, with one text as ``prompt`` or several as ``turns``."""
+    """Convert JSON lines of prompts, with one text as ``prompt`` or several as ``turns``."""
 
     def form(data: bytes) -> bytes:
         made = []
@@ -164,9 +164,9 @@ def turns(prefix: str) -> Form:
 
 
 def entities(token: int, tag: int, start: int = 0) -> Form:
-    """Blocks of lines with a token and its label in IOB2 in those columns; remarks begin "# ".
+    """Convert blocks of lines with a token and its IOB2 label in the given columns.
 
-    Blocks before number ``start`` are left out.
+    Comments begin with "# ". Blocks before number ``start`` are left out.
     """
 
     def form(data: bytes) -> bytes:
@@ -195,7 +195,7 @@ _COLA: Final = 4
 _MRPC: Final = 5
 _CSV: Final = 3
 _NO_NAME: Final = ("OTH", "O")
-"""Universal NER's rest, which the folder's files do not have, and a slip: "B-O"."""
+"""Labels without an entity: Universal NER's "OTH", absent from our files, and a slip: "B-O"."""
 
 
 def _label(label: str) -> str:

@@ -1,8 +1,8 @@
-"""Which sets are fetched from where, under which licence, into which files; and which are not.
+"""Data sets with their source, licence and files, and the sets that are not fetched.
 
-No address was asked from where this was written. So the SHA-256 of what is fetched is known only
-from an earlier run (`fetched.json` of the data folder), and a file in another form is refused. What
-is known is the SHA-256 of the files that the docs' figures are of (`EDITIONS`).
+The addresses were not tested when this was written. So the SHA-256 of a fetched file is known only
+from an earlier run (`fetched.json` in the data folder). A file in another form is refused.
+`EDITIONS` has the SHA-256 of the files behind the docs' figures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bench.fetch.synthetic import synthetic
 __all__ = ["EDITIONS", "LEFT_OUT", "MADE", "SEED", "SETS", "Source", "Wanted"]
 
 SEED: Final = 1
-"""Of whatever is drawn or made here."""
+"""Seed of everything that is drawn or made here."""
 
 
 _UD: Final = "https://raw.githubusercontent.com/UniversalDependencies"
@@ -49,7 +49,7 @@ _SENTENCES: Final = (("sentence", "label"), ("text", "label"))
 
 @dataclass(frozen=True)
 class Wanted:
-    """A file of the data folder, within its set's: where it comes from, and in which form."""
+    """A file of a set in the data folder: its source and its form."""
 
     name: str
     url: str
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Source:
-    """A set: what its makers say of its use, whether that must be accepted, and its files."""
+    """A set: its terms of use, whether the user must accept them, and its files."""
 
     licence: str
     asks: bool
@@ -201,7 +201,7 @@ SETS: Final = {
 MADE: Final[dict[str, dict[str, Callable[[], bytes]]]] = {
     "synthetic": {"dev.jsonl.gz": lambda: synthetic(SEED)}
 }
-"""Sets that are made here, from `SEED`: their files, and what makes each."""
+"""Sets that are made here from `SEED`: their files, and the function that makes each."""
 
 LEFT_OUT: Final = {
     "pii": "made by presidio-research (MIT) without a seed; its public twin is `synthetic`",
@@ -220,7 +220,7 @@ LEFT_OUT: Final = {
     " https://openstax.org (CC BY 4.0), https://www.gutenberg.org and presidents' addresses (public"
     " domain), WikiText-2 (CC BY-SA)",
 }
-"""What else the benches and trainings read, and why it is not fetched."""
+"""Other sets that the benches and trainings read, and the reason for not fetching them."""
 
 EDITIONS: Final = {
     "ud_ewt/train.conllu.gz": "3fb78e2b55482c8e",
@@ -249,6 +249,8 @@ EDITIONS: Final = {
     "movie_reviews/test.tsv.gz": "ed1db0030898eae1",
     "synthetic/dev.jsonl.gz": "074685a53fe39ebf",
 }
-"""The first digits of the SHA-256, before gzip, of the files that the docs' figures are of. Figures
-of another edition differ a little. `agnews`, `dbpedia`, `btc` and Arena-Hard's prompts were chosen
-in a way that is not written down: what is fetched is always another choice."""
+"""First digits of the SHA-256, before gzip, of the files behind the docs' figures.
+
+Figures of another edition differ a little. The selection of `agnews`, `dbpedia`, `btc` and
+Arena-Hard's prompts was not recorded. A fetched file is therefore always another selection.
+"""

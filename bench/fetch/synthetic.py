@@ -1,7 +1,7 @@
 """Sentences with marked personal data, made from a seed: the public twin of the set `pii`.
 
-Templates and lists are ours, and all people and companies in them are invented. Words from the
-lists meet at random, so a sentence may put a Norwegian given name before a Brazilian surname. Half
+Templates and lists are our own work, and all people and companies in them are invented. Words from
+the lists are combined at random. So a Norwegian given name may precede a Brazilian surname. Half
 of the sentences are in small letters, as in `pii`.
 """
 
@@ -151,7 +151,7 @@ def synthetic(seed: int) -> bytes:
     """Return JSON lines with text, marked spans and the number of the template.
 
     Args:
-        seed: the same seed gives the same bytes on every Python that we support.
+        seed: the same seed gives the same bytes on every supported Python.
     """
     chance = random.Random(seed)
     lines = [_line(chance, number % len(_TEMPLATES)) for number in range(_SIZE)]
@@ -177,7 +177,7 @@ def _line(chance: random.Random, template: int) -> dict[str, Any]:
 
 
 def _digits(chance: random.Random, pattern: str) -> str:
-    """Each ``#`` becomes a digit, and each ``@`` a letter."""
+    """Replace each ``#`` with a digit, and each ``@`` with a letter."""
     letters = "ABCDEFGHJKLMNPRSTUVWXYZ"
     made = (
         str(chance.randrange(10)) if c == "#" else chance.choice(letters) if c == "@" else c
@@ -210,7 +210,7 @@ def _date(chance: random.Random) -> str:
 
 
 def _card(chance: random.Random) -> str:
-    """A number whose last digit is right (Luhn)."""
+    """Return a card number with a valid check digit (Luhn)."""
     digits = _digits(chance, chance.choice(("4", "51", "37")) + "#" * 14)[:15]
     doubled = (int(d) * (2 - place % 2) for place, d in enumerate(digits))
     whole = f"{digits}{-sum(n - 9 if n > 9 else n for n in doubled) % 10}"
@@ -219,7 +219,7 @@ def _card(chance: random.Random) -> str:
 
 
 def _iban(chance: random.Random) -> str:
-    """A German number whose check digits are right (ISO 7064)."""
+    """Return a German IBAN with valid check digits (ISO 7064)."""
     account = _digits(chance, "#" * 18)
     check = 98 - int(f"{account}131400") % 97  # "DE00" behind the account, letters as numbers
     whole = f"DE{check:02}{account}"

@@ -1,1 +1,1 @@
-"""What noise is drawn by, and what each choice is worth to an attacker."""
+"""Ways to key the noise, and how much each way tells an attacker."""

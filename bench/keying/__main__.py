@@ -1,9 +1,11 @@
 """What should noise be drawn by, so that copies tell nothing new and equal releases little?
 
-Ways to draw from a key, from one draw a place of every document to one draw a word for good,
-against an attacker on noisy vectors who pools whatever he can tell belongs to one word: near
-copies, words that come again in a document, all places where one draw stands with what surrounds it
-and how often it comes, and a tenth of all documents known. See docs/attacks.md.
+The bench compares ways to draw noise from a key. At one end, every place of every document gets
+its own draw. At the other end, each word gets one draw for good.
+
+The attacker sees noisy vectors and pools all places that he can link to one word. He pools near
+copies and words that repeat within a document. He also pools all places with one draw, their
+neighbours and their counts. Finally, he may know a tenth of all documents. See docs/attacks.md.
 
     python -m bench.keying
 """
@@ -36,18 +38,17 @@ from sottovoce.models.corpus.texts import read_conllu
 FRESH: Final = next(iter(WAYS))
 _REPEATED: Final = 4
 _MESSAGE: Final = 5
-"""Sentences of a message of which copies are made."""
+"""Sentences in a message that gets copied."""
 _WEIGHTS: Final = ((0.0, 0.0), (0.4, 0.0), (0.8, 0.0), (0.5, 0.1), (0.5, 0.4))
-"""Of context, and of counts."""
+"""Weights of context and of counts."""
 _CACHE: Final = (0.0, 0.05, 0.15, 0.3, 0.5)
 _POOLED: Final = (FRESH, "word, left and right", "word and left", "word")
-"""Ways that neighbours are pooled under, with a key for each document and one for all."""
+"""Ways under which neighbours are pooled, with a key for each document and with one for all."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much: words of public text for the bigrams, documents that are attacked, messages that
-    are copied."""
+    """Sizes: words of public text for the bigrams, attacked documents, and copied messages."""
 
     bigrams: int
     documents: int
@@ -59,26 +60,26 @@ QUICK: Final = Budget(1_000_000, 60, 60)
 
 
 class Bench:
-    """The texts and the attacker, at one level."""
+    """The texts and the attacker at one level."""
 
     def __init__(self, public: Public, data: Path, budget: Budget) -> None:
         self.public, self.budget = public, budget
         self.documents = _documents(data / "ud_gum" / "train.conllu.gz")[: budget.documents]
-        # All texts are numbered before the model is counted: the lexicon is part of it.
+        # Number all texts before the model counts them, because the lexicon is part of the model.
         self.whole = self.corpus([" ".join(each) for each in self.documents])
         clitics = public.bundle.manifest.clitics
         text = numbered(public_sequences(data, budget.bigrams), public.lexicon, clitics)
         self.bigrams = Bigrams.of(text, len(public.lexicon))
 
     def corpus(self, documents: Sequence[str]) -> Corpus:
-        """Documents as arrays."""
+        """Return documents as arrays."""
         bundle = self.public.bundle
         return Corpus.of(
             documents, self.public.lexicon, bundle.manifest.clitics, np.asarray(bundle.readings)
         )
 
     def attacker(self, level: str) -> tuple[Attacker, NDArray[np.float64]]:
-        """Who reads no context yet; and the eta of every word."""
+        """Return an attacker without context, and the eta of every word."""
         bundle, counts = self.public.bundle, self.public.counts.sum(axis=1)
         mechanism = PCT2T2.of(bundle.manifest.level(PCT2T2.name, level), NOISED)
         classes, etas = {}, {}
@@ -96,7 +97,7 @@ class Bench:
         return Attacker(space, classes, etas, self.bigrams, boundary), by_word
 
     def one_copy_and_twenty(self, level: str) -> Iterator[tuple[str, Tally, Tally]]:
-        """For each way MAP on a message, and on it and its copies together."""
+        """Yield, for each way, MAP on a message alone, and on the message with its copies."""
         attacker, etas = self.attacker(level)
         sentences = [each for document in self.documents for each in document]
         step = max(_MESSAGE, len(sentences) // self.budget.messages)
@@ -127,9 +128,12 @@ class Bench:
             yield name, _tally(one, text, base), _tally(twenty, text, base)
 
     def repeated(self, level: str) -> Iterator[tuple[str, Tally, Tally, Tally]]:
-        """For each way, on words that come at least four times in their document: MAP on a place at
-        a time; with a cache, where one draw is one word; and on all places that he is granted to
-        be one word."""
+        """Yield the tallies of each way, on words that occur at least four times in their document.
+
+        The tallies are MAP on one place, MAP with a cache, and MAP on all places together.
+        The cache links the places that share one draw. For the last tally, the attacker knows which
+        places hold one word.
+        """
         attacker, etas = self.attacker(level)
         text = self.whole
         word = label(text.document, text.ids)
@@ -148,8 +152,10 @@ class Bench:
             yield name, one, cache, granted
 
     def pooled(self, level: str) -> Iterator[tuple[str, int, Tally]]:
-        """For each way and scope of a key, what is read from neighbours and counts where every
-        place of one draw is known to be one word, at the weights that serve best."""
+        """Yield the words recovered from neighbours and counts, for each way and scope of a key.
+
+        The attacker knows that all places of one draw hold one word. The weights are the best ones.
+        """
         attacker, etas = self.attacker(level)
         for name in _POOLED:
             for size in (1, len(self.documents)):
@@ -169,8 +175,11 @@ class Bench:
                 yield name, size, _tally(found == self.whole.ids, self.whole, self.whole.noised)
 
     def known(self, level: str) -> Iterator[tuple[str, Tally, Tally]]:
-        """For each way what is in a codebook made of a tenth of the documents, of the words of the
-        others; and what is read with it, by MAP where it says nothing."""
+        """Yield what a codebook gives for each way.
+
+        The codebook is made of a tenth of the documents. The tallies are the words of the other
+        documents that it lists, and the words recovered with it. MAP fills its gaps.
+        """
         attacker, etas = self.attacker(level)
         text = self.whole
         read = text.document % 10 == 0
@@ -184,12 +193,12 @@ class Bench:
 def _best(
     text: Corpus, judged: NDArray[np.bool_], tried: Iterable[NDArray[np.int32]]
 ) -> NDArray[np.int32]:
-    """The guesses that are right most often: an attacker lucky with his weights."""
+    """Return the guesses that are right most often, as if the attacker chose the best weights."""
     return max(tried, key=lambda found: int((found == text.ids)[judged & text.noised].sum()))
 
 
 def _tally(right: NDArray[np.bool_], text: Corpus, judged: NDArray[np.bool_]) -> Tally:
-    """Of the noised words among ``judged``, by document."""
+    """Count the noised words among ``judged``, by document."""
     which = text.noised & judged
     n = int(text.document.max()) + 1
     by = text.document
@@ -197,7 +206,7 @@ def _tally(right: NDArray[np.bool_], text: Corpus, judged: NDArray[np.bool_]) ->
 
 
 def _documents(path: Path) -> list[list[str]]:
-    """The sentences of each document of a treebank."""
+    """Return the sentences of each document of a treebank."""
     found: dict[str, list[str]] = {}
     for sentence in read_conllu(path):
         found.setdefault(sentence.document, []).append(" ".join(sentence.words))
@@ -205,7 +214,7 @@ def _documents(path: Path) -> list[list[str]]:
 
 
 def measure(bench: Bench, level: str) -> Figures:
-    """All of it at one level."""
+    """Measure everything at one level."""
     found: Figures = {}
     for name, one, twenty in bench.one_copy_and_twenty(level):
         found[name] = {"one": _figure(one), "twenty": _figure(twenty)}
@@ -233,7 +242,7 @@ COLUMNS: Final = (
 
 
 def main() -> None:
-    """Prints the table of each level."""
+    """Print the table of each level."""
     parser = console.parser("keying", __doc__, quick="fewer texts", models=True, data="treebanks")
     parser.add_argument(
         "--levels", type=console.names(), default=("strong", "balanced"), metavar="NAMES"

@@ -1,4 +1,4 @@
-"""Near copies of a message, as everyday use makes them, and where its words stand in each."""
+"""Near copies of a message, as everyday use makes them, and the places of its words in each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDINGS: Final = (" ", "\n", "  ", "\t", " \n\n")
 
 
 class Copy(NamedTuple):
-    """A text that holds all words of a message but the last ``changed``, after ``before`` words."""
+    """A text with all words of a message but the last ``changed``, after ``before`` other words."""
 
     text: str
     before: int
@@ -26,8 +26,10 @@ class Copy(NamedTuple):
 
 
 def copies(message: str) -> Iterator[Copy]:
-    """Twenty: five of each with its last word changed, a comma put in, white space put in or at the
-    end, and quoted in an answer."""
+    """Return twenty near copies, five of each sort.
+
+    The sorts are: last word changed, comma added, white space added, and quoted in an answer.
+    """
     words = message.split()
     for number in range(COPIES // 4):
         yield Copy(" ".join([*words[:-1], _LAST[number]]), 0, 1)
@@ -46,7 +48,7 @@ def _lines(words: Sequence[str], width: int = 12) -> Iterator[str]:
 
 
 def places(made: Copy, index: Places, length: int) -> Places:
-    """Which word of the message stands at each ``index`` of a copy, -1 for none: Ints1d (n,).
+    """Return the word of the message at each ``index`` of a copy, -1 for none: Ints1d (n,).
 
     Args:
         made: the copy.

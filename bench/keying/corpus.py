@@ -1,7 +1,7 @@
-"""Documents as arrays, and which places of them each way to draw noise gives one draw.
+"""Documents as arrays, and the places that share one draw under each way to draw noise.
 
-Why it is here: to compare ways to draw, only the pattern of what is drawn together matters; the
-noise itself is the same law under each.
+Only the pattern of shared draws matters for the comparison. The noise has the same distribution
+under every way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sottovoce.core.text.words import Context, Kind, split
 __all__ = ["NOISED", "WAYS", "Corpus", "label"]
 
 NOISED: Final = ("NOUN", "VERB", "ADJ", "ADV", "FACT")
-"""Readings whose words get noise here, and are judged: those of the policy `content`."""
+"""Readings whose words get noise and are judged, as in the policy `content`."""
 
 _UNKNOWN: Final = -1
 Places = NDArray[np.int64]
@@ -28,17 +28,17 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents, and the n words of them that are no punctuation.
+    """Documents, and their n words without punctuation.
 
     Attributes:
         ids: Ints1d (n,), numbers of a `Lexicon`.
         left, right: Ints1d (n,), the numbers of the words beside each within its sentence, or the
             boundary's.
         before, after: Ints1d (n,), the places of those words, -1 where there is none.
-        reading: Ints1d (n,), places in `READINGS`; -1 for what is not listed.
+        reading: Ints1d (n,), places in `READINGS`; -1 for unlisted readings.
         document: Ints1d (n,).
         index: Ints1d (n,), place within the document.
-        noised: Bools1d (n,), whose noise is drawn.
+        noised: Bools1d (n,), true for words with noise.
     """
 
     ids: Ints
@@ -59,7 +59,7 @@ class Corpus:
         clitics: Sequence[str],
         readings: NDArray[np.uint8],
     ) -> Corpus:
-        """Cuts documents as the device does."""
+        """Split documents into words as the device does."""
         columns: list[tuple[int, int, int, int]] = []
         for place, text in enumerate(documents):
             words = split(text, clitics)
@@ -98,12 +98,12 @@ class Corpus:
         )
 
     def __len__(self) -> int:
-        """Words."""
+        """Return the number of words."""
         return len(self.ids)
 
 
 def label(*columns: NDArray[np.integer]) -> Places:
-    """One number for each distinct row of the columns: Ints1d (n,)."""
+    """Return one number for each distinct row of the columns: Ints1d (n,)."""
     found: Places = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].ravel()
     return found
 
@@ -116,4 +116,4 @@ WAYS: Final[dict[str, Callable[[Corpus], Places]]] = {
     "word, within a document": lambda text: label(text.ids, text.document),
     "word": lambda text: label(text.ids),
 }
-"""By name, which places are one draw: Ints1d (n,)."""
+"""By name, a number for each place; places with equal numbers share one draw: Ints1d (n,)."""

@@ -1,8 +1,8 @@
-"""An attacker who pools all that he can tell belongs to one word.
+"""An attacker that pools all places that he can link to one word.
 
-Why it is here: two draws of a word add up, and where draws are kept, the places where one draw
-stands do. He sees noisy vectors, which tell exactly what is one draw, so he bounds those who see
-released words.
+Two draws of one word add up. Where draws are kept, the places that share a draw add up as well.
+The attacker sees noisy vectors, which show exactly what shares a draw. His success therefore
+bounds every attacker that sees released words only.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["Attacker", "Drawn", "Suspects", "draw"]
 
 Floats = NDArray[np.float32]
 _OPEN: Final = [READINGS.index(name) for name in ("REFERENCE", "GRAMMAR", "OTHER")]
-"""Readings whose words pass."""
+"""Readings whose words pass unchanged."""
 _KEPT: Final = 16
-"""Candidates of a word that context may choose among."""
+"""Candidates for each word that context may choose among."""
 _LEAST: Final = -30.0
 _ROUNDS: Final = 2
 _SCORES: Final = 1 << 22
@@ -35,11 +35,11 @@ _SCORES: Final = 1 << 22
 
 @dataclass(frozen=True)
 class Drawn:
-    """A corpus released: what stands at each noised place.
+    """A released corpus, with the draw at each noised place.
 
     Attributes:
-        draw: Ints1d (n,), equal where it is one draw.
-        vectors: Floats2d (draws, r), the noisy vector of each.
+        draw: Ints1d (n,), equal numbers for places that share a draw.
+        vectors: Floats2d (draws, r), the noisy vector of each draw.
     """
 
     draw: Places
@@ -49,14 +49,14 @@ class Drawn:
 def draw(
     text: Corpus, way: Places, space: Floats, etas: NDArray[np.float64], random: Generator
 ) -> Drawn:
-    """Releases ``text``, with one draw for all places that are equal in ``way``.
+    """Release ``text``, with one draw for all places that are equal in ``way``.
 
     Args:
         text: the documents.
         way: see `WAYS`.
         space: Floats2d (words, r).
         etas: Floats1d (words,), of each word's class.
-        random: of the noise.
+        random: source of the noise.
     """
     _, first, drawn = np.unique(way, return_index=True, return_inverse=True)
     ids = np.minimum(text.ids[first], len(space) - 1)
@@ -66,13 +66,13 @@ def draw(
 
 @dataclass(frozen=True)
 class Suspects:
-    """What an attacker takes for one word, and who it may be by the vectors alone.
+    """Groups that an attacker takes for one word each, with candidates from the vectors alone.
 
     Attributes:
         places: Ints1d (m,), the noised places.
-        group: Ints1d (m,), the word he takes each for.
+        group: Ints1d (m,), the group that each place belongs to.
         ids: Ints2d (groups, kept), likeliest first.
-        scores: Floats2d (groups, kept), log priors and evidence.
+        scores: Floats2d (groups, kept), log priors plus evidence.
         prior: Floats2d (groups, kept), log priors alone.
     """
 
@@ -83,7 +83,7 @@ class Suspects:
     prior: Floats
 
     def named(self, scores: Floats, n: int) -> NDArray[np.int32]:
-        """The likeliest of each by ``scores``, at their places; -1 elsewhere: Ints1d (n,)."""
+        """Return the likeliest word by ``scores`` at each place, -1 elsewhere: Ints1d (n,)."""
         found = np.full(n, -1, np.int32)
         found[self.places] = self.ids[np.arange(len(self.ids)), scores.argmax(axis=1)][self.group]
         return found
@@ -91,13 +91,13 @@ class Suspects:
 
 @dataclass(frozen=True)
 class Attacker:
-    """Knows the classes, how often words are written, what follows what, and eta.
+    """An attacker that knows the classes, the frequencies of words, the bigrams and eta.
 
     Attributes:
         space: Floats2d (words, r).
-        classes: of each noised reading its `Candidates`.
-        etas: of each.
-        bigrams: of public text.
+        classes: the `Candidates` of each noised reading.
+        etas: eta of each noised reading.
+        bigrams: counted in public text.
         boundary: the symbol between sentences.
     """
 
@@ -108,18 +108,18 @@ class Attacker:
     boundary: int
 
     def alone(self, text: Corpus, seen: Drawn, link: Places) -> NDArray[np.int32]:
-        """Maximum a posteriori by vectors and priors: Ints1d (n,), -1 where there is no noise.
+        """Return MAP guesses from vectors and priors, -1 where there is no noise: Ints1d (n,).
 
         Args:
-            text: of which only readings, places and the words that pass are looked at.
+            text: the attacker uses its readings, its places and the words that pass.
             seen: its release.
-            link: Ints1d (n,), equal where he takes the words for one.
+            link: Ints1d (n,), equal where the attacker takes the words for one.
         """
         suspects = self.suspects(text, seen, link)
         return suspects.named(suspects.scores, len(text))
 
     def suspects(self, text: Corpus, seen: Drawn, link: Places) -> Suspects:
-        """See `alone`."""
+        """Return the groups and their candidates; see `alone` for the arguments."""
         places = np.flatnonzero(text.noised)
         group = label(link[places], text.reading[places])
         return Suspects(places, group, *self._from_vectors(text, seen, places, group))
@@ -127,8 +127,15 @@ class Attacker:
     def in_context(
         self, text: Corpus, suspects: Suspects, context: float, counts: float, keys: int = 1
     ) -> NDArray[np.int32]:
-        """The same with the different neighbours of each group, and with how often it is met, at
-        these weights; where ``keys`` keys share the text."""
+        """Return guesses that also use the neighbours and the count of each group.
+
+        Args:
+            text: see `alone`.
+            suspects: see `suspects`.
+            context: weight of the different neighbours of a group.
+            counts: weight of how often the group occurs.
+            keys: number of keys that share the text.
+        """
         known = np.where(np.isin(text.reading, _OPEN), text.ids, -1)
         found = suspects.named(suspects.scores, len(text))
         for _ in range(_ROUNDS if context or counts else 0):
@@ -140,8 +147,10 @@ class Attacker:
         return found
 
     def with_cache(self, text: Corpus, suspects: Suspects, weight: float) -> NDArray[np.int32]:
-        """The same with a cache: what is likely elsewhere in a document is likelier in it. For
-        groups that each lie within one document."""
+        """Return guesses with a cache: a likely word of a document is likelier elsewhere in it.
+
+        Every group must lie within one document.
+        """
         document = np.empty(len(suspects.ids), np.int64)
         document[suspects.group] = text.document[suspects.places]
         met = np.bincount(suspects.group)[:, None]
@@ -161,8 +170,10 @@ class Attacker:
     def _from_vectors(
         self, text: Corpus, seen: Drawn, places: Places, group: Places
     ) -> tuple[NDArray[np.int32], Floats, Floats]:
-        """The likeliest candidates of each group by its different draws, best first, their scores
-        and priors: (groups, `_KEPT`) each."""
+        """Return the best candidates of each group by its different draws, their scores and priors.
+
+        Each array has shape (groups, `_KEPT`), best first.
+        """
         pairs = np.unique(np.stack([group, seen.draw[places]], axis=1), axis=0)
         reading = np.empty(group.max() + 1, np.int32)
         reading[group] = text.reading[places]
@@ -176,7 +187,7 @@ class Attacker:
             ends = np.append(np.flatnonzero(np.diff(mine[:, 0])) + 1, len(mine))
             start, step = 0, max(1, _SCORES // len(rows))
             while start < len(mine):
-                # Whole groups only, as many as fit, and one at least.
+                # Whole groups only: as many as fit, and at least one.
                 first = np.searchsorted(ends, start, side="right")
                 last = np.searchsorted(ends, start + step, side="right") - 1
                 stop = int(ends[max(first, last)])
@@ -196,7 +207,7 @@ class Attacker:
         return ids, scores, prior
 
     def _around(self, text: Corpus, known: NDArray[np.int32], suspects: Suspects) -> Floats:
-        """What the different neighbours of each group say of its candidates: (groups, kept)."""
+        """Return the scores that different neighbours give the candidates: (groups, kept)."""
         places, group, ids = suspects.places, suspects.group, suspects.ids
         total = np.zeros(ids.shape, np.float32)
         for side, beside in ((0, text.before), (1, text.after)):
@@ -211,8 +222,11 @@ class Attacker:
     def _often(
         self, text: Corpus, known: NDArray[np.int32], suspects: Suspects, keys: int
     ) -> Floats:
-        """How much likelier a candidate is for how often its group is met, beyond once: by Poisson,
-        after the word before it where all places share one, else anywhere."""
+        """Return the scores that the count of a group gives its candidates, beyond one occurrence.
+
+        Counts follow a Poisson distribution. The expected count depends on the word before, if all
+        places of the group share that word. Otherwise it depends on the candidate alone.
+        """
         places, group, ids = suspects.places, suspects.group, suspects.ids
         met = np.bincount(group).astype(np.float32)[:, None]
         at = text.before[places]
@@ -234,7 +248,7 @@ class Attacker:
         return found
 
     def _information(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Floats:
-        """log p(second | first) - log p(second), element by element; see `Bigrams.information`."""
+        """Return log p(second | first) - log p(second) by element; see `Bigrams.information`."""
         model = self.bigrams
         a = np.minimum(first, model.size).astype(np.int64)
         b = np.minimum(second, model.size).astype(np.int64)

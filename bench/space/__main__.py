@@ -1,9 +1,9 @@
 """Do rare words and names pay for a bundle's privacy space, and is every class hidden as well?
 
-The maximum-a-posteriori attackers on the noisy vector and on the released word, at every level of
-the bundle, on text that no count has seen, apart for rare words, names and the rest; the first also
-class by class, beside a blind guess. See docs/privacy_space.md, also for what other spaces were
-compared with this one.
+The bench runs the maximum-a-posteriori attackers on noisy vectors and on released words, at every
+level of the bundle. The text was in no count. Rare words, names and the rest are judged apart. The
+attacker on vectors is also judged class by class, beside a blind guess. For the comparison with
+other spaces, see docs/privacy_space.md.
 
     python -m bench.space
 """
@@ -26,7 +26,7 @@ KINDS = ("all", "common", "rare", "others", "names")
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = console.parser("space", __doc__, models=True)
     parser.add_argument(
         "--treebank",

@@ -1,8 +1,8 @@
 """Is every class of words hidden equally well, on text that no count has seen?
 
-Why it is here: one eta for all classes left 95 of 100 particles in the open and named the level
-after the mean. The exact Bayes attacker on the noisy vector, class by class, beside a guess that
-looks at nothing: where few words are likely, that alone may exceed what the level allows.
+With one eta for all classes, 95 of 100 particles stayed readable, and the level's name stated
+only the mean. So the exact Bayes attacker on the noisy vector is judged class by class. Beside it
+stands a blind guess. In a class with few likely words, a blind guess alone may exceed the level.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from sottovoce.core.text.tagger import UPOS
 __all__ = ["by_class"]
 
 _LEAST: Final = 30
-"""Occurrences in held-out text, of a class that is judged."""
+"""Least occurrences in held-out text for a class to be judged."""
 
 
 def by_class(
     public: Public, met: Counts, mechanism: str, draws: int = 2_000
 ) -> Iterator[dict[str, Any]]:
-    """For each level and class of free words: ``eta``, ``success`` with its Wilson interval ``ci``,
-    and ``blind``, how often the class's commonest word would be right.
+    """Yield the attacker's success for each level and class of free words.
+
+    Each row has ``eta``, ``success`` with its Wilson interval ``ci``, and ``blind``. The last is
+    the success of always guessing the class's commonest word.
 
     Args:
-        public: the bundle under judgement, and what attackers know of the language.
+        public: the bundle under judgement, and the attackers' knowledge of the language.
         met: in held-out text, see `bench.space.held_out.count`.
-        mechanism: "pct2t.v1", whose classes are parts of speech, or "pct2t.v2".
+        mechanism: "pct2t.v1", with parts of speech as classes, or "pct2t.v2".
         draws: words of each class that are guessed.
     """
     for level, stated in public.bundle.manifest.calibration[mechanism].items():
@@ -70,7 +72,7 @@ def by_class(
 def _classes(
     public: Public, met: Counts, mechanism: str, stated: Level
 ) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
-    """Classes, and how often each word is written as one of it: to the public, and in fact."""
+    """Yield classes with the public frequency and the true frequency of each word."""
     if mechanism == PCT2T2.name:
         named = [(name, slice(None)) for name in public.classes if name.startswith(OWN)]
         named = [(name, tags) for name, tags in named if name in stated.etas]

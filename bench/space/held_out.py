@@ -1,8 +1,8 @@
 """Running text that no count has seen, to measure protection on.
 
-The attackers know `models/frequencies`; judging them on the same counts would say how they do where
-they cannot be wrong about the language. So words are drawn here from a treebank of other genres,
-with the parts of speech people gave them, and apart for the tails: rare words and names.
+The attackers know `models/frequencies`. Judged on the same counts, they could not be wrong about
+the language. So words are drawn from a treebank of other genres, with parts of speech by human
+annotators. The tails, rare words and names, are drawn apart.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Counts = NDArray[np.float64]
 """Floats2d (words, tags)."""
 
 Kinds = tuple[bool, bool]
-"""Of a word: is it rare, is it a name."""
+"""Whether a word is rare, and whether it is a name."""
 
 RARE: Final[tuple[Kinds, ...]] = ((True, False), (True, True))
 NAMES: Final[tuple[Kinds, ...]] = ((False, True), (True, True))
@@ -41,7 +41,7 @@ class HeldOut:
     """Words of running text, drawn apart for every kind of word.
 
     Attributes:
-        shares: of running text that is of a kind; they sum to 1.
+        shares: share of each kind in running text; they sum to 1.
         ids: by kind and class name, Ints1d word ids.
     """
 
@@ -58,16 +58,17 @@ class HeldOut:
         draws: tuple[int, int],
         seed: int = 0,
     ) -> HeldOut:
-        """Draws words.
+        """Draw words of each kind.
 
         Args:
             counts: Floats2d (words, tags), see `count`.
             rare: Bools1d (words,).
             clitic: Bools1d (words,).
-            tags: protected parts of speech, that are told apart; None where all words are
-                protected and parts of speech are not told apart.
-            draws: about so many words that are neither rare nor names, and of each other kind.
-            seed: of the draws.
+            tags: protected parts of speech, each a class; None where all words are protected and
+                form one class.
+            draws: approximate number of words that are neither rare nor names, and of each other
+                kind.
+            seed: seed of the draws.
         """
         random = np.random.default_rng(seed)
         shares, ids = {}, {}
@@ -89,8 +90,10 @@ class HeldOut:
         return cls({kind: share / total for kind, share in shares.items()}, ids)
 
     def mean(self, values: Mapping[Kinds, float], kinds: tuple[Kinds, ...] | None = None) -> float:
-        """The mean over running text, or its words of ``kinds``, of what each kind has; not a
-        number where there are none of these."""
+        """Return the mean of ``values`` over running text, or over its words of ``kinds``.
+
+        The result is NaN if the text has no words of these kinds.
+        """
         chosen = [kind for kind in kinds or self.shares if kind in self.shares]
         total = sum(self.shares[kind] for kind in chosen)
         return (
@@ -99,11 +102,12 @@ class HeldOut:
 
 
 def count(treebank: Path, public: Public) -> Counts:
-    """Occurrences of the listed words by their tag in a treebank, cut as on the device.
+    """Count the listed words of a treebank by tag, split as on the device.
 
     Args:
         treebank: gzip CoNLL-U.
-        public: whose words; those that are not listed are left out, as they are always replaced.
+        public: the bundle that lists the words. Unlisted words are left out, because the device
+            always replaces them.
 
     Returns:
         Floats2d (words, tags) in the order of `UPOS`.

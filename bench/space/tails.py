@@ -1,6 +1,6 @@
 """Do rare words and names pay for a bundle's privacy space, on text that no count has seen?
 
-`bench.space` prints what is found here, and the tests hold the default bundle to it.
+`bench.space` prints these results, and the tests check the default bundle against them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["tails"]
 def tails(
     public: Public, met: Counts, mechanism: str, draws: tuple[int, int]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Success of both attackers at the bundle's levels, apart for the tails of held-out text.
+    """Measure both attackers at the bundle's levels, apart for the tails of held-out text.
 
     Args:
-        public: the bundle under judgement, and what attackers know of the language.
+        public: the bundle under judgement, and the attackers' knowledge of the language.
         met: in held-out text, see `bench.space.held_out.count`.
         mechanism: "t2t.v1" or "pct2t.v1".
-        draws: about so many words that are neither rare nor names, and of each other kind.
+        draws: approximate number of words that are neither rare nor names, and of each other kind.
 
     Returns:
         By level and attacker ("vector", "word"): success overall, on rare words, on names, and on

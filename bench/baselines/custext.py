@@ -64,15 +64,6 @@ class CusText(Baseline):
         every = np.array_split(np.arange(len(rows), dtype=np.int32), 1 + len(rows) // ROWS)
         self._log_table = np.concatenate([self._log_shares(some) for some in every])
 
-    @property
-    def rows(self) -> Floats:
-        """Return the embeddings."""
-        return self.ours.public.meaning
-
-    def rates(self, group: int) -> tuple[float, ...]:
-        """Return the rates: `evidence` is exact, see `Channel`."""
-        return (1.0,)
-
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
         """Draw from each word's set."""
         ends = np.cumsum(np.exp(self._log_table[ids]), axis=1)

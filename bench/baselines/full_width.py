@@ -44,11 +44,6 @@ class FullWidth(Baseline):
     eta: float = field(default=0.0, init=False)
     _outputs: tuple[Ints, ...] = field(default=(), init=False)
 
-    @property
-    def rows(self) -> Floats:
-        """Return the embeddings."""
-        return self.ours.public.meaning
-
     def rates(self, group: int) -> tuple[float, ...]:
         """Return the candidate rates; see `Channel`."""
         return tuple(self.eta * share for share in _SHARES)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from bench.attacks.channels import Noised, Words, distances
-from bench.attacks.interface import OPEN, Candidates, Releases, Sees
+from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Sees
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.core.privacy import noise
@@ -55,6 +55,15 @@ class Baseline(ABC):
         """Return the share of running text to keep."""
         stated = self.ours.public.bundle.manifest.level(self.ours.setting.mechanism, self.level)
         return 1.0 - stated.replaced
+
+    @property
+    def rows(self) -> Floats:
+        """Return the embeddings."""
+        return self.ours.public.meaning
+
+    def rates(self, group: int) -> tuple[float, ...]:
+        """Return the rates: `evidence` is exact, see `Channel`."""
+        return (1.0,)
 
     @abstractmethod
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:

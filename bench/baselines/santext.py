@@ -51,15 +51,6 @@ class SanText(Baseline):
             totals.append(total)
         self._log_total = tuple(totals)
 
-    @property
-    def rows(self) -> Floats:
-        """Return the embeddings."""
-        return self.ours.public.meaning
-
-    def rates(self, group: int) -> tuple[float, ...]:
-        """Return the rates: `evidence` is exact, see `Channel`."""
-        return (1.0,)
-
     def send(self, ids: Ints, group: Ints, random: Generator) -> Ints:
         """Draw from the exponential mechanism; compute each word's shares once."""
         found = np.empty(len(ids), np.int32)

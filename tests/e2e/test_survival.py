@@ -155,9 +155,9 @@ def test_agent_killed_during_an_upload_sends_each_example_once(
 def test_device_without_a_cloud_still_privatises(agent: Agent, cloud: Cloud) -> None:
     cloud.kill()
     agent.kill()  # nor is there a daemon
-    text = b"Call Dr Elena Marsh on 555-0142, order AX-99231, mail e.marsh@marsh-clinic.net\n"
+    text = b"Call Dr Elena Marsh on 117-4471, order AX-99231, mail e.marsh@marsh-clinic.net\n"
     out = json.loads(agent.run("privatize", "--level", "strong", "--json", stdin=text))
-    for secret in ("555-0142", "AX-99231", "e.marsh", "marsh-clinic"):
+    for secret in ("117-4471", "AX-99231", "e.marsh", "marsh-clinic"):
         assert secret not in out["text"]
 
 

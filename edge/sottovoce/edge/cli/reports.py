@@ -56,28 +56,17 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(views.status(response, running=running))
         return
-    ledger = response.ledger
     rows = [
         ("agent", f"{response.version}, {'running' if running else 'not running'}"),
         ("bundle", response.bundle_id or f"none: {Remedy.GET_BUNDLE.value[Side.DEVICE]}"),
         ("backbone", response.backbone or "-"),
-        ("default", f"{response.default_mechanism}, {response.default_level}"),
+        ("level", f"{response.default_level}, by the mechanism {response.default_mechanism}"),
         ("cloud", response.cloud_address or "none configured"),
         ("openai", f"http://{response.openai_address}/v1" if response.openai_address else "closed"),
-        ("ledger", spending.spent(ledger)),
-        (
-            "labels",
-            f"epsilon {ledger.label_epsilon:.4g} spent on {ledger.labels_randomized:,}, "
-            f"{ledger.labels_as_they_are:,} sent as they are",
-        ),
-        (
-            "adapters",
-            f"{ledger.adapters_private} private: epsilon {ledger.adapter_epsilon:.4g} and delta "
-            f"{ledger.adapter_delta:.2g} in sum, towards whoever gets or asks them",
-        ),
+        *spending.lines(response),
     ]
     for name, value in rows:
-        print_fact(f"{name}:", value, 11)
+        print_fact(f"{name}:", value, 12)
     for record in response.customizations:
         view = views.customization(record)
         progress = f"{view['uploaded']}/{view['examples']} uploaded"

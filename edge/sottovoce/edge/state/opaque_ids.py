@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sottovoce.core.errors import SottovoceError
+from sottovoce.core.errors import NotFound, NotReady, SottovoceError
 from sottovoce.edge.state.sealing import Seal
 
 __all__ = ["BY_ID", "OpaqueIds", "adapter_id", "label_ids"]
@@ -54,11 +54,13 @@ class OpaqueIds:
         adapter_id: the cloud's id.
         labels: the owner's labels by the cloud's ids. Empty where labels have no other names: the
             adapter is another device's, or a version trained it that sent labels unchanged.
+        unfinished: whether no training of the adapter has ended yet, as far as is known here.
     """
 
     adapter: str
     adapter_id: str
     labels: Mapping[str, str]
+    unfinished: bool = False
 
     def label(self, sent: str) -> str:
         """Return the owner's name of a label in the cloud's answer.
@@ -81,7 +83,16 @@ class OpaqueIds:
         return _ID.sub(lambda found: names.get(found[0], found[0]), text)
 
     def revealed(self, error: SottovoceError) -> SottovoceError:
-        """Return the error with the owner's names in place of ids."""
+        """Return the error with the owner's names in place of ids.
+
+        Where the cloud knows no adapter because its training goes on, the error says so.
+        """
+        if self.unfinished and isinstance(error, NotFound):
+            return NotReady(
+                f"adapter {self.adapter!r} is not trained yet",
+                fix="wait for its training: `sotto logs NAME` follows it",
+                subject=self.adapter,
+            )
         return type(error)(
             self.reveal(error.problem),
             fix=self.reveal(error.fix),

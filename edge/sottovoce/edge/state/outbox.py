@@ -15,7 +15,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sottovoce.core.errors import NotFound, QuotaExceeded
 from sottovoce.core.privacy.setting import Setting
@@ -131,12 +131,11 @@ class Outbox:
         if not records:
             raise NotFound(
                 f"no such adapter on this device: {name!r}",
-                fix="see `sotto list` for those there are; one that another device trained is "
-                "called id: and what `sotto list --json` there gives as its adapter_id",
+                fix="`sotto list` shows those there are; `sotto join` takes one of another device",
                 subject=name,
             )
         found = next(filter(is_usable, records), records[0])
-        names = self.pseudonyms(found)
+        names = replace(self.pseudonyms(found), unfinished=found.state not in ENDED)
         if not names.labels:  # the labels were sent unchanged
             return names, found.id
         labels: dict[str, str] = {}
@@ -145,7 +144,7 @@ class Outbox:
         for record in records:
             if record.adapter_id == found.adapter_id:
                 labels |= self.pseudonyms(record).labels
-        return OpaqueIds(name, found.adapter_id, labels), found.id
+        return replace(names, labels=labels), found.id
 
     def pseudonyms(self, record: agent.Customization) -> OpaqueIds:
         """Return the cloud's names for a customisation's adapter and its labels."""

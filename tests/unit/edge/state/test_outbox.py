@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.errors import DataLoss, NotFound, QuotaExceeded
+from sottovoce.core.errors import DataLoss, NotFound, NotReady, QuotaExceeded
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.outbox import LARGEST_BATCH, UNFINISHED_LIMIT, Outbox, Staged
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -61,6 +61,20 @@ def test_records_survive_and_are_found(tmp_path: Path) -> None:
         outbox.get("three")
     with pytest.raises(NotFound):
         outbox.newest("other")
+    store.close()
+
+
+def test_an_adapter_in_training_is_not_called_unknown(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    outbox = Outbox(store)
+    unknown = NotFound("no such adapter", fix="train it", subject="desk")
+    for state, said in (
+        (UPLOADING, NotReady),
+        (agent.CUSTOMIZATION_STATE_TRAINING, NotReady),
+        (agent.CUSTOMIZATION_STATE_SUCCEEDED, NotFound),
+    ):
+        _insert(store, outbox, f"in state {state}", ["a"], state)
+        assert type(outbox.adapter("desk")[0].revealed(unknown)) is said
     store.close()
 
 

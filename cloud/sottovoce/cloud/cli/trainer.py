@@ -112,9 +112,12 @@ def command(
         on_ray.run(ray, ray_trainers or 0, given, lambda number: _ready(state, as_json, number))
         return
     # Imported late, so that option errors appear without waiting for torch.
+    from sottovoce.cloud.models.backbone import resolve
     from sottovoce.cloud.training.process import work
     from sottovoce.cloud.training.worker import Worker
 
+    for model in filter(None, (backbone, decoder)):
+        resolve(model)  # a wrong name would otherwise fail every job
     limits = ServerLimits(training_seconds=limit_training_seconds)
     worker = Worker(
         state,

@@ -17,6 +17,7 @@ from sottovoce.cloud.cli import main
 from sottovoce.cloud.config import STORE_VARIABLE
 from sottovoce.cloud.job import State
 from sottovoce.cloud.store.adapters import digest, locate
+from sottovoce.core.errors import NotFound
 from tests.support.jobs import opened, queued
 from tests.support.processes import environment
 from tests.support.stores import Store
@@ -91,3 +92,14 @@ def test_what_ray_cannot_do_is_told_with_the_fix(
     assert told["problem"].startswith(said)
     assert told["fix"]
     assert not [*tmp_path.iterdir()], "nothing was begun"
+
+
+@pytest.mark.parametrize("option", ["--backbone", "--decoder"])
+def test_a_wrong_model_ends_a_trainer_before_it_takes_a_job(tmp_path: Path, option: str) -> None:
+    missing = str(tmp_path / "missing")
+    called = CliRunner().invoke(
+        main, ["trainer", "--state", str(tmp_path / "state"), option, missing]
+    )
+    assert called.exit_code == NotFound.exit_code
+    assert missing in called.output
+    assert not (tmp_path / "state").exists()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from sottovoce.core.text.vocabulary import Mark
@@ -76,6 +77,13 @@ _WEAK_KEYS: Final = listed("weak_keys")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
 _COMPANY_KEYS: Final = listed("company_keys")
 _SECRET_KEYS: Final = listed("secret_keys")
+_SECRET_ENDS: Final = ("password", "passwd", "passphrase")
+_ASSIGNED_SECRETS: Final = frozenset({"pass", "psk"})
+"""Keys of a secret if the value follows at once."""
+_ASSIGNMENT = re.compile(r"(?:^|[&;?,|])-{0,2}([A-Za-z_][\w.-]{0,39})[=:]([^&;?,|=:]+)")
+_LOGIN = re.compile(r"[\w.@-]+:[^/\s]\S{2,}")
+_SHORTEST_SECRET: Final = 3
+_HOLDERS: Final = listed("holders")
 _SECRET_PHRASES: Final = frozenset(
     {
         *(("seed", "phrase"), ("recovery", "phrase"), ("backup", "phrase"), ("pass", "phrase")),
@@ -151,10 +159,33 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
 
 
 def key_parts(text: str) -> set[str]:
-    """Return the words of a key, and the key without its joints: "first_name", "dateOfBirth"."""
+    """Return the words of a key, each two and all of them together: "first_name", "x-api-key"."""
     lower = text.lower()
-    keys = {*re.split(r"[_\W]+", lower), re.sub(r"[_\W]", "", lower)}
+    parts = re.split(r"[_\W]+", lower)
+    keys = {*parts, *map("".join, pairwise(parts)), "".join(parts)}
     return keys | {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", text)}
+
+
+def _is_secret_key(keys: set[str]) -> bool:
+    return bool(keys & _SECRET_KEYS) or any(key.endswith(_SECRET_ENDS) for key in keys)
+
+
+def assigns_secret(text: str) -> bool:
+    """Return whether an identifier gives a secret key a value, which is no name in a program.
+
+    >>> assigns_secret("DB_PASSWORD=hunter2"), assigns_secret("password=self.password")
+    (True, False)
+    """
+    for key, value in _ASSIGNMENT.findall(text):
+        keys = key_parts(key)
+        if not (_is_secret_key(keys) or keys & _ASSIGNED_SECRETS):
+            continue
+        if value.lower() in _PLAIN_VALUES or value[0] in "$%{<" or len(value) < _SHORTEST_SECRET:
+            continue
+        if value.split(".")[0].lower() in _HOLDERS or _is_secret_key(key_parts(value)):
+            continue  # "token=os.environ", "password=user_password"
+        return True
+    return False
 
 
 def _values(sight: Sight) -> Iterator[Sign]:
@@ -162,13 +193,17 @@ def _values(sight: Sight) -> Iterator[Sign]:
         word = sight.words[place]
         if word.kind is Kind.PUNCTUATION:
             continue
+        if word.kind is _IDENTIFIER and (assigns_secret(word.text) or _is_login(sight, place)):
+            yield Sign(place, "secrets")
         if len(lower) > _LONGEST_KEY:
             continue
         keys = key_parts(word.text)
         if place and sight.words[place - 1].text[0] in _QUOTES and keys & _QUOTED_KEYS:
             keys |= {"name"}
-        pair = (sight.lower[place - 1] if place else "", lower)
-        if keys & _SECRET_KEYS or pair in _SECRET_PHRASES:
+        joined = place > 1 and sight.words[place - 1].text == "-" and not sight.gaps[place]
+        before = place - 2 if joined else place - 1
+        pair = (sight.lower[before] if before >= 0 else "", lower)
+        if _is_secret_key(keys) or pair in _SECRET_PHRASES:
             yield from _secret(sight, place)
         if keys & _PERSON_KEYS:
             yield from _person(sight, place, keys)
@@ -189,6 +224,12 @@ def _values(sight: Sight) -> Iterator[Sign]:
                     yield sign
 
 
+def _is_login(sight: Sight, place: int) -> bool:
+    """Return whether an identifier is a user and a password: "curl -u admin:hunter2"."""
+    option = sight.lower[place - 1] in ("u", "user") and sight.words[place - 2].text[0] == "-"
+    return place > 1 and option and _LOGIN.fullmatch(sight.words[place].text) is not None
+
+
 def value_after(sight: Sight, place: int) -> int:
     """Return where the value after a key begins; 0 if no separator follows the key."""
     at, seen = place + 1, False
@@ -207,10 +248,13 @@ def _capitals(sight: Sight, start: int) -> Iterator[int]:
     """Yield the places of a value's words that begin with a capital."""
     if not start:
         return
+    quote = sight.words[start - 1].text
     for at in range(start, min(start + _MOST_VALUE, len(sight.words))):
         word = sight.words[at]
         if word.kind is Kind.PUNCTUATION and word.text not in ("-", "'", "’", ".", "&"):
             return
+        if word.text == quote and (at + 1 == len(sight.words) or sight.gaps[at + 1]):
+            return  # the value ends: name='Rose Long' AND ...
         if at > start and sight.breaks(at):
             return
         if word.kind is _WORD and not word.clitic:

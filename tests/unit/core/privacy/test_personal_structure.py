@@ -66,6 +66,8 @@ def test_an_address_is_drawn_whole(privatizer: Privatizer, text: str, private: s
         "Why does this throw a RuntimeError or CrashLoopBackOff?",
         "Open http://127.0.0.1:8080 or https://stackoverflow.com in the browser.",
         'months = ["April", "May", "June"]',
+        "login(token=None, max_tokens=256, password=getpass.getpass(), api_key=api_key)",
+        "token=os.environ['TOKEN'] or password=self.password or secret=${SECRET}",
     ],
 )
 def test_what_only_looks_private_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -98,6 +100,28 @@ def test_what_only_looks_private_leaves_as_typed(privatizer: Privatizer, text: s
 )
 def test_keys_headers_and_rows_tell_names(privatizer: Privatizer, text: str, private: str) -> None:
     assert not _standing(privatizer, text) & {*private.split()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "export DB_PASSWORD=bluebird22",
+            "PGPASSWORD=bluebird22 psql",
+            "mysql --password=bluebird22",
+        ),
+        *("secret=bluebird22", "passwd=bluebird22&user=x", "psk=bluebird22", "PASS=bluebird22"),
+        *("curl -u admin:bluebird22 http://localhost", "x-api-key: bluebird22", "TOKEN:bluebird22"),
+    ],
+)
+def test_a_secret_joined_to_its_key_is_drawn(privatizer: Privatizer, text: str) -> None:
+    assert "bluebird22" not in privatizer.release(text, PERSONAL, key=KEY).text
+
+
+def test_a_quoted_name_ends_at_its_quote(privatizer: Privatizer) -> None:
+    text = "WHERE name = 'Rosa Diaz' AND age > 5 OR name='O'"
+    assert {"AND", "OR"} <= _standing(privatizer, text)
+    assert not _standing(privatizer, text) & {"Rosa", "Diaz"}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,15 @@ from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
-from sottovoce.core.privacy.scripts import is_foreign, is_ideograph, names_in_scripts
+from sottovoce.core.privacy.scripts import (
+    Language,
+    is_foreign,
+    is_ideograph,
+    languages,
+    names_abroad,
+    names_in_scripts,
+    passes_abroad,
+)
 from sottovoce.core.privacy.signs import Sight, signs
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import formats, names
@@ -123,12 +131,17 @@ class Personal:
         if not words:
             return kinds, np.full(0, _PASS, np.uint8), np.zeros(0, np.uint8)
         sight = self._sight(document, words)
-        hides = [self._alone(sight, found, place, document) for place in range(len(words))]
+        hides = [
+            self._alone(sight, found, place, document, language)
+            for place, language in enumerate(languages(sight))
+        ]
         _secrets(document, sight, hides)
         _hide_dates(self._dates(document), sight, hides)
         for place, kind in signs(sight):
             if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
                 hides[place] = kind
+        for place in names_abroad(sight):
+            hides[place] = hides[place] or "persons"
         for place, sure in names_in_scripts(document, sight):
             if sure or not sight.marks[place]:
                 hides[place] = hides[place] or ("persons" if sure else "unlisted")
@@ -182,7 +195,14 @@ class Personal:
         marks = [self._marks(w.text) if w.kind is Kind.WORD else 0 for w in words]
         return Sight(words, gaps, marks, [word.text.lower() for word in words])
 
-    def _alone(self, sight: Sight, found: NDArray[np.float32], place: int, document: str) -> str:
+    def _alone(
+        self,
+        sight: Sight,
+        found: NDArray[np.float32],
+        place: int,
+        document: str,
+        language: Language,
+    ) -> str:
         """Return what a word hides by itself and by what the finder says of it; "" for nothing."""
         word = sight.words[place]
         if word.kind is Kind.PUNCTUATION or word.clitic:
@@ -207,6 +227,8 @@ class Personal:
             return ""
         if not marks and not self._every and is_foreign(word.text):
             return ""  # see `scripts`
+        if language and not self._every and passes_abroad(sight, place, named, language):
+            return ""
         if not marks and not self._public(word.text, sight, place, document, named):
             if named >= _DOUBT:
                 return _FOUND[best]

@@ -1,9 +1,9 @@
-"""Finds names in scripts that the finder of names cannot read, such as Chinese, Arabic or Russian.
+"""Finds names in scripts and languages that the finder of names cannot read, such as Chinese.
 
-The finder and the public vocabulary know the Latin alphabet. In another script a sentence passes,
-because it says what is asked. Signs tell which of its words are names: a listed name, a title, a
-label, a patronymic, a capital within a sentence. A run as short as a name is drawn if it stands
-within Latin text.
+The finder reads English. In another script a sentence passes, because it says what is asked. Signs
+tell which of its words are names: a listed name, a title, a label, a patronymic, a capital within a
+sentence. A run as short as a name is drawn if it stands within Latin text. In a sentence of another
+language that is written in Latin letters, ordinary words pass in the same way, see `passes_abroad`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,26 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from functools import cache
 from importlib import resources
 from typing import Final
 
 from sottovoce.core.privacy.signs import Sight
+from sottovoce.core.privacy.signs import listed as listed_signs
+from sottovoce.core.privacy.surrogates import names
+from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["is_foreign", "is_ideograph", "names_in_scripts"]
+__all__ = [
+    "Language",
+    "is_foreign",
+    "is_ideograph",
+    "languages",
+    "names_abroad",
+    "names_in_scripts",
+    "passes_abroad",
+]
 
 _OTHER = re.compile(r"[^\W\d_A-Za-zªºµÀ-ʯḀ-ỿ℀-⅏Ａ-Ｚａ-ｚ]")
 """A letter that is not Latin."""
@@ -230,3 +242,91 @@ def _names() -> str:
     """Names in other scripts, as text: a set would take ten times the memory."""
     file = resources.files(__package__).joinpath("surrogates", "lists", "names_by_script.tsv")
     return file.read_text("utf-8")
+
+
+_FUNCTIONS: Final = listed_signs("foreign_functions")
+_BEFORE_NOUNS: Final = listed_signs("foreign_functions_before_nouns")
+"""Function words of German, which writes nouns with a capital."""
+_ENGLISH: Final = listed_signs("in_sentences") | {
+    *("i", "it", "my", "of", "that", "the", "this", "to", "we", "with", "you"),
+}
+_NAMINGS: Final = listed_signs("foreign_namings")
+_REFLEXIVE: Final = ("się",)
+_ENDINGS: Final = tuple(listed_signs("foreign_endings"))
+_SURE: Final = 0.9
+_LIKELY: Final = 0.5
+_UNSURE: Final = 0.1
+_PARTS = re.compile(r"[^\W\d_]+")
+
+
+class Language(IntEnum):
+    """What is known of a sentence's language."""
+
+    ENGLISH = 0
+    """Or not known."""
+    OTHER = 1
+    """Another one in Latin letters."""
+    NOUNS = 2
+    """Another one, whose nouns have a capital."""
+
+
+def languages(sight: Sight) -> list[Language]:
+    """Return the language of each word's sentence.
+
+    A sentence of another language has more of its function words than of English ones.
+    """
+    found: list[Language] = []
+    before_nouns = others = english = 0
+    for place, word in enumerate((*sight.words, None)):
+        if word is None or sight.breaks(place) or word.text[0] in ".!?":
+            language = Language.NOUNS if before_nouns > others else Language.OTHER
+            foreign = before_nouns + others > english
+            found += [language if foreign else Language.ENGLISH] * (place - len(found))
+            before_nouns = others = english = 0
+        if word is not None and not word.text.isupper():
+            before_nouns += sight.lower[place] in _BEFORE_NOUNS
+            others += sight.lower[place] in _FUNCTIONS
+            english += sight.lower[place] in _ENGLISH
+    return found
+
+
+def passes_abroad(sight: Sight, place: int, named: float, language: Language) -> bool:
+    """Return whether a word of a foreign sentence is ordinary, by its form and by lists.
+
+    Args:
+        sight: the words.
+        place: of the word.
+        named: the probability of a name, which the finder often gives to foreign words.
+        language: of the sentence; not English.
+    """
+    text, lower, marks = sight.words[place].text, sight.lower[place], sight.marks[place]
+    if place and sight.lower[place - 1] in _NAMINGS:
+        return False
+    if lower in _FUNCTIONS or lower in _BEFORE_NOUNS:
+        return True
+    word = marks & Mark.WORD and not marks & Mark.NAME
+    if not word and any(names.known(part) for part in _PARTS.findall(lower)):
+        return False
+    if text.islower():
+        return bool(word) or named < _UNSURE
+    begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in ".!?:\"'“¿¡"
+    if language is Language.NOUNS and (word or lower.endswith(_ENDINGS)):
+        return named < _SURE
+    return begins and named < (_LIKELY if word else _UNSURE)
+
+
+def names_abroad(sight: Sight) -> Iterator[int]:
+    """Yield the words that follow "ich heiße", "je m'appelle" or the like."""
+    for place in range(1, len(sight.words)):
+        if sight.lower[place - 1] not in _NAMINGS:
+            continue
+        at = place + (sight.lower[place] in _REFLEXIVE)
+        for step in range(_MOST_WORDS):
+            if at + step >= len(sight.words) or sight.breaks(at + step):
+                break
+            text = sight.words[at + step].text
+            if not text.isalpha() or (step and not text[0].isupper()):
+                break
+            if sight.lower[at + step] in _FUNCTIONS:
+                break
+            yield at + step

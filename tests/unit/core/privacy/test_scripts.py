@@ -1,6 +1,8 @@
-"""The policy `personal` in scripts other than Latin, and for words in no public list."""
+"""The policy `personal` in other scripts and languages, and for words in no public list."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -42,9 +44,16 @@ def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) ->
         "What does 你好 mean, and is 안녕하세요 polite?",
         "What does привет mean?",
         "The angle α is 30° and Δx = 5 μm.",
+        "Übersetze bitte diesen Text ins Englische und fasse ihn kurz zusammen.",
+        "Schreib eine Kündigung und erkläre mir die Steuererklärung.",
+        "Guten Morgen, wie geht es dir heute?",
+        "Comment écrire une lettre, et que dois-je demander avant ?",
+        "Explícame la diferencia entre ser y estar con ejemplos.",
+        "Scrivi una ricetta per la pasta alla carbonara senza panna.",
+        "Hoe zeg ik mijn huur op?",
     ],
 )
-def test_a_question_in_another_script_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
+def test_a_question_in_another_language_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
     assert released(privatizer, text) == text
 
 
@@ -75,6 +84,22 @@ def test_a_name_in_another_script_is_drawn(
     left = released(privatizer, text)
     assert private not in left
     assert stays in left
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Guten Morgen, ich heiße Jürgen Vogt und wohne in Bremen.", "Jürgen Vogt Bremen"),
+        ("ich heiße lukas und suche eine wohnung in hamburg", "lukas hamburg"),
+        ("Bonjour, je m'appelle Chloé Lefèvre et j'habite Lyon.", "Chloé Lefèvre Lyon"),
+        ("hola soy maria del carmen", "maria carmen"),
+        ("Meine Frau Sabine und mein Chef Herr Morgen sind hier.", "Sabine Morgen"),
+        ("Mi chiamo Giulia Rossi e abito a Bologna.", "Giulia Rossi Bologna"),
+        ("Nazywam się Agnieszka Kowalska, mieszkam w Krakowie.", "Agnieszka Kowalska Krakowie"),
+    ],
+)
+def test_a_name_in_another_language_is_drawn(privatizer: Privatizer, text: str, name: str) -> None:
+    assert not {*name.split()} & {*re.findall(r"\w+", released(privatizer, text))}
 
 
 def test_an_ideograph_of_a_name_becomes_an_ideograph(privatizer: Privatizer) -> None:

@@ -79,6 +79,9 @@ _MOST_DIGITS: Final = 6
 """Digits of a compound; more may be a telephone number."""
 _LIST = re.compile(r"\d{1,3}(?:,\d{1,3})+")
 
+_VALUE = re.compile(r"(?:^|[&;])-{0,2}[A-Za-z_][\w.-]{0,39}=([^&;=]+)")
+"""The values of "ip=10.1.4.22" and "a=1&b=2"."""
+
 Marks = Callable[[str], int]
 """Returns the marks of a word, see `Vocabulary.marks`."""
 
@@ -91,6 +94,9 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         marks: of a word.
         called: whether a parenthesis follows, as after the name of a function.
     """
+    for value in _VALUE.findall(text):
+        if hidden := private(value, marks):
+            return hidden
     home = _HOME.search(text)
     if home and home["user"].lower() not in _NOBODY:
         return CONTACTS

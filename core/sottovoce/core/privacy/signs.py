@@ -97,6 +97,8 @@ _NUMBER_KEYS: Final = listed("number_keys")
 _ROOM_KEYS: Final = listed("room_keys")
 """Keys after which a number of any length counts."""
 _FEWEST_DIGITS: Final = 3
+_REFERENCE = re.compile(r"(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,10}")
+"""What airlines and shops give: "X7KQ2L"."""
 _DAY = re.compile(r"\d{1,4}[./-]\d{1,4}(?:[./-]\d{1,4})?")
 _DATE_KEYS: Final = listed("date_keys")
 _QUOTED_KEYS: Final = frozenset({"first", "last", "given", "family", "middle", "names"})
@@ -149,6 +151,8 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
                 sure and not step and (not mark or mark & Mark.NAME) and word != "miss"
             )
             if step and other.text in ("-", "'", "’", "."):
+                if other.text == "." and len(sight.words[at - 1].text) > 1:
+                    break  # a sentence ends
                 at += 1
                 continue
             if other.kind is not _WORD or not named or sight.lower[at] in ("i", "the"):
@@ -220,7 +224,8 @@ def _values(sight: Sight) -> Iterator[Sign]:
         if keys & _NUMBER_KEYS and "." not in word.text:
             few = 1 if keys & _ROOM_KEYS else _FEWEST_DIGITS
             for sign in _numbers(sight, place):
-                if sum(map(str.isdigit, sight.words[sign.place].text)) >= few:
+                text = sight.words[sign.place].text
+                if sum(map(str.isdigit, text)) >= few or _REFERENCE.fullmatch(text):
                     yield sign
 
 

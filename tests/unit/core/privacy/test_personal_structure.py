@@ -66,6 +66,7 @@ def test_an_address_is_drawn_whole(privatizer: Privatizer, text: str, private: s
         "Why does this throw a RuntimeError or CrashLoopBackOff?",
         "Open http://127.0.0.1:8080 or https://stackoverflow.com in the browser.",
         'months = ["April", "May", "June"]',
+        "x=5; y=x+2; timeout=30s; color=red; width=100%; n=len(rows)",
         "login(token=None, max_tokens=256, password=getpass.getpass(), api_key=api_key)",
         "token=os.environ['TOKEN'] or password=self.password or secret=${SECRET}",
     ],
@@ -116,6 +117,25 @@ def test_keys_headers_and_rows_tell_names(privatizer: Privatizer, text: str, pri
 )
 def test_a_secret_joined_to_its_key_is_drawn(privatizer: Privatizer, text: str) -> None:
     assert "bluebird22" not in privatizer.release(text, PERSONAL, key=KEY).text
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("ERROR ip=10.1.4.22 failed", "10.1.4.22"),
+        ("a=1&mail=a.kerr@brook.example&b=2", "a.kerr@brook.example"),
+        ("--phone=07700900123", "07700900123"),
+        ("booking ref X7KQ2L. How do I claim?", "X7KQ2L"),
+        ("My reference is QWE4RT", "QWE4RT"),
+    ],
+)
+def test_values_of_keys_are_drawn(privatizer: Privatizer, text: str, private: str) -> None:
+    assert private not in privatizer.release(text, PERSONAL, key=KEY).text
+
+
+def test_what_follows_the_sentence_of_a_title_leaves_as_typed(privatizer: Privatizer) -> None:
+    assert "Tips" in _standing(privatizer, "An interview with a Ms. Achterberg. Tips?")
+    assert not _standing(privatizer, "A letter to Mr. J. R. Achterberg.") & {"J", "R", "Achterberg"}
 
 
 def test_a_quoted_name_ends_at_its_quote(privatizer: Privatizer) -> None:

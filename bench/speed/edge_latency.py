@@ -44,11 +44,10 @@ from bench.data import document
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.local.full_finder import FULL_FINDER, FullFinder
-from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.noise import Floats2d, Key, draw
 from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.edge.measure.latency import Stopwatch, latency
 
 SIZES: Final = (1, 10, 32, 100, 1_000, 10_000, 50_000)

@@ -55,7 +55,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "in the ledger's row, not in its code",
-        *("device", f"{_EDGE}state.ledger_row:sign", "before", "predict many", 12),
+        *("device", f"{_EDGE}state.database:sign_ledger", "before", "predict many", 12),
     ),
     Moment(
         "in the ledger, not in its account",

@@ -50,7 +50,7 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "sottovoce.cloud": [
-        ["balancing", "metrics", "logs", "disk", "job", "config"],
+        ["balancing", "metrics", "disk", "job", "config"],
         ["models", "store"],
         ["serving", "tenants"],
         ["jobs"],

@@ -154,7 +154,7 @@ class Settings:
 
     ``adapter_memory`` is in bytes. ``precision`` of predictions is "auto", "float32" or "bfloat16".
     ``metrics`` is HOST:PORT for Prometheus ("" for none), ``trainer_metrics`` the worker's.
-    ``log_format`` is one of `sottovoce.cloud.logs.FORMATS`. ``trace`` is the address of an
+    ``log_format`` is one of `sottovoce.core.rpc.logs.FORMATS`. ``trace`` is the address of an
     OpenTelemetry collector ("" for no tracing).
 
     ``generation_memory`` is in bytes, for the state of texts in progress. ``upstream`` writes in

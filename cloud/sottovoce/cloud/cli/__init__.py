@@ -13,7 +13,7 @@ import click
 
 from sottovoce.cloud.cli.configuration import defaults, read
 from sottovoce.core.errors import Side, SottovoceError
-from sottovoce.core.platform.commands import LazyGroup
+from sottovoce.core.platform.commands import LazyGroup, completion_command, version_command
 from sottovoce.core.platform.console import tell
 
 __all__ = ["COMMANDS", "GROUPS", "main"]
@@ -65,8 +65,6 @@ _MODULES = {
     "limit": "tenants",
     "audit-log": "tenants",
     "audit": "privacy_audit",
-    "completion": "program",
-    "version": "program",
 }
 
 
@@ -100,3 +98,7 @@ def main(ctx: click.Context, config: Path | None) -> None:
     except SottovoceError as error:
         tell(error)
         ctx.exit(error.exit_code)
+
+
+main.add_command(completion_command("sotto-cloud"))
+main.add_command(version_command("sotto-cloud", "sottovoce-cloud"))

@@ -11,10 +11,10 @@ from typing import Any, Final
 import click
 
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
-from sottovoce.cloud.logs import FORMATS
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.platform.console import progress_bar
+from sottovoce.core.rpc.logs import FORMATS
 
 __all__ = [
     "BUNDLE_VARIABLE",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sottovoce.cloud import logs
 from sottovoce.cloud.cli.options import (
     BUNDLE_VARIABLE,
     backbone_option,
@@ -28,6 +27,7 @@ from sottovoce.cloud.cli.options import (
 from sottovoce.cloud.config import DEFAULT_LISTEN, ServerLimits, Settings, UpstreamSettings
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.rpc import logs
 from sottovoce.core.rpc.opentelemetry import traced
 
 if TYPE_CHECKING:

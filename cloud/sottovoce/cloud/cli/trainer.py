@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from sottovoce.cloud import logs
 from sottovoce.cloud.cli import serve
 from sottovoce.cloud.cli.options import (
     backbone_option,
@@ -24,6 +23,7 @@ from sottovoce.cloud.cli.options import (
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.rpc import logs
 from sottovoce.core.rpc.opentelemetry import traced
 
 

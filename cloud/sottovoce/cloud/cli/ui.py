@@ -18,8 +18,7 @@ from sottovoce.cloud.cli.options import (
     store_option,
     tls_ca_option,
 )
-from sottovoce.cloud.page.changes import changes
-from sottovoce.cloud.page.endpoints import endpoints, page_server
+from sottovoce.cloud.page.endpoints import changes, endpoints, page_server
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.platform.threads import Ending
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sottovoce.cloud import logs
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.core.errors import (
     ConfigError,
@@ -25,6 +24,7 @@ from sottovoce.core.errors import (
     Unavailable,
     speaking_to,
 )
+from sottovoce.core.rpc import logs
 from sottovoce.core.rpc.opentelemetry import traced
 from sottovoce.core.rpc.status import kind_and_place
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 
-from sottovoce.cloud import logs
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
 from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.metrics import expose
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import Side, speaking_to
+from sottovoce.core.rpc import logs
 from sottovoce.core.rpc.opentelemetry import traced
 
 __all__ = ["main", "work"]

@@ -24,7 +24,6 @@ from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Reader, Stage
 from sottovoce.core.privacy.graphs import Graphs
 from sottovoce.core.privacy.hiding import Hiding
-from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
@@ -32,7 +31,7 @@ from sottovoce.core.privacy.personal import REASONS, Personal
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
 from sottovoce.core.privacy.release import Draft, Output, Release
 from sottovoce.core.privacy.search import Search
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.core.privacy.signs import TITLES
 from sottovoce.core.privacy.surrogates.dates import ShiftedDates
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates

@@ -20,9 +20,17 @@ from typing import Final, NamedTuple, TypeVar
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.address_forms import Known
 from sottovoce.core.privacy.addresses import Addresses
-from sottovoce.core.privacy.date_table import DateTable, Found
 from sottovoce.core.privacy.policies import IDENTIFIER
-from sottovoce.core.privacy.surrogate_table import NEIGHBOUR, TOKEN, Entry, Meaning, Place, table
+from sottovoce.core.privacy.surrogate_table import (
+    NEIGHBOUR,
+    TOKEN,
+    DateTable,
+    Entry,
+    Found,
+    Meaning,
+    Place,
+    table,
+)
 from sottovoce.core.privacy.surrogates import dates
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.word_classes import READINGS

@@ -3,12 +3,17 @@
 An answer may contain a surrogate unchanged, in another case or in the plural. A number may come
 without its commas, or only half. This module derives all forms once from a release, so that
 restoring an answer only looks up words.
+
+`DateTable` looks up the dates of one conversation in every form of an answer. An answer may name
+"12/10/2054" as "12 October 2054", without its year, or by month and year alone. Each form finds the
+same true date, and is written again as the answer wrote it.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,10 +22,23 @@ from typing import Final, NamedTuple
 from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.surrogates import dates
+from sottovoce.core.privacy.surrogates.dates import Day
 from sottovoce.core.text import word_shapes
 from sottovoce.core.text.word_classes import UNLISTED
 
-__all__ = ["DATE", "NEIGHBOUR", "TOKEN", "Entry", "Meaning", "Place", "forms", "observe", "table"]
+__all__ = [
+    "DATE",
+    "NEIGHBOUR",
+    "TOKEN",
+    "DateTable",
+    "Entry",
+    "Found",
+    "Meaning",
+    "Place",
+    "forms",
+    "observe",
+    "table",
+]
 
 TOKEN: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -311,3 +329,72 @@ def _is_weak(form: Place) -> bool:
     digits = sum(map(str.isdigit, characters))
     few = 0 < digits < _SURE_DIGITS and len(characters) <= _FEW_LETTERS
     return form.kind == "NUMBER" or len(characters) == 1 or few
+
+
+class Found(NamedTuple):
+    """A date in an answer.
+
+    Attributes:
+        end: where it ends.
+        instead: what takes its place; None where the conversation has no such date.
+        full: whether it says a day, so that it may be computed from others.
+    """
+
+    end: int
+    instead: str | None
+    full: bool
+
+
+class DateTable:
+    """Looks up dates.
+
+    Args:
+        places: of one conversation; only dates among them are read.
+    """
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self._written: dict[str, set[str]] = defaultdict(set)
+        self._exact: dict[Day, set[Day]] = defaultdict(set)
+        self._derived: dict[Day, set[Day]] = defaultdict(set)
+        for place in places:
+            if place.kind == DATE:
+                self._written[place.released].add(place.true)
+                pairs = zip(dates.parts(place.released), dates.parts(place.true), strict=False)
+                for released, true in pairs:
+                    self._add(released, true)
+
+    def __bool__(self) -> bool:
+        return bool(self._written)
+
+    def at(self, text: str, start: int, end: int) -> Found | None:
+        """Return the date that begins at ``start`` and ends before ``end``; None where none does.
+
+        `dates.goes_on` says whether more text could change this.
+        """
+        written = dates.match(text, start)
+        if written is None or written.end > end:
+            return None
+        came = text[start : written.end]
+        meanings = self._written.get(came, ())
+        instead = next(iter(meanings)) if len(meanings) == 1 else None
+        if instead is None:
+            for exact in (True, False):
+                for reading in written.readings:
+                    days = (self._exact if exact else self._derived).get(reading.day, ())
+                    if len(days) == 1 and instead is None:
+                        (day,) = days
+                        instead = written.rewritten(text, day, reading)
+        return Found(written.end, instead, bool(written.readings[0].day.day))
+
+    def _add(self, released: str, true: str) -> None:
+        one, other = dates.parse(released), dates.parse(true)
+        if one is None or other is None:
+            return
+        meant = {reading.order: reading.day for reading in other.readings}
+        for reading in one.readings:
+            sure = reading.order in meant
+            came, day = reading.day, meant.get(reading.order, other.readings[0].day)
+            (self._exact if sure else self._derived)[came].add(day)
+            if came.full:
+                self._derived[came._replace(year=0)].add(day._replace(year=0))
+                self._derived[came._replace(day=0)].add(day._replace(day=0))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from sottovoce.core.platform.commands import LazyGroup
+from sottovoce.core.platform.commands import LazyGroup, completion_command, version_command
 
 __all__ = ["COMMANDS", "GROUPS", "main"]
 
@@ -116,3 +116,7 @@ MODULES = {
 def main(ctx: click.Context, config: Path | None) -> None:
     """Use a large language model in the cloud; private words are replaced before they leave."""
     ctx.obj = config
+
+
+main.add_command(completion_command("sotto"))
+main.add_command(version_command("sotto", "sottovoce-edge"))

@@ -18,7 +18,7 @@ from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import disk, in_place_of
 from sottovoce.core.platform.program import INTERRUPTED
-from sottovoce.core.rpc.logs import Sentences, to_standard_error
+from sottovoce.core.rpc import logs
 from sottovoce.edge.cli import systemd
 from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config
@@ -212,7 +212,7 @@ def serve_command(
         config = dataclasses.replace(
             config, openai=dataclasses.replace(config.openai, address=openai)
         )
-    to_standard_error(Sentences("%(levelname)s %(name)s: %(message)s"))
+    logs.configure("text", "agent", "%(levelname)s %(name)s: ")
 
     def ready(address: str) -> None:
         if as_json:

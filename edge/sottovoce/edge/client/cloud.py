@@ -21,11 +21,10 @@ from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
 from sottovoce.core.rpc.interceptors import answered
 from sottovoce.core.rpc.limits import WRITING_SECONDS
 from sottovoce.core.rpc.status import from_rpc_error
-from sottovoce.edge.client.client_certificate import ClientCertificate, Shown
 from sottovoce.edge.client.connection import Connection, Method, connect, needs_tls, roots
+from sottovoce.edge.client.credentials import ClientCertificate, SecretFile, Shown
 from sottovoce.edge.client.handshake import diagnosis, in_plaintext
 from sottovoce.edge.client.retry import call_with_retry, stream_with_retry
-from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import (
     bundles_pb2,

@@ -21,7 +21,7 @@ from sottovoce.core.rpc.address import is_loopback, split_address
 from sottovoce.core.rpc.channels import NO_RETRIES
 from sottovoce.core.rpc.interceptors import ReadingChannel
 from sottovoce.core.rpc.limits import LARGEST_MESSAGE
-from sottovoce.edge.client.client_certificate import Shown
+from sottovoce.edge.client.credentials import Shown
 from sottovoce.edge.config import BundleConfig, CloudConfig
 from sottovoce.v1 import (
     bundles_pb2_grpc,

@@ -26,9 +26,9 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.rpc.address import is_loopback, split_url
 from sottovoce.core.rpc.openai import Reported, code, cut, timed
+from sottovoce.edge.client.credentials import SecretFile
 from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.client.handshake import Protocol, Server, certificate_problem, spoken
-from sottovoce.edge.client.secret_file import SecretFile
 from sottovoce.edge.config import ChatConfig
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from sottovoce.core.errors import ConfigError, PermissionDenied
 from sottovoce.core.platform.files import disk
 from sottovoce.core.rpc.channels import BEARER, TOKEN_KEY
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, wrapped
-from sottovoce.edge.state.apps import stranger
+from sottovoce.edge.state.apps import Callers, stranger
 from sottovoce.edge.state.caller import App, inside
-from sottovoce.edge.tasks.callers import Callers
 from sottovoce.v1 import edge_agent_pb2, edge_chat_pb2
 
 __all__ = ["Admission", "folder_for", "give_to", "number_of"]

@@ -19,9 +19,9 @@ from sottovoce.core.http.connection import Caller
 from sottovoce.core.http.messages import CHALLENGE, HttpError
 from sottovoce.core.platform.threads import Threads
 from sottovoce.core.rpc.address import is_loopback, split_address
+from sottovoce.edge.state.apps import Callers
 from sottovoce.edge.state.caller import App, inside
 from sottovoce.edge.state.own_secret import OwnSecret
-from sottovoce.edge.tasks.callers import Callers
 
 __all__ = ["KEY_FILE", "ApiKeyGate", "read_key"]
 

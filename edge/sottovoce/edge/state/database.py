@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,18 @@ from typing import Any
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.platform.database_files import DatabaseFiles, make_database
 from sottovoce.core.platform.files import disk, private_folder, sync_folder
-from sottovoce.edge.state import ledger_row
 from sottovoce.edge.state.device_key import HALVES, KEY, DeviceKey, InFile, beginning
 from sottovoce.edge.state.schema import SCHEMA, VERSION
 from sottovoce.edge.state.sealing import AFRESH, Seal
 
-__all__ = ["DATABASE", "KEY", "Store", "noise_place"]
+__all__ = ["DATABASE", "KEY", "LEDGER_ROW", "Store", "ledger_figures", "noise_place", "sign_ledger"]
 
 DATABASE = "agent.db"
+LEDGER_ROW = (
+    "SELECT spent, releases, label_epsilon, labels_randomized, labels_as_they_are,"
+    " adapters_private, adapter_epsilon, adapter_delta, mac FROM ledger"
+)
+"""Selects the ledger's single row."""
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
 _NOT_TAKEN = tuple(
@@ -202,7 +206,7 @@ def _prepare(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Se
     for table in ("ledger", "noise_key"):
         if connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() != (1,):
             raise _damaged(path)
-    ledger_row.figures(connection.execute(ledger_row.ROW), seal)
+    ledger_figures(connection.execute(LEDGER_ROW), seal)
     connection.execute("COMMIT")
     return seal
 
@@ -239,7 +243,7 @@ def _make(connection: sqlite3.Connection, seal: Seal) -> None:
     connection.execute("INSERT INTO seal VALUES (?)", (seal.mark,))
     secret = seal.new_secret(noise_place(1))
     connection.execute("INSERT INTO noise_key VALUES (1, 1, ?)", (secret,))
-    ledger_row.sign(connection, seal)
+    sign_ledger(connection, seal)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
@@ -314,3 +318,34 @@ def _translate(path: Path, name: str) -> SottovoceError:
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR")):
         return _damaged(path)
     return SottovoceError(f"the agent's database {path} refused ({name or 'no reason given'})")
+
+
+def sign_ledger(transaction: sqlite3.Connection, seal: Seal) -> None:
+    """Write the keyed hash of the ledger's current figures.
+
+    SQLite does not notice a flipped bit in a number, and the ledger would then show a wrong sum.
+    The hash does not stop an attacker with the key, or the return of a whole older database.
+    """
+    for *row, _ in transaction.execute(LEDGER_ROW).fetchall():
+        transaction.execute("UPDATE ledger SET mac = ?", (_mac(seal, row),))
+
+
+def ledger_figures(rows: Iterable[Sequence[Any]], seal: Seal) -> list[Any]:
+    """Return the ledger's figures in the result of `LEDGER_ROW`.
+
+    Raises:
+        DataLoss: the figures were altered, or the row is missing.
+    """
+    for *row, mac in rows:
+        if mac == _mac(seal, row):
+            return row
+    raise DataLoss(
+        "the privacy ledger in the agent's database was altered",
+        fix="bring the database and its key back from the same backup, or move their folder "
+        f"away to start afresh; {AFRESH}",
+        subject="ledger",
+    )
+
+
+def _mac(seal: Seal, row: list[float]) -> bytes:
+    return seal.name(b"ledger", *(repr(figure).encode() for figure in row))

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sottovoce.core.errors import QuotaExceeded
-from sottovoce.edge.state import ledger_row
+from sottovoce.edge.state import database
 from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.caller import calling
 from sottovoce.edge.state.database import Store
@@ -366,14 +366,16 @@ class Ledger:
         Raises:
             DataLoss: the row was altered.
         """
-        return Spending(*ledger_row.figures(self._store.rows(ledger_row.ROW), self._store.seal))
+        return Spending(
+            *database.ledger_figures(self._store.rows(database.LEDGER_ROW), self._store.seal)
+        )
 
     def _add(self, transaction: sqlite3.Connection, **amounts: float) -> None:
         """Add to the ledger's figures, once the row is verified, and sign it again."""
         self._figures(transaction)
         added = ", ".join(f"{name} = {name} + :{name}" for name in amounts)
         transaction.execute(f"UPDATE ledger SET {added}", amounts)
-        ledger_row.sign(transaction, self._store.seal)
+        database.sign_ledger(transaction, self._store.seal)
 
     def _figures(self, transaction: sqlite3.Connection) -> list[Any]:
-        return ledger_row.figures(transaction.execute(ledger_row.ROW), self._store.seal)
+        return database.ledger_figures(transaction.execute(database.LEDGER_ROW), self._store.seal)

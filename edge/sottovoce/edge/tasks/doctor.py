@@ -15,8 +15,8 @@ from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.core.platform.files import open_to_others
 from sottovoce.core.privacy import inspection, policies
-from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.noise import SecureRandom
+from sottovoce.core.privacy.setting import PrivacyLimits
 from sottovoce.core.privacy.trust import TrustedWords
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config, PrivacyConfig

@@ -28,7 +28,7 @@ from sottovoce.core.platform.files import (
     sync_folder,
 )
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.secret_file import SecretFile
+from sottovoce.edge.client.credentials import SecretFile
 from sottovoce.v1 import enrollment_pb2
 
 __all__ = ["Enrolled", "enroll"]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from glob import escape
 
 from sottovoce.core.errors import BundleMismatch, NotReady
+from sottovoce.core.platform.files import sweep
 from sottovoce.core.privacy.graphs import GRAPHS, Graphs
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.generation import Writer
+from sottovoce.edge.client.connection import KNOWN_CLOUDS
+from sottovoce.edge.client.generation import CloudWriter, Writer
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.adapters import ADAPTERS
+from sottovoce.edge.state.apps import Callers
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
@@ -20,9 +24,7 @@ from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.record import Record
 from sottovoce.edge.state.words import Words
 from sottovoce.edge.tasks.adapters import Adapters
-from sottovoce.edge.tasks.callers import Callers
 from sottovoce.edge.tasks.chat import Chat
-from sottovoce.edge.tasks.cloud_writer import CloudWriter
 from sottovoce.edge.tasks.consent import Consent
 from sottovoce.edge.tasks.corrections import Corrector
 from sottovoce.edge.tasks.embed import Embedder
@@ -30,10 +32,9 @@ from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.local_inference import Home
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases
-from sottovoce.edge.tasks.tidying import tidy
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["Parts", "status"]
+__all__ = ["Parts", "status", "tidy"]
 
 
 class Parts:
@@ -160,3 +161,23 @@ def status(parts: Parts) -> agent.GetStatusResponse:
     for name, found in bundle.manifest.embed.items():
         response.embed_levels.add(name=name, eta=found.eta, map_attack=found.map_attack)
     return response
+
+
+def tidy(config: Config) -> None:
+    """Remove files that killed processes left half written, once they are an hour old.
+
+    The files may hold a token or a head. In the state's folder this removes all half-written files.
+    In other folders it removes only names that the agent writes.
+    """
+    state, bundle, token = config.agent.state, config.bundle, config.cloud.token_file
+    sweep(state)
+    for kept in (ADAPTERS, GRAPHS):
+        for folder in (state / kept).glob("*/"):
+            sweep(folder)
+    sweep(bundle.path, KNOWN_CLOUDS)
+    sweep(bundle.path, escape(bundle.current.name))
+    if token is not None:
+        sweep(token.parent, escape(token.name))
+        sweep(token.parent, f"{escape(token.name)}.*.new")  # left by an enrolment
+    if config.source is not None:
+        sweep(config.source.parent, escape(config.source.name))

@@ -30,7 +30,7 @@ COMMANDS = {
 _MODULES = {
     **dict.fromkeys(("build-bundle", "export"), "bundle"),
     **dict.fromkeys(("train-tagger", "train-names", "train-denoiser"), "train"),
-    **dict.fromkeys(("count-words", "device-counts"), "words"),
+    **dict.fromkeys(("count-words", "device-counts", "vocabulary"), "words"),
 }
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from tests.support.paths import ROOT
 
 PERSONAL = Setting(policy="personal")

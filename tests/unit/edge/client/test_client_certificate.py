@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import ConfigError, Unavailable
-from sottovoce.edge.client.client_certificate import ClientCertificate
 from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.credentials import ClientCertificate
 from sottovoce.edge.config import load
 from sottovoce.v1 import training_pb2
 from tests.support.agent import configured

@@ -163,7 +163,7 @@ def test_a_table_without_its_row_is_said(tmp_path: Path, table: str) -> None:
 def test_a_first_start_that_was_killed_is_taken_up(tmp_path: Path, where: str) -> None:
     program = f"""
 import os, pathlib
-from sottovoce.edge.state import database, ledger_row
+from sottovoce.edge.state import database
 
 def die(*_):
     os.kill(os.getpid(), 9)
@@ -171,7 +171,7 @@ def die(*_):
 if {where!r} == "rename":
     pathlib.Path.rename = die
 elif {where!r} == "commit":
-    ledger_row.sign = die
+    database.sign_ledger = die
 else:
     database._make = die
 database.Store.open(pathlib.Path({str(tmp_path)!r}))

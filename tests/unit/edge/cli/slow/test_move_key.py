@@ -11,10 +11,10 @@ from typing import IO, Any
 import pytest
 
 from sottovoce.core.errors import NotReady
+from sottovoce.edge.cli import keys
 from sottovoce.edge.cli.config import write
 from sottovoce.edge.state.device_key import KEY
 from sottovoce.edge.state.only_one import only_one
-from sottovoce.edge.tasks import moving_key
 from tests.support.key_places import give_credential, keyring_of
 from tests.unit.edge.cli.conftest import Device
 
@@ -123,7 +123,7 @@ def _cut_at(patched: pytest.MonkeyPatch, number: int) -> Callable[[], int]:
 
         return call
 
-    for place in moving_key.PLACES.values():
+    for place in keys.PLACES.values():
         for name in ("put", "remove", "settle"):
             patched.setattr(place, name, counted(getattr(place, name)))
     patched.setattr("sottovoce.edge.cli.keys.write", counted(write))

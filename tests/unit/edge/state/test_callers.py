@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import Overloaded, Unauthenticated
-from sottovoce.edge.state.apps import MOST_APPS, Apps
+from sottovoce.edge.state.apps import MOST_APPS, Apps, Callers
 from sottovoce.edge.state.caller import App
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.tasks.callers import Callers
 
 
 class Clock:

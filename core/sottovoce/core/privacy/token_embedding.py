@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Remedy
 from sottovoce.core.privacy import noise, policies
-from sottovoce.core.privacy.mechanisms.interface import Guarantee
 from sottovoce.core.privacy.noise import Floats2d, Random
 from sottovoce.core.text.word_classes import READINGS
 
@@ -52,7 +51,8 @@ class TokenEmbedding:
     """Noise of density exp(-eta * ||z||) on every token's unit vector in the privacy space.
 
     Split-and-Denoise section 3.3, but in r dimensions in place of the backbone's width, where the
-    same protection takes shorter noise.
+    same protection takes shorter noise. The number and order of tokens show, and when and how often
+    an embedding is asked for.
     """
 
     eta: float
@@ -65,16 +65,6 @@ class TokenEmbedding:
                 fix="take a level of the bundle",
                 subject="eta",
             )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What holds between any two tokens."""
-        return Guarantee(
-            metric="distance of unit token vectors in the privacy space",
-            eta=self.eta,
-            ldp_epsilon=2 * self.eta,
-            leaks=("the number and order of tokens", "when, and how often, an embedding is asked"),
-        )
 
     def charge(self, tokens: int) -> float:
         """eta for each token: budgets add up (sequential composition of d_X-privacy)."""

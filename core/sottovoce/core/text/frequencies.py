@@ -11,10 +11,12 @@ import gzip
 import heapq
 import json
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final, Protocol, Self
+from importlib.resources.abc import Traversable
+from typing import Final, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +24,11 @@ from numpy.typing import NDArray
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.text.tagger import UPOS
 
-__all__ = ["Counted", "PublicCounts", "commonest", "normal_form"]
+__all__ = ["Counted", "PublicCounts", "commonest", "normal_form", "read_shipped"]
 
 _FOLDER: Final = "sottovoce.core.text"
 _FORMAT: Final = "device-counts.v1"
+_Read = TypeVar("_Read")
 
 
 class Counted(Protocol):
@@ -84,17 +87,7 @@ class PublicCounts:
         Raises:
             DataLoss: the table of this installation is damaged.
         """
-        file = resources.files(_FOLDER) / f"counts.{language}.tsv.gz"
-        if not language.isalpha() or not file.is_file():
-            return None
-        try:
-            return cls.unpack(file.read_bytes())
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-            raise DataLoss(
-                "the word counts that ship with the agent cannot be read",
-                fix="install sottovoce-edge again",
-                subject="counts",
-            ) from error
+        return read_shipped("counts", language, lambda file: cls.unpack(file.read_bytes()))
 
     def pack(self) -> bytes:
         """Return the table as a file: a line of JSON, then a line a word."""
@@ -161,11 +154,9 @@ def commonest(language: str, n: int) -> frozenset[str]:
     Raises:
         DataLoss: this installation's counts are damaged.
     """
-    file = resources.files(_FOLDER) / f"counts.{language}.tsv.gz"
-    if not language.isalpha() or not file.is_file():
-        return frozenset()
-    counts: dict[str, int] = {}
-    try:
+
+    def count(file: Traversable) -> dict[str, int]:
+        counts: dict[str, int] = {}
         with file.open("rb") as raw, gzip.open(raw, "rt", encoding="utf-8") as lines:
             next(lines)
             for line in lines:
@@ -173,13 +164,34 @@ def commonest(language: str, n: int) -> frozenset[str]:
                 if len(rest) == 2:
                     counted = sum(map(int, rest[1].split()[1::2]))
                     counts[word] = counts.get(word, 0) + counted
-    except (OSError, EOFError, ValueError, StopIteration) as error:
-        raise DataLoss(
-            "the word counts that ship with the agent cannot be read",
-            fix="install sottovoce-edge again",
-            subject="counts",
-        ) from error
+        return counts
+
+    counts = read_shipped("counts", language, count) or {}
     return frozenset(heapq.nlargest(n, counts, key=lambda word: counts[word]))
+
+
+def read_shipped(what: str, language: str, read: Callable[[Traversable], _Read]) -> _Read | None:
+    """Read a list that ships with the device; None where none ships for the language.
+
+    Args:
+        what: the list, "counts" or "readings".
+        language: its code.
+        read: reads the file.
+
+    Raises:
+        DataLoss: the list of this installation is damaged.
+    """
+    file = resources.files(_FOLDER) / f"{what}.{language}.tsv.gz"
+    if not language.isalpha() or not file.is_file():
+        return None
+    try:
+        return read(file)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, StopIteration) as error:
+        raise DataLoss(
+            f"the word {what} that ship with the agent cannot be read",
+            fix="install sottovoce-edge again",
+            subject=what,
+        ) from error
 
 
 def normal_form(word: str, *, accents: bool) -> str:

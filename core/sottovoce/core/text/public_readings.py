@@ -2,7 +2,7 @@
 
 A bundle gives each of its words a reading, and the reading decides whether the word passes, gets
 noise or is drawn. A provider could list a private name as a noun or a pronoun. So the device holds
-every reading against this list. ``sotto-cloud device-counts`` makes it from the public texts that
+every reading against this list. `sotto-models device-counts` makes it from the public texts that
 bundles are built from.
 
 Words that are always drawn (names, number words, origins) are left out: the device draws a word
@@ -17,19 +17,16 @@ import re
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.errors import DataLoss
-from sottovoce.core.text.frequencies import normal_form
+from sottovoce.core.text.frequencies import normal_form, read_shipped
 from sottovoce.core.text.word_classes import READINGS
 
 __all__ = ["PublicReadings"]
 
-_FOLDER: Final = "sottovoce.core.text"
 _FORMAT: Final = "device-readings.v1"
 _WORD: Final = re.compile("[^ ]+")
 
@@ -55,17 +52,7 @@ class PublicReadings:
         Raises:
             DataLoss: the list of this installation is damaged.
         """
-        file = resources.files(_FOLDER) / f"readings.{language}.tsv.gz"
-        if not language.isalpha() or not file.is_file():
-            return None
-        try:
-            return cls.unpack(file.read_bytes())
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-            raise DataLoss(
-                "the word list that ships with the agent cannot be read",
-                fix="install sottovoce-edge again",
-                subject="readings",
-            ) from error
+        return read_shipped("readings", language, lambda file: cls.unpack(file.read_bytes()))
 
     def pack(self) -> bytes:
         """The list as a file: a line of JSON, then a line for each reading."""

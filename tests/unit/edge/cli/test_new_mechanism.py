@@ -19,7 +19,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import Guarantee, SphericalNoise
+from sottovoce.core.privacy.mechanisms.interface import SphericalNoise
 from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
@@ -47,10 +47,6 @@ class Nouns(SphericalNoise):
     @property
     def tags(self) -> None:
         return None
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee("distance between any two words", self.eta, 2 * self.eta, ())
 
     def protects(self, tag: str) -> bool:
         return tag == "NOUN"

@@ -1,8 +1,12 @@
-"""The interface of mechanisms on words: small objects that state their guarantee.
+"""The interface of mechanisms on words: small objects that draw the noise and state its cost.
 
-The object that draws the noise also states the cost, the protection and the leaks of a release. A
-second source could disagree. Before the noise, a mechanism decides which words it covers and the
-class within which each may move. After the noise it has no part.
+For words x, x' of the same class and any output y (RAPT v2 eq. 1):
+``P(y | x) <= exp(eta * d(x, x')) * P(y | x')``, where ``d`` is the distance in the privacy space.
+As d never exceeds 2, this is also plain local differential privacy with epsilon 2 * eta.
+
+Before the noise, a mechanism decides which words it covers and the class within which each may
+move. After the noise it has no part. Whatever the mechanism, a release shows the number and order
+of words, white space, punctuation, capitals, clitics, and the shape of identifiers.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,35 +24,7 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d, Random
 
-__all__ = ["ALWAYS_LEAKS", "Guarantee", "Mechanism", "SphericalNoise", "check_eta"]
-
-ALWAYS_LEAKS: Final = (
-    "the number and order of words, white space and punctuation",
-    "whether a word is in small letters, Capitalised or in CAPITALS",
-    "which words are clitics, such as n't and 's",
-    "the length and shape of identifiers",
-)
-"""What every release of a document shows, whatever the mechanism."""
-
-
-@dataclass(frozen=True, slots=True)
-class Guarantee:
-    """The guarantee for one word of a release, and its limits.
-
-    For words x, x' of the same class and any output y (RAPT v2 eq. 1):
-    ``P(y | x) <= exp(eta * d(x, x')) * P(y | x')``, with ``d`` the ``metric``.
-
-    Attributes:
-        metric: what ``d`` measures.
-        eta: privacy parameter, in units of 1 / distance.
-        ldp_epsilon: as d never exceeds 2, also plain local differential privacy at this epsilon.
-        leaks: what the release shows regardless of eta.
-    """
-
-    metric: str
-    eta: float
-    ldp_epsilon: float
-    leaks: tuple[str, ...]
+__all__ = ["Mechanism", "SphericalNoise", "check_eta"]
 
 
 class Mechanism(Protocol):
@@ -78,10 +54,6 @@ class Mechanism(Protocol):
     @property
     def tags(self) -> tuple[str, ...] | None:
         """Readings, or parts of speech, whose words get noise; None: all, without distinction."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The guarantee for one word."""
 
     def protects(self, tag: str) -> bool:
         """Whether a word so tagged gets noise at least."""

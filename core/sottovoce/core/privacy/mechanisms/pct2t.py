@@ -12,12 +12,7 @@ from typing import ClassVar, Final, Self
 
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
-from sottovoce.core.privacy.mechanisms.interface import (
-    ALWAYS_LEAKS,
-    Guarantee,
-    SphericalNoise,
-    check_eta,
-)
+from sottovoce.core.privacy.mechanisms.interface import SphericalNoise, check_eta
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import BY_TAG
 
@@ -27,6 +22,8 @@ __all__ = ["OWN", "PCT2T", "PCT2T2"]
 @dataclass(frozen=True, slots=True)
 class PCT2T(SphericalNoise):
     """Text-to-text privatisation constrained by part of speech (RAPT v2 section III-A2, eq. 2).
+
+    The release shows the part of speech of each word, and other words than those of ``tags``.
 
     Attributes:
         tags: the parts of speech whose words get noise.
@@ -44,16 +41,6 @@ class PCT2T(SphericalNoise):
         """The parts of speech whose words mostly have one of these readings."""
         tags = (tag for tag in UPOS if BY_TAG[tag] in readings and tag != "PUNCT")
         return cls(level.eta, tuple(tags))
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """d_X-privacy within a part of speech, none across."""
-        metric = "distance in the privacy space within a part of speech, at most 2; infinite across"
-        leaks = (
-            "the part of speech of each word",
-            f"words of other parts of speech than {', '.join(self.tags)}, as they were typed",
-        )
-        return Guarantee(metric, self.eta, 2 * self.eta, leaks + ALWAYS_LEAKS)
 
     def protects(self, tag: str) -> bool:
         """Whether ``tag`` is one of ``tags``."""
@@ -76,6 +63,8 @@ hide behind one another (one eta for all left .95 of five particles in the open)
 @dataclass(frozen=True, slots=True)
 class PCT2T2(SphericalNoise):
     """Text-to-text privatisation constrained by the word's own reading (RAPT v2, eq. 2).
+
+    The release shows the class of each word, and words of other readings than ``tags``.
 
     Attributes:
         tags: the readings whose words get noise.
@@ -103,16 +92,6 @@ class PCT2T2(SphericalNoise):
     def eta_of(self, name: str) -> float:
         """Its own; where none was found for it, the least of all."""
         return self.etas.get(name, min(self.etas.values(), default=self.eta))
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """d_X-privacy within a class, none across."""
-        metric = "distance in the privacy space within a word's class, at most 2; infinite across"
-        leaks = (
-            "the class of each word",
-            f"words of other readings than {', '.join(self.tags)}, as they were typed",
-        )
-        return Guarantee(metric, self.eta, 2 * self.eta, leaks + ALWAYS_LEAKS)
 
     def protects(self, tag: str) -> bool:
         """Whether words of the reading ``tag`` get noise."""

@@ -44,7 +44,7 @@ def make(name: str, level: Level, readings: tuple[str, ...]) -> Mechanism:
     """The mechanism called ``name`` at ``level``, under a policy that gives noise to ``readings``.
 
     >>> from sottovoce.core.bundle.levels import Level
-    >>> make("t2t.v1", Level(25.0), ()).guarantee.eta
+    >>> make("t2t.v1", Level(25.0), ()).eta
     25.0
 
     Raises:

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
-from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS, Guarantee, SphericalNoise
+from sottovoce.core.privacy.mechanisms.interface import SphericalNoise
 
 __all__ = ["T2T"]
 
@@ -19,8 +19,8 @@ __all__ = ["T2T"]
 class T2T(SphericalNoise):
     """Text-to-text privatisation of every word (RAPT v1 section 3.1; RAPT v2 section III-A1).
 
-    >>> T2T(25.0).guarantee.ldp_epsilon
-    50.0
+    >>> T2T(25.0).word_class("NOUN", clitic=False)
+    '*'
     """
 
     name: ClassVar[str] = "t2t.v1"
@@ -35,12 +35,6 @@ class T2T(SphericalNoise):
     def tags(self) -> None:
         """None: parts of speech are not told apart."""
         return None
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """d_X-privacy over all words."""
-        metric = "distance in the privacy space between any two words, at most 2"
-        return Guarantee(metric, self.eta, 2 * self.eta, ALWAYS_LEAKS)
 
     def protects(self, tag: str) -> bool:
         """True: every word."""

@@ -1,4 +1,4 @@
-"""The mechanisms know what they cover, cost, promise and give away.
+"""The mechanisms know what they cover, cost and give away.
 
 That they keep the promise is `test_guarantee`'s matter.
 """
@@ -15,7 +15,6 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.mechanisms import pct2t, t2t
-from sottovoce.core.privacy.mechanisms.interface import ALWAYS_LEAKS
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 
@@ -26,19 +25,6 @@ def test_perturb_adds_the_noise_of_its_eta_afresh_to_every_row() -> None:
     assert noisy.dtype == np.float32
     assert np.array_equal(noisy, vectors + noise.draw(np.random.default_rng(0), 3, 4, 5.0))
     assert len(np.unique(noisy - vectors, axis=0)) == 3
-
-
-def test_the_guarantee_states_eta_and_its_local_bound() -> None:
-    for mechanism in (T2T(12.5), PCT2T(12.5, ("NOUN", "VERB"))):
-        assert mechanism.guarantee.eta == 12.5
-        assert mechanism.guarantee.ldp_epsilon == 25.0
-        assert "at most 2" in mechanism.guarantee.metric
-        assert set(ALWAYS_LEAKS) <= set(mechanism.guarantee.leaks)
-    assert "between any two words" in T2T(12.5).guarantee.metric
-    constrained = PCT2T(12.5, ("NOUN", "VERB")).guarantee
-    assert "infinite across" in constrained.metric
-    assert any("other parts of speech than NOUN, VERB" in leak for leak in constrained.leaks)
-    assert "the part of speech of each word" in constrained.leaks
 
 
 def test_the_charge_is_eta_a_word() -> None:

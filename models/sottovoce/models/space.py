@@ -122,9 +122,6 @@ def fit(
     counts: NDArray[np.float64],
     near: NDArray[np.int32],
     r: int,
-    *,
-    exponent: float = EXPONENT,
-    ridge: float = RIDGE,
 ) -> Projection:
     """Return the ``r`` directions with the largest spread of words relative to neighbours.
 
@@ -136,15 +133,13 @@ def fit(
         counts: Floats1d (words,), occurrences in running text.
         near: Ints2d (words, k), see `neighbours`.
         r: dimensions of the privacy space, at most the width.
-        exponent: of frequency.
-        ridge: see `RIDGE`.
 
     Raises:
         InvalidInput: ``r`` is not between 2 and the width.
     """
     width = embeddings.shape[1]
     check_dimensions(r, width)
-    weights = (counts + UNSEEN) ** exponent
+    weights = (counts + UNSEEN) ** EXPONENT
     weights /= weights.sum()
     words = embeddings.astype(np.float64)
     mean = weights @ words
@@ -152,7 +147,7 @@ def fit(
     between = (words * weights[:, None]).T @ words
     words -= _means(words, near)
     within = (words * weights[:, None]).T @ words
-    within += ridge * max(np.trace(within) / width, np.finfo(float).tiny) * np.eye(width)
+    within += RIDGE * max(np.trace(within) / width, np.finfo(float).tiny) * np.eye(width)
     # With within = L L', the eigenvectors v of inv(L) between inv(L)' give directions inv(L)'v.
     lower = np.linalg.cholesky(within)
     half = np.linalg.solve(lower, between)
@@ -168,26 +163,23 @@ def place(
     projected: Floats2d,
     counts: NDArray[np.float64],
     near: NDArray[np.int32],
-    *,
-    shrinkage: float = SHRINKAGE,
 ) -> Floats2d:
     """Return rows of length 1, with rare words close to their neighbours.
 
     A word met c times in a text of n words moves by the share s / (c + s) towards the mean of its
-    neighbours, with s = n * shrinkage. An estimate of a rare word's meaning leans on similar words
-    in the same way.
+    neighbours, with s = n * `SHRINKAGE`. An estimate of a rare word's meaning leans on similar
+    words in the same way.
 
     Args:
         projected: Floats2d (words, r), see `Projection`.
         counts: Floats1d (words,), occurrences in running text. Infinity keeps a word in place.
         near: Ints2d (words, k), see `neighbours`.
-        shrinkage: see `SHRINKAGE`. 0 leaves every row in place.
 
     Returns:
         Floats2d (words, r).
     """
     rows = unit_rows(projected)
-    half = shrinkage * float(counts[np.isfinite(counts)].sum())
+    half = SHRINKAGE * float(counts[np.isfinite(counts)].sum())
     share = (half / np.maximum(counts + half, 1e-9)).astype(np.float32)[:, None]
     return unit_rows((1 - share) * rows + share * _means(rows, near))
 

@@ -29,6 +29,7 @@ __all__ = ["Encoder", "PosteriorMean", "special_tokens"]
 
 LONGEST: Final = 512
 """Tokens in a text, special tokens included, if the backbone allows more."""
+_BATCH: Final = 32
 
 
 class Encoder:
@@ -79,14 +80,14 @@ class Encoder:
         return self._pooled(rows)
 
     @torch.no_grad()
-    def encode_clean(self, texts: Sequence[str], *, batch: int = 32) -> Tensor:
+    def encode_clean(self, texts: Sequence[str]) -> Tensor:
         """Return embeddings of original texts, cut at ``max_tokens``: Float (texts, width)."""
         ids = self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         cut = [row[: self.max_tokens] for row in ids]
         found = torch.empty(len(cut), self.width)
         by_length = sorted(range(len(cut)), key=lambda place: len(cut[place]))
-        for start in range(0, len(by_length), batch):
-            places = by_length[start : start + batch]
+        for start in range(0, len(by_length), _BATCH):
+            places = by_length[start : start + _BATCH]
             rows = [
                 self._table(
                     torch.tensor([*self._before, *cut[place], *self._after], device=self.device)

@@ -110,7 +110,6 @@ class VotePlan:
         public: int,
         *,
         share: int = SHARE,
-        agreement: float = _AGREEMENT,
     ) -> VotePlan:
         """Return the plan with the least noise that keeps within ``budget``.
 
@@ -122,7 +121,6 @@ class VotePlan:
             records: number of labelled examples.
             public: number of texts that could be asked about.
             share: approximate number of records for each teacher.
-            agreement: share of the teachers that ``threshold`` is.
         """
         teachers = max(2, records // share)
         queries = min(public, max(_FEWEST, math.ceil(teachers * budget.epsilon)))
@@ -133,7 +131,7 @@ class VotePlan:
             return check, Stage(answers, 1.0, noise, _COUNTS)
 
         check, answer = stages(with_least_noise(stages, budget))
-        return cls(records, budget, teachers, agreement * teachers, check, answer)
+        return cls(records, budget, teachers, _AGREEMENT * teachers, check, answer)
 
     @property
     def epsilon(self) -> float:

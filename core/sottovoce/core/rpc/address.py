@@ -160,13 +160,12 @@ _SOON: Final = datetime.timedelta(days=14)
 _log = logging.getLogger(__name__)
 
 
-def check_certificate(pem: bytes, setting: str, now: datetime.datetime | None = None) -> None:
+def check_certificate(pem: bytes, setting: str) -> None:
     """Check that the chain in `pem` may be served; log a warning if it expires soon.
 
     Args:
         pem: the server's certificate, then the certificates of its authorities.
         setting: the setting that names the file, for the message.
-        now: replaces the current time.
 
     Raises:
         ConfigError: a certificate has expired, is not valid yet, or has an RSA key of too few bits;
@@ -176,7 +175,7 @@ def check_certificate(pem: bytes, setting: str, now: datetime.datetime | None = 
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-    now = now or datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.UTC)
     try:
         chain = x509.load_pem_x509_certificates(pem)
     except ValueError as error:

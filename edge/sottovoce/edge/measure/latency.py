@@ -47,13 +47,13 @@ class Stopwatch:
             self.seconds[name] += self.clock() - begin
 
 
-def document(bundle: Bundle, words: int, seed: int = 0) -> str:
+def document(bundle: Bundle, words: int) -> str:
     """Return a text of ``words`` words from the bundle's own list.
 
     It has full stops and capitals. The owner need not supply real text. Rare words are more
     frequent here than in real text, and they cost no less.
     """
-    places = np.random.default_rng(seed).integers(len(bundle.words), size=words)
+    places = np.random.default_rng(0).integers(len(bundle.words), size=words)
     listed = [bundle.words[place] for place in places.tolist()]
     sentences = (listed[start : start + _SENTENCE] for start in range(0, words, _SENTENCE))
     return " ".join(" ".join(sentence).capitalize() + "." for sentence in sentences)
@@ -120,10 +120,10 @@ def resident(process: int | str = "self") -> dict[str, float]:
     return found
 
 
-def wait_until_settled(process: int, seconds: float = 60.0) -> None:
-    """Wait until a process's private memory is constant for a second, or time is up."""
+def wait_until_settled(process: int) -> None:
+    """Wait until a process's private memory is constant for a second, a minute at most."""
     since = time.monotonic()
-    deadline = since + seconds
+    deadline = since + 60
     before = -1.0
     while time.monotonic() < min(since + 1, deadline):
         now = resident(process).get("private", 0.0)

@@ -180,14 +180,13 @@ def draw_queries(
     rows: Floats2d,
     weights: NDArray[np.float64],
     etas: Mapping[str, float],
-    n: int = _QUERIES,
     seed: int = 0,
 ) -> Queries:
-    """Draw about ``n`` words of running text a level, with its noise. Arguments as for `build`."""
+    """Draw words of running text for each level, with its noise. Arguments as for `build`."""
     random = np.random.default_rng(seed)
     queries = {}
     for level, eta in etas.items():
-        words = draw({"": weights + UNSEEN}, n, random)[""]
+        words = draw({"": weights + UNSEEN}, _QUERIES, random)[""]
         queries[level] = words, perturb(rows[words], eta, random)
     return queries
 

@@ -118,7 +118,7 @@ def epsilon_at_least(
     return low
 
 
-def bound(scores: Floats, planted: Bools, delta: float, confidence: float = CONFIDENCE) -> Bound:
+def bound(scores: Floats, planted: Bools, delta: float) -> Bound:
     """Guess the coins from how much an adapter favours each canary, and return the bound.
 
     The canaries with the highest scores are guessed to be in the training set, and equally many
@@ -129,17 +129,16 @@ def bound(scores: Floats, planted: Bools, delta: float, confidence: float = CONF
         scores: Floats1d (m,), larger if the adapter seems to have seen the canary.
         planted: Bools1d (m,), the coins.
         delta: claimed.
-        confidence: of the bound.
     """
     order = np.argsort(scores, kind="stable")
-    each = 1 - (1 - confidence) / len(_SHARES)
+    each = 1 - (1 - CONFIDENCE) / len(_SHARES)
     found = []
     for share in _SHARES:
         half = int(share * len(scores) / 2)
         out, inside = order[:half], order[len(order) - half :]
         right = int((~planted[out]).sum() + planted[inside].sum())
         epsilon = epsilon_at_least(len(scores), 2 * half, right, delta, each)
-        found.append(Bound(epsilon, confidence, len(scores), 2 * half, right))
+        found.append(Bound(epsilon, CONFIDENCE, len(scores), 2 * half, right))
     return max(found, key=lambda shown: shown.epsilon)
 
 

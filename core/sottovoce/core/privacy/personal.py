@@ -222,8 +222,7 @@ class Personal:
             return ""
         if not marks and word.text.isupper() and sight.lower[place] in _LABELS:
             return ""  # "MRN 00482913"; its value has a sign
-        public = (marks | self._marks(word.text + "'s")) & Mark.PUBLIC
-        if public and capital and _eponym(sight, place):
+        if capital and _eponym(sight, place) and self._is_public(word.text):
             return ""
         if not marks and not self._every and is_foreign(word.text):
             return ""  # see `scripts`
@@ -243,6 +242,9 @@ class Personal:
         if _is_acronym(word.text) and marks & Mark.PUBLIC and _mixed(document, word.start):
             least = max(least, _SURE)  # "ISO" is a given name too
         return _FOUND[best] if named >= least else ""
+
+    def _is_public(self, text: str) -> bool:
+        return bool((self._marks(text) | self._marks(text + "'s")) & Mark.PUBLIC)
 
     def _part(self, part: str) -> int:
         """Return the marks of a part of a compound; a short part that is a name has none."""

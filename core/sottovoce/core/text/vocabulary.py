@@ -3,9 +3,9 @@
 The policy `personal` lets a listed word pass, unless the context makes it a name. The list ships
 with the device, so no provider can add a name to it. `sotto-models vocabulary` builds the file.
 
-The file holds sorted blocks. A word in a block is written as the number of characters that it
-shares with the word before, and the rest. The blocks are compressed. The whole file has less than a
-megabyte and is mapped, so a process never holds more of it than that.
+The file holds sorted blocks of lines, each compressed. A line is a word and its marks. A look-up
+unpacks one block and searches its bytes. The blocks are small, because unpacking takes most of the
+time. The file is mapped, and has less than 1.3 MB.
 """
 
 from __future__ import annotations
@@ -24,18 +24,16 @@ from sottovoce.core.platform.memory import map_bytes
 
 __all__ = ["LONGEST", "Mark", "Vocabulary", "pack", "plain"]
 
-_MAGIC: Final = b"sotto-vocabulary.v1\n"
+_MAGIC: Final = b"sotto-vocabulary.v2\n"
 _COUNTS: Final = struct.Struct("<II")
 _OFFSET: Final = struct.Struct("<I")
-_WORDS_IN_BLOCK: Final = 512
+_WORDS_IN_BLOCK: Final = 128
 _LARGEST_BLOCK: Final = 1 << 14
 """Bytes of an unpacked block; a larger one is damaged."""
 _MOST_KNOWN: Final = 512
 """Words whose marks are remembered."""
 LONGEST: Final = 64
 """Bytes of the longest word that is listed."""
-_FIRST: Final = 32
-"""The code of "shares no character", so that no code is a line's end."""
 
 
 class Mark:
@@ -139,13 +137,17 @@ class Vocabulary:
         marks = self._known.get(word)
         if marks is None:
             key = word.encode("utf-8", "surrogatepass")
-            if not key or len(key) > LONGEST:
+            if not 0 < len(key) <= LONGEST or not word.isprintable():
                 return 0
-            marks = self._in_block(max(bisect_right(self._firsts, key) - 1, 0), key)
+            marks = _marks_in(self._unpacked(self._block_of(key)), key)
             if len(self._known) >= _MOST_KNOWN:
                 self._known = {}  # other threads go on with the old one
             self._known[word] = marks
         return marks
+
+    def _block_of(self, key: bytes) -> int:
+        """Return the only block that may hold a word."""
+        return max(bisect_right(self._firsts, key) - 1, 0)
 
     def _at(self, block: int) -> int:
         """Return where a block begins, or the last one ends."""
@@ -159,65 +161,56 @@ class Vocabulary:
         """
         if not _SHORTEST_MISSPELT <= len(word) <= _LONGEST_MISSPELT or not word.isascii():
             return False
-        blocks: dict[int, dict[bytes, int]] = {}
+        blocks: dict[int, bytes] = {}
         for other in _one_edit_away(word):
             key = other.encode()
-            block = max(bisect_right(self._firsts, key) - 1, 0)
+            block = self._block_of(key)
             if block not in blocks:
-                blocks[block] = dict(self._unpacked(block))
-            marks = blocks[block].get(key, 0)
+                blocks[block] = self._unpacked(block)
+            marks = _marks_in(blocks[block], key)
             if marks & Mark.COMMON and not marks & Mark.NAME:
                 return True
         return False
 
-    def _unpacked(self, block: int) -> Iterator[tuple[bytes, int]]:
-        word = b""
-        for line in self._lines(block):
-            rest, _, marks = line.partition(b"\t")
-            word = word[: rest[0] - _FIRST] + rest[1:]
-            yield word, int(marks, 16) if marks else int(Mark.WORD)
-
-    def _in_block(self, block: int, key: bytes) -> int:
-        """Return the marks of ``key``; no word is put together on the way.
-
-        Words before the key share ``alike`` characters with it. A word that shares more with the
-        word before it is before the key as well. A word that shares less is after it.
-        """
-        alike = 0
-        for line in self._lines(block):
-            shared = line[0] - _FIRST
-            if shared > alike:
-                continue
-            if shared < alike:
-                return 0
-            rest, _, marks = line.partition(b"\t")
-            rest, wanted = rest[1:], key[alike:]
-            if rest == wanted:
-                return int(marks, 16) if marks else int(Mark.WORD)
-            if rest > wanted:
-                return 0
-            alike += _shared(rest, wanted)
-        return 0
-
-    def _lines(self, block: int) -> list[bytes]:
+    def _unpacked(self, block: int) -> bytes:
+        """Return a block's lines, each between two line ends."""
         start, end = self._at(block), self._at(block + 1)
+        unpack = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
-            unpack = zlib.decompressobj(-zlib.MAX_WBITS)
-            lines = unpack.decompress(self._data[start:end], _LARGEST_BLOCK).split(b"\n")
-            if not unpack.eof or not all(lines):
-                raise ValueError("block")
-        except (zlib.error, ValueError) as error:
+            lines = unpack.decompress(self._data[start:end], _LARGEST_BLOCK)
+        except zlib.error as error:
             raise _damaged() from error
+        if not unpack.eof or lines[:1] != b"\n" or lines[-1:] != b"\n":
+            raise _damaged()
         return lines
 
     def items(self) -> Iterator[tuple[str, int]]:
         """Yield every word with its marks, sorted by the bytes of UTF-8."""
         for block in range(self._blocks):
-            for word, marks in self._unpacked(block):
+            lines = self._unpacked(block)
+            for line in lines[1:-1].split(b"\n"):
+                key = line.partition(b"\t")[0]
                 try:
-                    yield word.decode(), marks
+                    yield key.decode(), _marks_in(lines, key)
                 except UnicodeDecodeError as error:
                     raise _damaged() from error
+
+
+def _marks_in(lines: bytes, key: bytes) -> int:
+    """Return the marks of a word in a block; 0 if the block does not hold it.
+
+    Words that only begin with the key stand after it.
+    """
+    at = lines.find(b"\n" + key)
+    if at < 0:
+        return 0
+    rest = lines[at + 1 + len(key) : lines.index(b"\n", at + 1)]
+    if not rest:
+        return Mark.WORD
+    try:
+        return int(rest[1:], 16) if rest[:1] == b"\t" else 0
+    except ValueError:
+        raise _damaged() from None
 
 
 def _damaged() -> DataLoss:
@@ -283,20 +276,7 @@ def pack(words: Mapping[str, int]) -> bytes:
     )
 
 
-def _shared(one: bytes, other: bytes) -> int:
-    """Return how many first bytes are the same."""
-    for place, (first, second) in enumerate(zip(one, other, strict=False)):
-        if first != second:
-            return place
-    return min(len(one), len(other))
-
-
 def _block(entries: Iterable[tuple[bytes, int]]) -> bytes:
-    lines, before = [], b""
-    for word, marks in entries:
-        shared = _shared(word, before)
-        told = b"" if marks == Mark.WORD else b"\t%x" % marks
-        lines.append(bytes([_FIRST + shared]) + word[shared:] + told)
-        before = word
+    lines = (word if marks == Mark.WORD else b"%b\t%x" % (word, marks) for word, marks in entries)
     packed = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
-    return packed.compress(b"\n".join(lines)) + packed.flush()
+    return packed.compress(b"\n".join((b"", *lines, b""))) + packed.flush()

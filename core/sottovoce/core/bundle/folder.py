@@ -66,11 +66,12 @@ class Bundle:
         self.id = identity
         self._stamps = stamps
         r = manifest.dimensions
-        self.rows: NDArray[np.float32] = self._map("rows.npy", (None, r))
-        self.members: NDArray[np.int32] = self._map("members.npy", (len(self.rows),))
+        # Plain arrays where words are looked up: a slice of a memmap costs ten times as much.
+        self.rows: NDArray[np.float32] = np.asarray(self._map("rows.npy", (None, r)))
+        self.members: NDArray[np.int32] = np.asarray(self._map("members.npy", (len(self.rows),)))
         self.tokens: NDArray[np.float32] = self._map("tokens.npy", (None, r))
         self.space: NDArray[np.float32] = self.rows[: manifest.words]
-        self.readings: NDArray[np.uint8] = self._map("readings.npy", (manifest.words,))
+        self.readings: NDArray[np.uint8] = np.asarray(self._map("readings.npy", (manifest.words,)))
         if self.readings.dtype != np.uint8 or (self.readings >= len(READINGS)).any():
             raise DataLoss(
                 "bundle file readings.npy holds readings that this version does not know",

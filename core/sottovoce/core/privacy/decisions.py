@@ -237,7 +237,8 @@ WINDOW = 1_024
 Stage = Callable[[str], AbstractContextManager[object]]
 """Returns a context manager for the name of a step, entered while the step runs."""
 
-_LIKE_NAMES: Final = [KINDS.index("NAME"), KINDS.index(UNLISTED)]
+_LIKE_NAMES: Final = np.array([kind in ("NAME", UNLISTED) for kind in KINDS])
+_NEITHER: Final = np.zeros(1, np.bool_)
 _NAMES: Final = np.array([0, *(KINDS.index(name) for name in NAMES[1:])], np.uint8)
 _ANY_NAME: Final = np.uint8(len(NAMES) - 1)
 
@@ -378,7 +379,7 @@ class Decider:
                 facts = known.facts[which]
                 kinds = facts["kind"]
             with self._stage("names"):
-                like = np.concatenate([[False], np.isin(kinds, _LIKE_NAMES), [False]])
+                like = np.concatenate([_NEITHER, _LIKE_NAMES[kinds], _NEITHER])
                 around = like[own.start : own.stop + 2]
                 if self._finder:
                     named = self._finder.among(known.alone[which], facts["look"]).kinds
@@ -433,7 +434,7 @@ class Decider:
                 tags, treatments, reasons = personal.weigh(
                     document, seen, found, facts["kind"], read
                 )
-                like = np.concatenate([[False], treatments == Treatment.DRAW, [False]])
+                like = np.concatenate([_NEITHER, treatments == Treatment.DRAW, _NEITHER])
             yield Decision(
                 seen[own],
                 [known.forms[number] for number in which[own].tolist()],

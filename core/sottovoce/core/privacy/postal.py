@@ -105,7 +105,7 @@ def _anchors(sight: Sight) -> Iterator[tuple[int, int]]:
                 yield from _labelled(sight, place)
             if lower[place] in _LEADING and sight.capital(min(place + 1, len(words) - 1)):
                 yield from _leading(sight, place)
-            if _JOINED.fullmatch(word.text) and _is_number(sight, place + 1):
+            if _is_number(sight, place + 1) and _JOINED.fullmatch(word.text):
                 yield place, place + 2
             at = place + (place + 1 < len(words) and words[place + 1].text == ".")
             if lower[place] in _FLATS and _is_number(sight, at + 1):

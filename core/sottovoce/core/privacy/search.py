@@ -61,7 +61,7 @@ class ExactIndex:
     """
 
     def __init__(self, rows: Floats2d) -> None:
-        self._rows = np.asarray(rows)  # slices of a memmap itself cost ten times as much
+        self._rows = rows
 
     def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
         n, scores = len(queries), np.empty(_SCORES, np.float32)

@@ -165,6 +165,8 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
 def key_parts(text: str) -> set[str]:
     """Return the words of a key, each two and all of them together: "first_name", "x-api-key"."""
     lower = text.lower()
+    if text.isascii() and text.isalpha() and (text[1:].islower() or len(text) == 1):
+        return {lower}  # most words; the same as below, ten times faster
     parts = re.split(r"[_\W]+", lower)
     keys = {*parts, *map("".join, pairwise(parts)), "".join(parts)}
     return keys | {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", text)}

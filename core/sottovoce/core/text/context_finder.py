@@ -201,7 +201,7 @@ class ContextFinder:
             np.exp(scores, out=scores)
             found[start:end] = (scores / scores.sum(axis=1, keepdims=True))[:, 1:]
         # Written so that a result that is no number counts as a name.
-        np.nan_to_num(found, copy=False, nan=1.0)
+        found[np.isnan(found)] = 1
         found[[not any(map(str.isalpha, word)) for word in words]] = 0
         return found
 

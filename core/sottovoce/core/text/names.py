@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
@@ -128,8 +129,8 @@ class NameNetwork:
             features: their places among all.
         """
         width = self._table.shape[1]
-        columns = [place * width + each for place in features for each in range(width)]
-        weight = np.ascontiguousarray(self._mix.weight[columns])
+        weight = self._mix.weight.reshape(-1, width, self._mix.weight.shape[1])[features]
+        weight = weight.reshape(-1, weight.shape[2])
         found = np.empty((len(rows), weight.shape[1]), np.float32)
         for place, row in enumerate(self._features(rows)):
             found[place] = row @ weight
@@ -209,6 +210,11 @@ _Scores = Callable[[slice, NDArray[np.int32]], NDArray[np.float32]]
 """Returns the network's scores of some consecutive words of a text, and of their looks."""
 
 _SHAPE: Final = FEATURES.index("shape")
+_PLAIN: Final = {
+    shape: number
+    for number, shape in enumerate(("", "x", "xx", "xxx", "X", "Xx", "Xxx", "Xxxx", "XX", "XXX"))
+}
+"""The shapes of most words."""
 _BUT_SHAPE: Final = [place for place in range(len(FEATURES)) if place != _SHAPE]
 
 
@@ -353,9 +359,21 @@ class NameFinder:
             first = np.asarray(self._listed)[ids]  # of -1 any
             if others := np.flatnonzero(ids < 0).tolist():
                 first[others] = self.of_listed([words[place] for place in others])
-        shapes, which = _distinct([shape(word) for word in words])
-        first += self._session.first(self._spec.rows_of_feature("shape", shapes), [_SHAPE])[which]
+        rows, numbers = self._plain, dict(_PLAIN)
+        which = [numbers.setdefault(shape(word), len(numbers)) for word in words]
+        if odd := [*numbers][len(_PLAIN) :]:
+            rows = np.vstack([rows, self._of_shapes(odd)])
+        first += rows[which]
         return first
+
+    @cached_property
+    def _plain(self) -> NDArray[np.float32]:
+        return self._of_shapes([*_PLAIN])
+
+    def _of_shapes(self, shapes: Sequence[str]) -> NDArray[np.float32]:
+        """Return the part of the first layer's output that follows from words' shapes."""
+        rows = self._spec.rows_of_feature("shape", shapes)
+        return np.asarray(self._session.first(rows, [_SHAPE]))
 
     def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
         """Return the same as `find`, for words whose `alone` is known already.
@@ -417,13 +435,6 @@ def _another(folder: Path) -> BundleMismatch:
         fix=Remedy.MATCH_VERSIONS,
         subject="names",
     )
-
-
-def _distinct(texts: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Return the different values, and each element's index among them."""
-    number: dict[str, int] = {}
-    which = [number.setdefault(text, len(number)) for text in texts]
-    return [*number], which
 
 
 def _listed(file: Path, words: int) -> NDArray[np.float32] | None:

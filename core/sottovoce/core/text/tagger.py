@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -127,7 +126,6 @@ FEATURES: Final = (
 )
 HASHES: Final = 2
 """Rows of the table that each feature sums: two words rarely share both."""
-_numbers: Final = struct.Struct(f"<{HASHES}I").unpack
 
 
 Rows = Annotated[
@@ -151,40 +149,52 @@ class FeatureSpec:
         # Remembered for this call only: nothing may keep a user's words. Most words of a text have
         # occurred before, and most endings of the others.
         known: dict[str, int] = {}
-        parts: list[dict[str, tuple[int, ...]]] = [{} for _ in hashers]
-        table: list[int] = []
+        parts: list[dict[str, bytes]] = [{} for _ in hashers]
+        digests: list[bytes] = []
         for word in words:
             if word in known:
                 continue
             known[word] = len(known)
             for feature, part, hasher in zip(form_features(word), parts, hashers, strict=True):
-                rows = part.get(feature)
-                if rows is None:
-                    rows = part[feature] = hasher(feature)
-                table += rows
-        distinct = np.array(table, np.int32).reshape(len(known), len(self.rows) * HASHES)
+                digest = part.get(feature)
+                if digest is None:
+                    digest = part[feature] = hasher(feature)
+                digests.append(digest)
+        distinct = self._rows(digests, slice(None)).reshape(len(known), len(self.rows) * HASHES)
         return distinct[[known[word] for word in words]]
 
     def rows_of_feature(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
         """Return the rows for one of `FEATURES` alone, from its ``values``: (n, HASHES)."""
-        hasher = self._hashers[FEATURES.index(name)]
-        known = {value: hasher(value) for value in set(values)}
-        return np.array([known[value] for value in values], np.int32).reshape(-1, HASHES)
+        index = FEATURES.index(name)
+        digests = [*map(self._hashers[index], values)]
+        return self._rows(digests, slice(index, index + 1)).reshape(-1, HASHES)
+
+    def _rows(self, digests: Sequence[bytes], features: slice) -> NDArray[np.int32]:
+        """Return the rows for digests of each word's ``features``: (n, features, HASHES)."""
+        sizes, offsets = self._sizes[features], self._offsets[features]
+        numbers = np.frombuffer(b"".join(digests), "<u4").reshape(-1, len(sizes), HASHES)
+        return (numbers % sizes + offsets).astype(np.int32)
 
     @cached_property
-    def _hashers(self) -> list[Callable[[str], tuple[int, ...]]]:
-        """The function for each feature that returns its rows."""
-        offsets = [sum(self.rows[:index]) for index in range(len(self.rows))]
+    def _sizes(self) -> NDArray[np.uint32]:
+        return np.array(self.rows, np.uint32)[:, None]
+
+    @cached_property
+    def _offsets(self) -> NDArray[np.uint32]:
+        return self._sizes.cumsum(axis=0, dtype=np.uint32) - self._sizes
+
+    @cached_property
+    def _hashers(self) -> list[Callable[[str], bytes]]:
+        """The hash of each feature."""
         salt = self.seed.to_bytes(8, "little")
 
-        def hasher(index: int) -> Callable[[str], tuple[int, ...]]:
+        def hasher(index: int) -> Callable[[str], bytes]:
             empty = hashlib.blake2b(digest_size=4 * HASHES, salt=salt, person=bytes([index]))
-            offset, rows = offsets[index], self.rows[index]
 
-            def of(feature: str) -> tuple[int, ...]:
+            def of(feature: str) -> bytes:
                 filled = empty.copy()
                 filled.update(feature.encode("utf-8", "surrogatepass"))
-                return tuple([offset + n % rows for n in _numbers(filled.digest())])
+                return filled.digest()
 
             return of
 

@@ -6,6 +6,7 @@ mechanism's place without importing it, so commands that only list the names nee
 
 from __future__ import annotations
 
+from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ MECHANISMS: Final = {
 DEFAULT: Final = next(iter(MECHANISMS))
 
 
+@cache
 def find(name: str) -> type[Mechanism]:
     """The mechanism called ``name``.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from functools import cache, partial
 from importlib.resources import files
+from itertools import groupby
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
@@ -71,7 +72,8 @@ def is_family(form: str) -> bool:
 
 @cache
 def _families() -> frozenset[str]:
-    known = (line[:-2] for line in _known().splitlines() if line.endswith("\tl"))
+    lines = "".join(_known().values()).splitlines()
+    known = (line[:-2] for line in lines if line.endswith("\tl"))
     return frozenset((*listed("family"), *listed("surnames"), *known)) - frozenset(listed("given"))
 
 
@@ -84,8 +86,7 @@ def gender(name: str) -> str:
     for letter, file in (("f", "women"), ("m", "men")):
         if _holds(name, listed(file)):
             return letter
-    at = _known().find(f"\n{name}\t")
-    found = _known()[at + len(name) + 2] if at >= 0 else ""
+    found = _told(name)
     return "" if found == "l" else found
 
 
@@ -95,9 +96,7 @@ def known(name: str) -> bool:
     >>> known("nadia"), known("xq")
     (True, False)
     """
-    if f"\n{name}\t" in _known():
-        return True
-    return any(map(partial(_holds, name), map(listed, _PERSONS)))
+    return bool(_told(name)) or any(map(partial(_holds, name), map(listed, _PERSONS)))
 
 
 def _holds(name: str, words: tuple[str, ...]) -> bool:
@@ -106,10 +105,21 @@ def _holds(name: str, words: tuple[str, ...]) -> bool:
     return at < len(words) and words[at] == name
 
 
+def _told(name: str) -> str:
+    """Return what the list says of a name in small letters: "f", "m", "b" or "l"; else ""."""
+    lines = _known().get(name[:2], "")
+    return lines.partition(f"\n{name}\t")[2][:1]
+
+
 @cache
-def _known() -> str:
-    """Return the list as it is: a dictionary of it would take ten times the memory."""
-    return files(__package__).joinpath("lists", "known_names.tsv").read_text("ascii")
+def _known() -> dict[str, str]:
+    """Return the lines by their first two letters, each part with a line's end in front.
+
+    A dictionary of all names would take ten times the memory.
+    """
+    text = files(__package__).joinpath("lists", "known_names.tsv").read_text("ascii")
+    lines = text.splitlines(keepends=True)[1:]  # the first is the header
+    return {two: "\n" + "".join(part) for two, part in groupby(lines, lambda line: line[:2])}
 
 
 def shape(role: str, word: str) -> Shape:

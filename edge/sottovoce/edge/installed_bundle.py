@@ -20,7 +20,16 @@ from sottovoce.core.errors import BundleMismatch
 from sottovoce.core.platform.files import atomic, private_folder
 from sottovoce.edge.config import BundleConfig
 
-__all__ = ["PUBLISHER", "InUse", "Origin", "check_publisher", "in_use", "inspect_once", "package"]
+__all__ = [
+    "PUBLISHER",
+    "InUse",
+    "Origin",
+    "check_publisher",
+    "folder_in_use",
+    "in_use",
+    "inspect_once",
+    "package",
+]
 
 PUBLISHER: Final = Path(__file__).with_name("publisher.pub")
 """The public key of this release's bundle packages. Only built distributions hold the file."""
@@ -49,11 +58,24 @@ class InUse:
 
 def in_use(config: BundleConfig) -> InUse:
     """Return the bundle that ``current`` points to, else the installed one of the language."""
-    if not os.path.lexists(config.current) and (folder := _installed(config.language)):
+    folder, installed = _found(config)
+    if installed:
         return InUse(folder, Origin.INSTALLED)
-    folder = config.current.resolve()
     pulled = folder.parent == config.pulled.resolve()
     return InUse(folder, Origin.PULLED if pulled else Origin.LINKED)
+
+
+def folder_in_use(config: BundleConfig) -> Path:
+    """Return the folder of the same bundle; every request asks for it."""
+    return _found(config)[0]
+
+
+def _found(config: BundleConfig) -> tuple[Path, bool]:
+    """Return the folder, and whether it is installed."""
+    current = config.current
+    if not os.path.lexists(current) and (folder := _installed(config.language)):
+        return folder, True
+    return current.resolve(), False
 
 
 def package(language: str) -> str:

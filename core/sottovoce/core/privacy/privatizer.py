@@ -106,6 +106,7 @@ class Privatizer:
             bundle, trusted.readings, finder, tagger, unsure_below, stage, reader
         )
         self._search = Search(bundle, graphs)
+        self._mechanisms: dict[Setting, Mechanism] = {}  # those that the bundle and owner allow
         self._listed = bundle.words
 
     @classmethod
@@ -158,6 +159,11 @@ class Privatizer:
                 ``subject`` says which of the three it was.
             NotReady: the owner does not allow it.
         """
+        if setting not in self._mechanisms:
+            self._mechanisms[setting] = self._allowed(setting)
+        return self._mechanisms[setting]
+
+    def _allowed(self, setting: Setting) -> Mechanism:
         kind = registry.find(setting.mechanism)
         policy = policies.find(setting.policy)
         self._floors.check_policy(policy)

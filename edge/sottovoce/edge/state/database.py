@@ -65,7 +65,8 @@ class Store:
         self.folder = folder
         self.seal = seal
         self._connection = connection
-        self._files = DatabaseFiles(folder / DATABASE)
+        self._path = folder / DATABASE
+        self._files = DatabaseFiles(self._path)
         self._files.note()
         self._lost = lost
         self._lock = threading.RLock()
@@ -117,7 +118,7 @@ class Store:
             QuotaExceeded: the disk is full. Unavailable: another process holds the database.
             DataLoss: the database is damaged, or its files were replaced.
         """
-        with self._lock, _explained(self.folder / DATABASE):
+        with self._lock, _explained(self._path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._check()  # here, because BEGIN may wait seconds for another process
@@ -134,7 +135,7 @@ class Store:
         Raises:
             DataLoss: the database is damaged, or its files were replaced.
         """
-        with self._lock, _explained(self.folder / DATABASE):
+        with self._lock, _explained(self._path):
             self._check()
             return self._connection.execute(query, values).fetchall()
 
@@ -144,7 +145,7 @@ class Store:
         Raises:
             Unavailable: another process is reading. DataLoss: see `rows`.
         """
-        with self._lock, _explained(self.folder / DATABASE):
+        with self._lock, _explained(self._path):
             self._check()
             (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -165,7 +166,7 @@ class Store:
             DataLoss: the files were replaced. Then nothing is folded, and the connection stays
                 open.
         """
-        with self._lock, _explained(self.folder / DATABASE):
+        with self._lock, _explained(self._path):
             self._files.close(self._connection)
 
     def _check(self) -> None:

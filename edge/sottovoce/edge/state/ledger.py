@@ -246,8 +246,8 @@ class Ledger:
                 passed; nothing is charged.
             DataLoss: the row was altered.
         """
-        spent, *_ = self._figures(transaction)
         app = calling()
+        spent = self._figures(transaction)[0] if self.limit else 0.0
         if self.limit and spent + amount > self.limit:
             of_all = f": {spent:.6g} of {self.limit:.6g} eta, and this needs {amount:.6g} more"
             raise QuotaExceeded(

@@ -38,6 +38,7 @@ from sottovoce.edge.installed_bundle import (
     InUse,
     Origin,
     check_publisher,
+    folder_in_use,
     in_use,
     inspect_once,
     package,
@@ -327,4 +328,4 @@ class Engine:
             _log.info("no bundle in use yet: %s", error.problem)
 
     def _moved(self, opened: Bundle) -> bool:
-        return opened.folder != in_use(self._config).folder or opened.changed()
+        return opened.folder != folder_in_use(self._config) or opened.changed()

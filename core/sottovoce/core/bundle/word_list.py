@@ -11,7 +11,7 @@ import hashlib
 import os
 import weakref
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -48,17 +48,22 @@ class WordList(Sequence[str]):
 
     def __getitem__(self, place: int | slice) -> str | list[str]:
         if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
-        ends = self._ends
+            return self.take(range(*place.indices(len(self))))
         if place < 0:
-            place += len(ends)
-        if not 0 <= place < len(ends):
+            place += len(self)
+        if not 0 <= place < len(self):
             raise IndexError(place)
-        start = ends[place - 1] + 1 if place else 0
-        return self._text[start : ends[place]].decode()
+        return self.take([place])[0]
+
+    def take(self, places: Iterable[int]) -> list[str]:
+        """Return the words at many places, each in 0 .. words - 1."""
+        text, ends = self._text, self._ends
+        return [
+            text[ends[place - 1] + 1 if place else 0 : ends[place]].decode() for place in places
+        ]
 
     def __iter__(self) -> Iterator[str]:
-        return (self[place] for place in range(len(self)))
+        return (self.take([place])[0] for place in range(len(self)))
 
 
 class WordIds(Mapping[str, int]):
@@ -91,8 +96,9 @@ class WordIds(Mapping[str, int]):
         alike = self._hashes[near] == wanted
         found = np.where(alike, self._ids[near], -1).astype(np.int32)
         likely = np.flatnonzero(alike)
-        for place, listed in zip(likely.tolist(), found[likely].tolist(), strict=True):
-            if self._words[listed] != words[place]:  # two words, one hash
+        listed = self._words.take(found[likely].tolist())
+        for place, word in zip(likely.tolist(), listed, strict=True):
+            if word != words[place]:  # two words, one hash
                 found[place] = self._among(words[place], int(wanted[place]), int(places[place]))
         return found
 

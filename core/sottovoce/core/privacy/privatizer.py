@@ -275,7 +275,7 @@ class Privatizer:
         places = np.asarray(ids, np.int32)
         classes = self._classes_out_of_context(places, mechanism)
         noisy = mechanism.perturb(self._bundle.space[places], random or SecureRandom(), classes)
-        return [self._listed[word] for word in self._nearest(classes, noisy)]
+        return self._listed.take(self._nearest(classes, noisy).tolist())
 
     def _classes_out_of_context(
         self, places: NDArray[np.int32], mechanism: Mechanism
@@ -306,11 +306,9 @@ class Privatizer:
             vectors = self._bundle.space[decision.ids[places]]
             noisy = mechanism.perturb(vectors, stream, classes)
         with self._stage("search"):
-            found = self._nearest(classes, noisy).tolist()
+            found = self._listed.take(self._nearest(classes, noisy).tolist())
             return {
-                place: word_shapes.apply(
-                    word_shapes.shape(decision.words[place].text), self._listed[word]
-                )
+                place: word_shapes.apply(word_shapes.shape(decision.words[place].text), word)
                 for place, word in zip(places, found, strict=True)
             }
 

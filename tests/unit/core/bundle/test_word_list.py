@@ -28,6 +28,7 @@ def test_it_is_the_list_that_was_written(path: Path, words: list[str], other: st
     assert list(found) == words
     assert len(found) == len(ids) == len(words)
     assert [found[-1], found[0], found[1:3]] == [words[-1], words[0], words[1:3]]
+    assert found.take(range(len(words))) == words
     assert [ids[word] for word in words] == list(range(len(words)))
     assert ids.of([*words, other, *words]).tolist() == [
         *range(len(words)),

@@ -74,7 +74,8 @@ demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
 # Tests of the device run without torch. The long files of e2e go first. A folder `slow` holds tests
-# for `make test-all`.
+# for `make test-all`. So does the mark `server`: of tests that hold for two databases, that of the
+# server is left to `make test-all`.
 DEVICE_TESTS := tests/unit/edge tests/unit/core tests/contract/protos
 OTHER_TESTS := tests/e2e tests/unit/cloud tests/unit/models tests/unit/bench tests/unit/soak tests/contract
 slow = $(sort $(shell find $(1) -type d -name slow))
@@ -87,11 +88,12 @@ test test-all test-transformers5 test-newest: export PYTHONDONTWRITEBYTECODE :=
 test: install  ## Lint, types, unit and contract tests, and the five main end-to-end tests
 	@$(MAKE) --no-print-directory --jobs=2 .venv-edge/.done bundle lint
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) --ignore-glob='*/slow' $(DEVICE_TESTS)
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) --ignore-glob='*/slow' $(OTHER_TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) -m 'not server' --ignore-glob='*/slow' $(OTHER_TESTS)
 
 test-all: .venv-edge/.done bundle  ## The slow tests, which `make test` leaves out
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(DEVICE_TESTS))
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(OTHER_TESTS))
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) -m server --ignore-glob='*/slow' tests/unit/cloud
 
 # What opens models, once more on the next transformers.
 OPENS_MODELS := tests/unit/models $(addprefix tests/unit/cloud/,models api serving training) \

@@ -11,11 +11,13 @@ import pytest
 from sottovoce.cloud.store.objects import Objects
 from sottovoce.cloud.store.s3 import S3Objects
 
-__all__ = ["FILES", "S3", "contents", "made", "on_both_objects", "read", "uses"]
+__all__ = ["BOTH", "FILES", "S3", "contents", "made", "on_both_objects", "read", "uses"]
 
 FILES, S3 = "files", "s3"
 
-on_both_objects = pytest.mark.parametrize("objects_url", [FILES, S3], indirect=True)
+BOTH = (FILES, pytest.param(S3, marks=pytest.mark.server))
+
+on_both_objects = pytest.mark.parametrize("objects_url", BOTH, indirect=True)
 """For tests whose objects lie in the state's folder, and then in a bucket."""
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sottovoce.cloud.job import Example
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
-from sottovoce.cloud.models.methods import Full, Method
+from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request
 from sottovoce.cloud.store.adapters import AdapterFiles, digest, install
@@ -127,3 +128,36 @@ def served(predictor: Predictor, asked: list[tuple[Path, str]]) -> list[Tensor]:
     for _, release in held:
         release()
     return rows
+
+
+ADAPTERS: dict[str, Method] = {
+    "lora": Lora(rank=4),
+    "wide": Lora(rank=7, alpha=7, feed_forward=True),
+    "prompt": Prompt(5),
+    "longer": Prompt(9),
+    "prefix": Prefix(4),
+    "deeper": Prefix(6),
+    "full": Full(),
+    "other": Full(),
+}
+
+
+def all_methods(bones: Path, jobs: Path) -> list[Made]:
+    """An adapter of every method, and of label words where the backbone is a decoder."""
+    made = [
+        make(bones, jobs / name / "adapter", method, seed=seed, classes=2 + seed % 3)
+        for seed, (name, method) in enumerate(ADAPTERS.items())
+    ]
+    if "t5" not in bones.name and "bert" not in bones.name:
+        made.append(make(bones, jobs / "words" / "adapter", Lora(), seed=9, label_words=True))
+    return made
+
+
+def accuracy(folder: Path, name: str, rows: list[Example]) -> float:
+    """Share of `rows` that the adapter in `folder` labels as they are, over the backbone `name`."""
+    with closing(ModelThread(backbone.load(name))) as thread:
+        predictor = Predictor(thread)
+        adapter = AdapterFiles.of(folder)
+        answers = [predictor.submit(adapter, row.text) for row in rows]
+        hits = [a.result()[0][0] == row.label for a, row in zip(answers, rows, strict=True)]
+    return sum(hits) / len(hits)

@@ -113,6 +113,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert (code, "none.toml" in output) == (78, True)
 
 
+@pytest.mark.server
 def test_the_store_may_stand_in_the_file(tmp_path: Path, postgres: Any) -> None:
     url = ServerStore(postgres).url(tmp_path)
     state = tmp_path / "s"

@@ -54,6 +54,7 @@ def test_what_is_put_for_a_forgotten_job_goes_and_what_others_have_stays(
             assert (folder / "weights").read_text() == "w"
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("store", ["postgresql"], indirect=True)
 def test_keys_go_that_no_row_tells_of_once_their_job_has_ended(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch
@@ -76,6 +77,7 @@ def test_keys_go_that_no_row_tells_of_once_their_job_has_ended(
     assert len(Queue(jobs.database).examples(uploading.id)) == 12
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("store", ["postgresql"], indirect=True)
 def test_a_key_that_cannot_be_destroyed_is_in_nobodys_way(
     jobs: Jobs, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -105,6 +107,7 @@ def test_a_key_that_cannot_be_destroyed_is_in_nobodys_way(
     assert {f.name for f in keys.iterdir()} == {*stray}
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("store", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_store_that_is_away_is_waited_for_once(

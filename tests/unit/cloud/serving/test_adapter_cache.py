@@ -57,6 +57,7 @@ def use(held: AdapterCache[Loaded], files: AdapterFiles) -> str:
     return value.text
 
 
+@pytest.mark.server
 def test_one_in_a_bucket_is_fetched_once(disk: Disk, bucket: S3Objects) -> None:
     bucket.put(disk.put("a").folder, "jobs/a/1/adapter")
     here = AdapterFiles.of(disk.root / "a")

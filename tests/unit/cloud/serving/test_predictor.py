@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone
-from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
+from sottovoce.cloud.models.methods import Prompt
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
@@ -23,9 +21,7 @@ from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import BundleMismatch, DataLoss, SottovoceError
 from tests.support.backbones import tiny_bert
 from tests.support.examples import examples
-from tests.support.paths import ROOT
-from tests.support.processes import environment
-from tests.support.serving import Made, make, predicting, served
+from tests.support.serving import ADAPTERS, all_methods, make, predicting, served
 
 TEXTS = [row.text for row in examples(9, seed=4)]
 
@@ -132,36 +128,7 @@ def test_a_text_the_tokenizer_does_not_know_still_gets_an_answer(
     assert sum(p for _, p in scores) == pytest.approx(1)
 
 
-METHODS: dict[str, Method] = {
-    "lora": Lora(rank=4),
-    "wide": Lora(rank=7, alpha=7, feed_forward=True),
-    "prompt": Prompt(5),
-    "longer": Prompt(9),
-    "prefix": Prefix(4),
-    "deeper": Prefix(6),
-    "full": Full(),
-    "other": Full(),
-}
 FAMILIES = ("bert", "qwen2", "t5", "llama", "mistral")
-IN_ANOTHER_PROCESS = """
-import json, sys
-from pathlib import Path
-from tests.support.serving import predicting, served
-asked = [(Path(folder), text) for folder, text in json.loads(sys.argv[2])]
-with predicting(sys.argv[1]) as predictor:
-    print(json.dumps([row.tolist() for row in served(predictor, asked)]))
-"""
-
-
-def all_methods(bones: Path, jobs: Path) -> list[Made]:
-    """An adapter of every method, and of label words where the backbone is a decoder."""
-    made = [
-        make(bones, jobs / name / "adapter", method, seed=seed, classes=2 + seed % 3)
-        for seed, (name, method) in enumerate(METHODS.items())
-    ]
-    if "t5" not in bones.name and "bert" not in bones.name:
-        made.append(make(bones, jobs / "words" / "adapter", Lora(), seed=9, label_words=True))
-    return made
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -181,24 +148,6 @@ def test_all_methods_in_one_batch_are_as_each_alone(
         again = served(predictor, [(one.folder, text) for one, text in asked[:3]])
         for before, after in zip(found, again, strict=False):
             assert torch.allclose(before, after, atol=1e-4)
-
-
-def test_every_method_reloads_to_identical_logits_in_a_new_process(
-    families: dict[str, Path], tmp_path: Path
-) -> None:
-    made = all_methods(families["qwen2"], tmp_path)
-    asked = [(str(one.folder), text) for one in made for text in TEXTS[:2]]
-    there = subprocess.run(
-        [sys.executable, "-c", IN_ANOTHER_PROCESS, families["qwen2"], json.dumps(asked)],
-        capture_output=True,
-        check=True,
-        cwd=ROOT,
-        env=environment(),
-        text=True,
-    )
-    with predicting(families["qwen2"]) as predictor:
-        here = served(predictor, [(Path(folder), text) for folder, text in asked])
-    assert [row.tolist() for row in here] == json.loads(there.stdout)
 
 
 def test_the_reconstruction_head_is_not_served(families: dict[str, Path], tmp_path: Path) -> None:
@@ -225,7 +174,7 @@ def test_bfloat16_answers_nearly_the_same(families: dict[str, Path], tmp_path: P
 def test_parameters_that_do_not_fit_fail_before_they_meet_others(
     name: str, families: dict[str, Path], tmp_path: Path
 ) -> None:
-    one = make(families["bert"], tmp_path / "job" / "adapter", METHODS[name])
+    one = make(families["bert"], tmp_path / "job" / "adapter", ADAPTERS[name])
     file = one.folder / "adapter_model.safetensors"
     first, *others = load_file(file).items()
     save_file({first[0]: first[1][..., :-1].contiguous(), **dict(others)}, file)

@@ -119,6 +119,7 @@ def test_a_master_key_that_another_wrote_meanwhile_stays(
     assert key.read_bytes() == bytes(32)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("store", ["postgresql"], indirect=True)
 def test_who_wakes_after_the_key_of_a_job_was_made_does_not_take_its_place(
     store: Store, tmp_path: Path

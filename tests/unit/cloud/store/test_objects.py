@@ -15,10 +15,10 @@ import pytest
 from sottovoce.cloud.store.objects import FileObjects, Objects, copy_files
 from sottovoce.cloud.store.opening import open_objects
 from sottovoce.core.errors import ConfigError, Unavailable
-from tests.support.buckets import FILES, S3, made, read, uses
+from tests.support.buckets import BOTH, FILES, made, read, uses
 
 
-@pytest.fixture(params=[FILES, S3])
+@pytest.fixture(params=BOTH)
 def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
     """In a folder or a bucket."""
     if request.param == FILES:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -28,29 +26,18 @@ from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import METHODS, Lora
-from sottovoce.cloud.serving.model_thread import ModelThread
-from sottovoce.cloud.serving.predictor import Predictor
-from sottovoce.cloud.store.adapters import AdapterFiles, locate
+from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, Objective, fit
-from sottovoce.cloud.training.run import Result, Stopped, Watch
+from sottovoce.cloud.training.run import Stopped, Watch
 from sottovoce.cloud.training.trainer import Base, Hyperparameters, probe, train
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from sottovoce.core.errors import NotReady, SottovoceError
 from tests.support.examples import RELEASE, WORDS, examples
-from tests.support.paths import HELPDESK
-
-
-def accuracy(result: Result, name: str, rows: list[Example]) -> float:
-    with closing(ModelThread(backbone.load(name))) as thread:
-        predictor = Predictor(thread)
-        adapter = AdapterFiles.of(result.folder)
-        answers = [predictor.submit(adapter, row.text) for row in rows]
-        hits = [a.result()[0][0] == row.label for a, row in zip(answers, rows, strict=True)]
-    return sum(hits) / len(hits)
+from tests.support.serving import accuracy
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -69,7 +56,7 @@ def test_a_separable_set_is_learnt(bert: str, tmp_path: Path) -> None:
 
     assert result.labels == ("garden", "kitchen", "office")
     # 60 fresh texts; chance is 1/3, whose 99.999 % quantile at n = 60 is .62.
-    assert accuracy(result, bert, examples(60, seed=9)) > 0.9
+    assert accuracy(result.folder, bert, examples(60, seed=9)) > 0.9
     assert result.held_out == 18
     assert seen[-1].step == seen[-1].steps == 10 * math.ceil(102 / 8)
     assert [p.step for p in seen] == list(range(1, len(seen) + 1))
@@ -172,7 +159,7 @@ def test_the_reconstruction_head_learns_and_is_dropped(bert: str, tmp_path: Path
     result = train(rows, options, backbone.load(bert), tmp_path / "a", **how)
     # The plain tokens here are released unchanged, so naming them can be learnt.
     assert seen[-1].reconstruction_loss < 0.75 * seen[0].reconstruction_loss
-    assert accuracy(result, bert, examples(60, seed=9)) > 0.9
+    assert accuracy(result.folder, bert, examples(60, seed=9)) > 0.9
 
     held = weights(result.folder)
     assert set(held) == {"head/weight", "head/bias"} | {n for n in held if ".lora_" in n}
@@ -237,22 +224,6 @@ def test_a_diverging_run_names_the_learning_rate(bert: str, tmp_path: Path) -> N
     options = TrainingOptions(learning_rate=1e30, epochs=3)
     with pytest.raises(SottovoceError, match="smaller learning rate"):
         train(examples(60), options, backbone.load(bert), tmp_path / "a", recipe=recipe)
-
-
-def test_the_real_backbone_learns_real_messages(tmp_path: Path) -> None:
-    train_rows, test_rows = _table("train"), _table("test")
-    wanted = ("billing", "plumbing")
-    some = [row for row in train_rows if row.label in wanted][:48]
-    asked = [row for row in test_rows if row.label in wanted][:30]
-    result = train(some, TrainingOptions(epochs=1), backbone.load(), tmp_path / "a")
-    # Chance is 1/2, whose 99.9 % quantile at n = 30 is .77.
-    assert accuracy(result, "default", asked) > 0.85
-
-
-def _table(name: str) -> list[Example]:
-    with (HELPDESK / f"{name}.tsv").open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return [Example(row["text"], row["label"]) for row in rows]
 
 
 def test_what_the_tenant_chose_goes_before_the_recipe(

@@ -5,9 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -38,7 +35,6 @@ from sottovoce.core.errors import NotFound
 from tests.support.buckets import on_both_objects
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.jobs import claim, exchange
-from tests.support.processes import environment
 from tests.support.waiting import until
 
 
@@ -343,38 +339,3 @@ def test_a_lease_is_renewed_while_nothing_is_written(jobs: Jobs) -> None:
     held.finish(claimed[1], State.CANCELLED)
     with _kept_alive(held, claimed[1]):
         pass  # one that is over harms nobody
-
-
-def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str, jobs: Jobs) -> None:
-    job = queue(jobs, epochs=200, count=90)
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import os, subprocess, sys, time\n"
-            "p = subprocess.Popen([*sys.argv[1:], '--parent', str(os.getpid())])\n"
-            "print(p.pid, flush=True)\n"
-            "time.sleep(600)",
-            *[sys.executable, "-m", "sottovoce.cloud.training.process", "--state", str(tmp_path)],
-            *["--backbone", bert, "--threads", "1"],
-        ],
-        env=environment(),
-        stdout=subprocess.PIPE,
-    )
-    assert parent.stdout is not None
-    orphan = int(parent.stdout.readline())
-    until(lambda: jobs.get(job.id).progress.step > 0)
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    parent.stdout.close()
-
-    def gone() -> bool:
-        try:
-            os.kill(orphan, 0)
-        except ProcessLookupError:
-            return True
-        return Path(f"/proc/{orphan}/stat").read_text().split()[2] == "Z"
-
-    until(gone)
-    assert jobs.get(job.id).state == State.RUNNING
-    assert [*(tmp_path / "jobs" / job.id).glob("1/checkpoints/*/last.safetensors")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,7 +23,9 @@ from sottovoce.v1.training_pb2 import GetJobRequest
 from tests.support.caller import Caller, credentials
 from tests.support.killed_jobs import OPTIONS, ROWS, Tensors, found, queue, tensors
 from tests.support.kills import MOMENTS, UPLOAD_MOMENTS, serving, work
+from tests.support.processes import environment
 from tests.support.tiny_bundle import tiny_bundle
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +139,38 @@ def _held(caller: Caller, job_id: str) -> int:
     request = GetJobRequest(job_id=job_id)
     up = caller.training.GetJob(request, metadata=caller.metadata, wait_for_ready=True, timeout=60)
     return int(up.job.next_sequence)
+
+
+def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str) -> None:
+    job = queue(tmp_path, replace(OPTIONS, epochs=200))
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import os, subprocess, sys, time\n"
+            "p = subprocess.Popen([*sys.argv[1:], '--parent', str(os.getpid())])\n"
+            "print(p.pid, flush=True)\n"
+            "time.sleep(600)",
+            *[sys.executable, "-m", "sottovoce.cloud.training.process", "--state", str(tmp_path)],
+            *["--backbone", bert, "--threads", "1"],
+        ],
+        env=environment(),
+        stdout=subprocess.PIPE,
+    )
+    assert parent.stdout is not None
+    orphan = int(parent.stdout.readline())
+    until(lambda: found(tmp_path, job).progress.step > 0)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+
+    def gone() -> bool:
+        try:
+            os.kill(orphan, 0)
+        except ProcessLookupError:
+            return True
+        return Path(f"/proc/{orphan}/stat").read_text().split()[2] == "Z"
+
+    until(gone)
+    assert found(tmp_path, job).state == State.RUNNING
+    assert [*(tmp_path / "jobs" / job.id).glob("1/checkpoints/*/last.safetensors")]

@@ -35,8 +35,8 @@ def opened(
 
 
 def create(jobs: Jobs, request_id: str = "r", tenant: str = "acme") -> Job:
-    """A job for adapter "topics"."""
-    return jobs.create(tenant, request_id, "topics", TrainingOptions(), RELEASE)
+    """A job for adapter "topics", short to train."""
+    return jobs.create(tenant, request_id, "topics", TrainingOptions(epochs=1), RELEASE)
 
 
 def fill(jobs: Jobs, job: Job, rows: list[Example] | None = None) -> int:

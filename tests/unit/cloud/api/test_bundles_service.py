@@ -8,7 +8,6 @@ from pathlib import Path
 import grpc
 import pytest
 
-from sottovoce.cloud.api.bundles_service import CHUNK
 from sottovoce.cloud.config import Settings
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.v1 import bundles_pb2
@@ -35,11 +34,6 @@ def caller(folders: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield Caller(channel, ())
 
 
-def fetch(caller: Caller, path: str, offset: int = 0, identity: str = "") -> list[bytes]:
-    request = bundles_pb2.FetchFileRequest(bundle_id=identity, path=path, offset=offset)
-    return [part.chunk for part in caller.bundles.FetchFile(request)]
-
-
 def test_the_first_bundle_is_the_default_and_others_go_by_id(
     caller: Caller, folders: list[Path]
 ) -> None:
@@ -47,12 +41,3 @@ def test_the_first_bundle_is_the_default_and_others_go_by_id(
     for asked, data in [("", first), (bundle_id(first), first), (bundle_id(second), second)]:
         got = caller.bundles.GetManifest(bundles_pb2.GetManifestRequest(bundle_id=asked))
         assert (got.bundle_id, got.manifest) == (bundle_id(data), data)
-
-
-@pytest.mark.parametrize("offset", [0, 1, CHUNK - 1, CHUNK, 599_999, 600_000])
-def test_a_file_comes_whole_from_any_offset(
-    caller: Caller, folders: list[Path], offset: int
-) -> None:
-    chunks = fetch(caller, "large.bin", offset)
-    assert b"".join(chunks) == (folders[1] / "large.bin").read_bytes()[offset:]
-    assert all(len(chunk) <= CHUNK for chunk in chunks)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.core import errors
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
@@ -87,21 +86,6 @@ def test_with_hardly_any_noise_it_is_the_backbones_own_embedding(
     assert other < 0.999  # so the agreement above is no accident
 
 
-def test_a_retry_of_the_same_message_gets_the_same_answer(running: Cloud, acme: Caller) -> None:
-    asked = request(running, eta=10.0)
-    assert encode(acme, asked) == pytest.approx(encode(acme, asked), abs=1e-6)
-
-
-def test_a_stream_answers_in_order_and_as_single_calls_do(running: Cloud, acme: Caller) -> None:
-    asked = [request(running, text, eta=(10.0, 30.0)[i % 2]) for i, text in enumerate(TEXTS)]
-    sent = (wire.EncodeStreamRequest(request=one) for one in asked)
-    answers = list(acme.inference.EncodeStream(sent, metadata=acme.metadata))
-    assert [a.response.request_id for a in answers] == [one.request_id for one in asked]
-    for i in (0, 17, 39):
-        streamed = np.array(answers[i].response.embedding, np.float32)
-        assert streamed == pytest.approx(encode(acme, asked[i]), abs=1e-5)
-
-
 def _vectors(value: float) -> bytes:
     rows = np.full((3, 4), 0.5, "<f2")
     rows[1, 2] = value
@@ -168,35 +152,6 @@ def test_a_message_past_4_mib_does_not_even_arrive(running: Cloud, acme: Caller)
     error = _refused(acme, request(running, vectors=bytes(5 << 20)))
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     encode(acme, request(running))
-
-
-def test_vectors_of_another_bundle_are_a_failed_precondition(running: Cloud, acme: Caller) -> None:
-    error = _refused(acme, request(running, bundle_id="0" * 16))
-    assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
-    assert isinstance(from_rpc_error(error, peer="cloud"), errors.BundleMismatch)
-
-
-def test_a_bad_query_ends_its_stream_after_the_answers_before_it(
-    running: Cloud, acme: Caller
-) -> None:
-    asked = [request(running), request(running), request(running, tokens=0), request(running)]
-    sent = (wire.EncodeStreamRequest(request=one) for one in asked)
-    stream = acme.inference.EncodeStream(sent, metadata=acme.metadata)
-    assert [next(stream).response.request_id for _ in range(2)] == [
-        one.request_id for one in asked[:2]
-    ]
-    with pytest.raises(grpc.RpcError) as caught:
-        next(stream)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-
-
-def test_only_tenants_are_answered(running: Cloud, acme: Caller) -> None:
-    with running.caller("acme", token="guess") as thief:  # noqa: S106
-        assert _refused(thief, request(running)).code() is grpc.StatusCode.UNAUTHENTICATED
-        sent = iter([wire.EncodeStreamRequest(request=request(running))])
-        with pytest.raises(grpc.RpcError) as caught:
-            next(thief.inference.EncodeStream(sent, metadata=thief.metadata))
-        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
 def _resident() -> int:

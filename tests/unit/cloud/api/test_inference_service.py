@@ -80,19 +80,6 @@ def test_the_adapter_knows_what_it_was_taught(running: Cloud, acme: Caller) -> N
     assert hits > 40  # chance is 15; the 99.999 % quantile 29
 
 
-def test_a_stream_answers_in_order_and_as_single_calls_do(running: Cloud, acme: Caller) -> None:
-    asked = [
-        wire.InferenceServicePredictStreamRequest(request_id=str(i), request=request(running, text))
-        for i, text in enumerate(TEXTS)
-    ]
-    answers = list(acme.inference.PredictStream(iter(asked), metadata=acme.metadata))
-    assert [answer.request_id for answer in answers] == [str(i) for i in range(len(TEXTS))]
-    for i in (0, 77, 199):
-        single = predict(acme, request(running, TEXTS[i]))
-        streamed = {s.label: s.probability for s in answers[i].response.scores}
-        assert streamed == pytest.approx(single, abs=1e-5)
-
-
 def test_a_stream_answers_before_it_ends(running: Cloud, acme: Caller) -> None:
     answered = threading.Event()
 
@@ -154,48 +141,11 @@ def test_a_stream_reads_no_further_than_its_window(running: Cloud, acme: Caller)
     call.active = False
 
 
-def test_a_bad_request_ends_the_stream_with_its_reason(running: Cloud, acme: Caller) -> None:
-    asked = [
-        wire.InferenceServicePredictStreamRequest(request_id="1", request=request(running)),
-        wire.InferenceServicePredictStreamRequest(
-            request_id="2", request=request(running, adapter="no")
-        ),
-    ]
-    stream = acme.inference.PredictStream(iter(asked), metadata=acme.metadata)
-    assert next(stream).request_id == "1"
-    with pytest.raises(grpc.RpcError) as caught:
-        next(stream)
-    assert isinstance(from_rpc_error(caught.value, peer="cloud"), errors.NotFound)
-
-
-def test_an_unknown_adapter_names_the_fix(running: Cloud, acme: Caller) -> None:
-    error = refused(acme, request(running, adapter="none"))
-    assert isinstance(error, errors.NotFound)
-    assert "sotto customize" in error.fix
-    assert isinstance(refused(acme, request(running, adapter="../acme")), errors.InvalidInput)
-
-
-def test_a_text_of_another_bundle_is_refused(running: Cloud, acme: Caller) -> None:
-    for other in ("", "0" * 16):
-        assert isinstance(refused(acme, request(running, bundle_id=other)), errors.BundleMismatch)
-
-
 @pytest.mark.parametrize("text", ["", " \n", "x" * 70_000])
 def test_texts_empty_or_too_long_are_refused(running: Cloud, acme: Caller, text: str) -> None:
     error = refused(acme, request(running, text))
     assert isinstance(error, errors.InvalidInput)
     assert error.subject == "released_text"
-
-
-def test_another_tenants_adapter_does_not_exist(running: Cloud, acme: Caller) -> None:
-    with running.caller("other") as other:
-        assert isinstance(refused(other, request(running)), errors.NotFound)
-    with running.caller("acme", token="guess") as thief:  # noqa: S106
-        assert isinstance(refused(thief, request(running)), errors.Unauthenticated)
-        asked = wire.InferenceServicePredictStreamRequest(request=request(running))
-        with pytest.raises(grpc.RpcError) as caught:
-            next(thief.inference.PredictStream(iter([asked]), metadata=thief.metadata))
-        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_two_tenants_with_one_adapter_name_never_meet(running: Cloud) -> None:
@@ -341,14 +291,3 @@ def test_an_adapter_that_goes_between_finding_and_reading_it_is_not_found_not_da
             training_pb2.DeleteJobRequest(job_id=jobs[1]), metadata=caller.metadata
         )
         assert isinstance(refused(caller, request(running)), errors.NotFound)
-
-
-def test_what_a_stream_holds_in_memory_is_bounded(running: Cloud, acme: Caller) -> None:
-    asked = wire.InferenceServicePredictStreamRequest(
-        request_id="i" * 3_000, request=request(running)
-    )
-    with pytest.raises(grpc.RpcError) as caught:
-        next(acme.inference.PredictStream(iter([asked]), metadata=acme.metadata))
-    error = from_rpc_error(caught.value, peer="cloud")
-    assert isinstance(error, errors.InvalidInput)
-    assert error.subject == "request_id"

@@ -18,7 +18,6 @@ from grpc_status import rpc_status
 from sottovoce.cloud.api.training_service import UPLOADS_PER_TENANT
 from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Example
-from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.tenants import quotas
 from sottovoce.core import errors
@@ -113,52 +112,6 @@ def test_a_job_goes_from_upload_to_adapter(running: Cloud, acme: Caller) -> None
     assert last.update_time.ToSeconds() >= last.create_time.ToSeconds() > 1_700_000_000
 
 
-def test_an_upload_cut_off_goes_on_where_it_was(running: Cloud, acme: Caller) -> None:
-    rows = examples(20)
-    job = acme.create(running.bundle_id)
-
-    def broken() -> Iterator[wire.UploadExamplesRequest]:
-        yield message(job.id, 0, rows[:8])
-        # Only what is committed counts: wait for it, then cut the line.
-        while acme.get(job.id).next_sequence < 8:
-            time.sleep(0.02)
-        raise ConnectionResetError
-
-    with pytest.raises(grpc.RpcError):
-        acme.training.UploadExamples(broken(), metadata=acme.metadata)
-    held = acme.get(job.id).next_sequence
-    assert held == 8
-    # The device overlaps by some, being unsure what arrived.
-    assert acme.upload(job.id, rows[held - 3 :], first=held - 3) == 20
-    assert Queue(running.server.database).examples(job.id) == rows
-
-
-@pytest.mark.parametrize(
-    ("labels", "total", "kind", "says"),
-    [
-        (["a"] * 12, 12, errors.NotReady, "every example has the label 'a'"),
-        (["a", "b"] * 3, 6, errors.NotReady, "at least 8"),
-        (["a", "b"] * 6 + ["lonely"], 13, errors.NotReady, "'lonely'"),
-        (["a", "b"] * 6, 99, errors.NotReady, "12 examples, not 99"),
-    ],
-)
-def test_jobs_that_cannot_train_are_refused_at_the_start(
-    running: Cloud,
-    acme: Caller,
-    labels: list[str],
-    total: int,
-    kind: type[errors.SottovoceError],
-    says: str,
-) -> None:
-    job = acme.create(running.bundle_id)
-    rows = [type(e)(e.text, label) for e, label in zip(examples(99), labels, strict=False)]
-    acme.upload(job.id, rows)
-    error = refused(lambda: acme.start(job.id, total))
-    assert isinstance(error, kind)
-    assert says in error.problem
-    assert error.fix
-
-
 def test_settings_go_in_and_come_back(running: Cloud, acme: Caller) -> None:
     chosen = {
         "method": wire.METHOD_PREFIX_TUNING,
@@ -246,12 +199,6 @@ def detail(status: Any, kind: type[Any]) -> Any:
     found = kind()
     assert any(packed.Unpack(found) for packed in status.details)
     return found
-
-
-def test_too_many_unfinished_jobs_are_refused(running: Cloud, acme: Caller) -> None:
-    for _ in range(5):
-        acme.create(running.bundle_id)
-    assert isinstance(refused(lambda: acme.create(running.bundle_id)), errors.QuotaExceeded)
 
 
 def test_a_tenant_that_opens_calls_and_leaves_them_open_is_in_nobodys_way(

@@ -176,11 +176,11 @@ def test_deletion_in_every_state_hides_the_job_and_is_not_forgotten(
 
 def test_a_job_stored_by_an_earlier_version_is_read_and_found_again(jobs: Jobs) -> None:
     job = create(jobs)
-    old = '{"reconstruction": false, "plain_tokens": 0, "epochs": 0, "batch_size": 0, '
+    old = '{"reconstruction": false, "plain_tokens": 0, "epochs": 1, "batch_size": 0, '
     old += '"learning_rate": 0.0, "seed": 0}'
     with jobs.database.write() as transaction:
         transaction.change("UPDATE jobs SET training = :old", old=old)
-    assert jobs.get(job.id).training == TrainingOptions()
+    assert jobs.get(job.id).training == TrainingOptions(epochs=1)
     assert create(jobs).id == job.id
 
 

@@ -237,7 +237,7 @@ class JobStore(RuleBasedStateMachine):
 
 
 def test_the_database_agrees_with_the_model(store: Store) -> None:
-    examples = 25 if isinstance(store, FileStore) else 8  # each statement is a round trip there
+    examples = 12 if isinstance(store, FileStore) else 8  # each statement is a round trip there
     run_state_machine_as_test(
         partial(JobStore, store),
         settings=settings(max_examples=examples, stateful_step_count=50, deadline=None),

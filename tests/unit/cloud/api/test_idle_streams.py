@@ -127,7 +127,7 @@ def served(idle: float, again: float) -> Iterator[tuple[grpc.Channel, _Door, Idl
 
 
 def test_a_stream_without_messages_is_ended_and_its_place_given_back() -> None:
-    with served(idle=0.3, again=LONG) as (channel, _, attendant):
+    with served(idle=1.0, again=LONG) as (channel, _, attendant):
         silent, other = _Talk(channel, TENANTS), _Talk(channel, OPEN)
         assert silent.says(b"it") == b"it"
         assert other.says(b"it") == b"it"
@@ -138,7 +138,7 @@ def test_a_stream_without_messages_is_ended_and_its_place_given_back() -> None:
 
 
 def test_answers_that_nobody_reads_are_ended_and_those_that_are_read_slowly_are_not() -> None:
-    with served(idle=1.0, again=LONG) as (channel, _, attendant):
+    with served(idle=2.0, again=LONG) as (channel, _, attendant):
         pour = channel.unary_stream(TENANTS.format("Pour"))
         slow, silent = (pour(b"", metadata=[("name", name)], timeout=60) for name in "ab")
         assert next(silent)
@@ -154,7 +154,7 @@ def test_answers_that_nobody_reads_are_ended_and_those_that_are_read_slowly_are_
 
 
 def test_an_upload_that_stalls_is_ended() -> None:
-    with served(idle=0.3, again=LONG) as (channel, _, attendant):
+    with served(idle=1.0, again=LONG) as (channel, _, attendant):
         sending: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         sending.put(b"first")
         method = channel.stream_unary(TENANTS.format("Count"))

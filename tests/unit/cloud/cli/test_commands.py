@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -25,12 +27,15 @@ from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.codes import Codes
-from sottovoce.cloud.tenants.credentials import Scope, hashed
+from sottovoce.cloud.tenants.credentials import Credentials, Scope, hashed
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unauthenticated
+from sottovoce.models.cli import main as sotto_models
 from tests.support.caller import credentials
 from tests.support.examples import RELEASE
+from tests.support.jobs import claim, opened, queued
+from tests.support.stores import FileStore
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -355,3 +360,110 @@ def test_jobs_are_not_deleted_where_their_files_are_not(
         assert "--objects" in err
     assert json.loads(run("tenants", "list", *state, "--json")[1])["tenants"], "needs none"
     assert run("jobs", "delete", job_id, *state, "--objects", objects)[0] == 0
+
+
+def missing(bundle: Path) -> None:
+    shutil.rmtree(bundle)
+
+
+def cut(bundle: Path) -> None:
+    (bundle / "words.txt").write_bytes(b"x")
+
+
+def no_manifest(bundle: Path) -> None:
+    (bundle / "manifest.json").write_text("{}")
+
+
+def of_another_version(bundle: Path) -> None:
+    (bundle / "manifest.json").write_text('{"format": "sottovoce.bundle.v0"}')
+
+
+@pytest.mark.parametrize("harm", [missing, cut, no_manifest, of_another_version])
+@pytest.mark.parametrize("command", ["serve", "front", "replica", "train-denoiser"])
+def test_a_bundle_that_cannot_be_used_is_to_be_built(
+    tmp_path: Path, small_bundle_folder: Path, command: str, harm: Callable[[Path], None]
+) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(small_bundle_folder, bundle)
+    harm(bundle)
+    options = (
+        ["--data", tmp_path, "--out", tmp_path / "out"]
+        if command == "train-denoiser"
+        else ["--state", tmp_path / "state", "--listen", "127.0.0.1:0"]
+    )
+    program = sotto_models if command == "train-denoiser" else main
+    done = CliRunner().invoke(program, [command, "--bundle", str(bundle), *map(str, options)])
+    assert done.exit_code in (3, 8)
+    assert "`sotto-cloud build-bundle" in done.stderr
+    assert "`sotto " not in done.stderr
+
+
+def test_a_tagger_that_is_missing_is_to_be_trained(tmp_path: Path) -> None:
+    options = ["--data", tmp_path, "--tagger", tmp_path / "none", "--out", tmp_path / "out"]
+    done = CliRunner().invoke(sotto_models, ["count-words", *map(str, options)])
+    assert done.exit_code == 3
+    assert "`sotto-models train-tagger`" in done.stderr
+    assert "`sotto " not in done.stderr
+
+
+TENANT = "a-tenant-with-a-name-of-the-longer-kind"
+DEVICE = "the-kitchen-device-with-a-long-name-" + "y" * 28
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory, small_bundle: Bundle) -> Path:
+    """A cloud in which every table has a long row."""
+    folder = tmp_path_factory.mktemp("wide")
+    with opened(folder, FileStore()) as jobs:
+        queued(jobs)
+        _, lease = claim(jobs)
+        queue = Queue(jobs.database)
+        queue.report(lease, Progress(2, 8, 30, 120, 0.48, 0.31, 0.875, 6431.2, 5000.0), 300.0)
+        Tenants(jobs.database).enroll(TENANT)
+        with jobs.database.write() as transaction:
+            transaction.change(
+                "UPDATE jobs SET tenant = :tenant, adapter = :adapter",
+                tenant=TENANT,
+                adapter="7f" * 32,
+            )
+    with closing(open_database(folder, create=False)) as database:
+        Credentials(database).new(TENANT, DEVICE, seconds=90 * 86400.0)
+    shown = _run(folder, "bundles", "publish", str(small_bundle.folder))
+    assert "published as" in shown
+    return folder
+
+
+def _run(state: Path, *arguments: str) -> str:
+    places = {"SOTTO_CLOUD_STATE": str(state)}
+    if arguments[0] == "bundles":  # which only a cloud of many machines has
+        many = (state / "many").absolute()
+        places = {"SOTTO_CLOUD_STATE": str(many), "SOTTO_CLOUD_OBJECTS": f"file://{many}/objects"}
+    result = CliRunner().invoke(main, [*arguments], env=places)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        (("jobs", "list"), {"ID", "TENANT", "STATE"}),
+        (("tenants", "list"), {"NAME", "STATE", "TOKENS"}),
+        (("tokens", "list"), {"NUMBER", "NAME", "STATE", "ENDS"}),
+        (("limit", TENANT), {"LIMIT"}),
+        (("audit-log",), {"WHEN", "WHAT", "TENANT"}),
+        (("bundles", "list"), {"ID", "STATE", "SIZE"}),
+        (("status",), {"JOB", "LEASE", "STEP"}),
+    ],
+)
+def test_a_table_fits_and_keeps_what_matters(
+    state: Path,
+    columns: int,
+    arguments: tuple[str, ...],
+    kept: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = _run(state, *arguments).splitlines()
+    assert [line for line in shown if len(line) > columns] == []
+    assert any(kept <= set(line.split()) for line in shown)

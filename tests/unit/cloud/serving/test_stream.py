@@ -263,7 +263,7 @@ def test_closing_ends_streams_wherever_they_are_and_answers_the_rest() -> None:
     closer = threading.Thread(target=batcher.close)
     reading.start()
     closer.start()
-    reading.join(10)  # told at once, while the thread is still at work
+    reading.join(60)  # told at once, while the thread is still at work
     assert reader == [Unavailable]
     assert ended == [True, True]
     gate.open.set()

@@ -226,7 +226,7 @@ def test_reading_waits_for_no_writer(tmp_path: Path) -> None:
     enroll(database, "a")
     with database.write() as transaction, ThreadPoolExecutor(1) as threads:
         transaction.change("INSERT INTO tenants (name, created) VALUES ('b', 0)")
-        assert threads.submit(tenants, database).result(10) == 1  # what is committed
+        assert threads.submit(tenants, database).result(60) == 1  # what is committed
     assert tenants(database) == 2
     with database.read() as transaction, pytest.raises(sqlite3.OperationalError, match="readonly"):
         transaction.change("DELETE FROM tenants")

@@ -13,16 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 from safetensors import SafetensorError
 
 from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
-from sottovoce.cloud.jobs.ending import discard
+from sottovoce.cloud.jobs.ending import discard, tidy
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.store.adapters import digest, locate
+from sottovoce.cloud.store.s3 import S3Objects
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.training import checkpoint
 from sottovoce.cloud.training import run as run_module
@@ -30,11 +32,11 @@ from sottovoce.cloud.training import trainer as train_module
 from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.fit import Losses, fit
 from sottovoce.cloud.training.trainer import Hyperparameters
-from sottovoce.cloud.training.worker import ATTEMPTS, Worker, _kept_alive
-from sottovoce.core.errors import NotFound
+from sottovoce.cloud.training.worker import ATTEMPTS, Scratch, Worker, _kept_alive, scratch
+from sottovoce.core.errors import NotFound, Unavailable
 from tests.support.buckets import on_both_objects
 from tests.support.examples import RELEASE, WORDS, examples
-from tests.support.jobs import claim, exchange
+from tests.support.jobs import claim, exchange, queued
 from tests.support.waiting import until
 
 
@@ -339,3 +341,178 @@ def test_a_lease_is_renewed_while_nothing_is_written(jobs: Jobs) -> None:
     held.finish(claimed[1], State.CANCELLED)
     with _kept_alive(held, claimed[1]):
         pass  # one that is over harms nobody
+
+
+def test_nothing_of_a_job_is_removed_before_it_has_ended(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = queued(jobs)
+    for _ in range(ATTEMPTS):
+        claim(jobs, worker._owner)  # and the worker dies
+    real, states = worker.objects.remove, []
+
+    def remove(name: str) -> None:
+        states.append(jobs.get(job.id).state)
+        real(name)
+
+    monkeypatch.setattr(worker.objects, "remove", remove)
+    worker.run_next()
+    assert set(states) == {State.FAILED}, "till then another may have it, and need it"
+
+
+def test_what_is_put_for_a_job_that_was_lost_goes(
+    worker: Worker, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    job = queued(jobs)
+    real = worker.objects.put
+
+    def put(source: Path, name: str) -> None:
+        if name.endswith("adapter"):  # while it sleeps, another ends the job, which is deleted
+            _, lease = claim(jobs, worker._owner)
+            jobs.delete(job.id)
+            worker.queue.finish(lease, State.CANCELLED)
+            discard(jobs, job)
+        real(source, name)
+
+    monkeypatch.setattr(worker.objects, "put", put)
+    worker.run_next()
+    assert not [f for f in (tmp_path / "jobs").rglob("*") if f.is_file()]
+
+
+def test_a_worker_sweeps_now_and_then(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    never = tmp_path / "jobs" / ("0123" * 6)
+    (never / "1").mkdir(parents=True)
+    bundle = tmp_path / "bundles" / f"{'0123' * 4}-{'45' * 4}"
+    bundle.mkdir(parents=True)
+    worker.run_next()
+    assert [never.exists(), bundle.exists()] == [True, True], "not all the time"
+    monkeypatch.setattr(worker_module, "SWEEP_SECONDS", 0.0)
+    worker.run_next()
+    assert not never.exists()
+    assert not bundle.exists()
+
+
+def test_a_sweep_that_fails_is_tried_again_the_next_time(worker: Worker, tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text("in the way")
+    worker._swept -= 2 * worker_module.SWEEP_SECONDS
+    with pytest.raises(Unavailable):
+        worker.run_next()
+    assert not worker.run_next(), "and holds up nothing meanwhile"
+
+
+def test_a_job_waits_for_objects_that_are_away(
+    worker: Worker, jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.2)
+    job = queued(jobs)
+    (tmp_path / "jobs").write_text("in the way")
+    real, waited = worker._pause, threading.Event()
+    monkeypatch.setattr(worker, "_pause", lambda lease: (waited.set(), real(lease)))
+    thread = threading.Thread(target=worker.run_next)
+    thread.start()
+    assert waited.wait(60)
+    assert jobs.get(job.id).state == State.RUNNING
+    (tmp_path / "jobs").unlink()
+    thread.join(60)
+    assert jobs.get(job.id).state == State.SUCCEEDED
+
+
+def keep(place: Scratch, text: str) -> None:
+    """Has the job reach a checkpoint, written as training writes it."""
+    place.checkpoint.parent.mkdir(exist_ok=True)
+    aside = place.checkpoint.with_name("aside")
+    aside.write_text(text)
+    aside.replace(place.checkpoint)
+    place.keep()
+
+
+def put(state: Path, queue: Queue, lease: Lease) -> None:
+    """Ends the job with an adapter."""
+    with scratch(state, queue, lease) as place:
+        place.adapter.mkdir()
+        (place.adapter / "weights").write_text("w")
+        queue.finish(lease, State.SUCCEEDED, adapter=place.put_adapter())
+
+
+def test_a_holder_that_begins_again_keeps_its_checkpoint(jobs: Jobs, tmp_path: Path) -> None:
+    queued(jobs)
+    _, lease = claim(jobs)
+    queue = Queue(jobs.database)
+    for before, now in (("", "one"), ("one", "two"), ("two", "three")):
+        with scratch(tmp_path, queue, lease) as place:  # as after each time the disk was full
+            place.fetch()
+            assert (place.checkpoint.read_text() if before else "") == before
+            keep(place, now)
+    kept = jobs.database.objects.within(f"jobs/{lease.job}/1/checkpoints")
+    assert len(kept) == 1, "none but the last is kept"
+
+
+def test_a_checkpoint_that_cannot_be_removed_holds_no_job_up(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued(jobs)
+    _, lease = claim(jobs)
+    queue = Queue(jobs.database)
+    with scratch(tmp_path, queue, lease) as place:
+        keep(place, "one")
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+            keep(place, "two")
+    with scratch(tmp_path, queue, lease) as place:
+        place.fetch()
+        assert place.checkpoint.read_text() == "two"
+    queue.finish(lease, State.FAILED)
+    tidy(jobs)
+    assert jobs.database.objects.within("jobs") == []
+
+
+@on_both_objects
+def test_what_is_of_no_use_any_more_is_begun_anew(jobs: Jobs, tmp_path: Path) -> None:
+    queued(jobs)
+    _, lease = claim(jobs)
+    queue, objects = Queue(jobs.database), jobs.database.objects
+    with scratch(tmp_path, queue, lease) as place:
+        keep(place, "one")
+    name = queue.checkpoint(lease)
+    if isinstance(objects, S3Objects):
+        obstore.delete(objects._store, f"{name}/last.safetensors")
+    else:
+        (objects.place(name) / "last.safetensors").unlink()
+    with scratch(tmp_path, queue, lease) as place:
+        place.fetch()
+        assert not place.checkpoint.exists()
+        keep(place, "two")
+    with scratch(tmp_path, queue, lease) as place:
+        place.fetch()
+        assert place.checkpoint.read_text() == "two"
+
+
+def test_who_lost_a_job_that_was_deleted_brings_nothing_of_it_back(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    job = queued(jobs)
+    _, asleep = claim(jobs, "one")
+    _, lease = claim(jobs, "one")  # it is taken for dead
+    queue = Queue(jobs.database)
+    jobs.delete(job.id)
+    queue.finish(lease, State.CANCELLED)
+    discard(jobs, job)
+    with pytest.raises(LeaseLost):
+        put(tmp_path, queue, asleep)
+    assert [*(tmp_path / "jobs").rglob("*")] == []
+
+
+def test_what_an_earlier_holder_put_goes_with_the_end(jobs: Jobs, tmp_path: Path) -> None:
+    job = queued(jobs)
+    _, first = claim(jobs, "one")
+    queue = Queue(jobs.database)
+    with scratch(tmp_path, queue, first) as place:
+        place.adapter.mkdir()
+        place.put_adapter()  # and it dies
+    _, second = claim(jobs, "one")
+    put(tmp_path, queue, second)
+    tidy(jobs)
+    assert jobs.database.objects.within(f"jobs/{job.id}") == ["2"]
+    assert jobs.untidy() == []

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -33,13 +37,13 @@ def test_what_is_wanted_waits_for_the_threads_there_are(
 ) -> None:
     with Threads(4, "call") as pool:
         none_left.set()
-        assert [pool.submit(pow, 2, n).result(20) for n in range(3)] == [1, 2, 4]
+        assert [pool.submit(pow, 2, n).result(60) for n in range(3)] == [1, 2, 4]
         going_on = threading.Event()
         held = pool.submit(going_on.wait, 20)
         waiting = [pool.submit(pow, 3, n) for n in range(3)]
         going_on.set()
-        assert held.result(20)
-        assert [each.result(20) for each in waiting] == [1, 3, 9]
+        assert held.result(60)
+        assert [each.result(60) for each in waiting] == [1, 3, 9]
     assert caplog.text.count("no more threads") == 1
 
 
@@ -59,9 +63,9 @@ def test_a_server_answers_again_and_again(none_left: threading.Event) -> None:
     with pool, grpc.insecure_channel(f"127.0.0.1:{port}") as channel, closing(channel):
         stub = health_pb2_grpc.HealthStub(channel)
         request = health_pb2.HealthCheckRequest()
-        asked = [stub.Check.future(request, timeout=20) for _ in range(8)]
+        asked = [stub.Check.future(request, timeout=60) for _ in range(8)]
         assert all(each.result().status for each in asked)
-        assert stub.Check(request, timeout=20).status
+        assert stub.Check(request, timeout=60).status
         server.stop(None).wait()
 
 
@@ -77,3 +81,60 @@ def test_threads_are_waited_for_together() -> None:
     go.set()
     join(waiting, 60)
     assert not any(thread.is_alive() for thread in waiting)
+
+
+SCRIPT = """
+import sys, threading, time
+from sottovoce.core.platform.threads import Ending
+ending = Ending()
+print("ready", flush=True)
+if sys.argv[1] == "late":
+    time.sleep(0.3)  # the signal comes before anyone waits
+ending.wait()
+print("ended", flush=True)
+"""
+
+IN_A_THREAD = """
+import signal, threading, time
+from sottovoce.core.platform.threads import Ending
+ending = Ending()
+def strike():
+    time.sleep(0.1)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    time.sleep(60)
+threading.Thread(target=strike, daemon=True).start()
+ending.wait()
+print("ended", flush=True)
+"""
+
+SET = """
+import threading
+from sottovoce.core.platform.threads import Ending
+ending = Ending()
+for _ in range(100_000):  # more than the pipe has room for
+    ending.set()
+threading.Thread(target=ending.set).start()
+ending.wait()
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("waits", ["soon", "late"])
+def test_a_signal_ends_the_wait_before_or_after_it_begins(number: int, waits: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, waits], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        os.kill(process.pid, number)
+        assert process.communicate(timeout=60)[0] == "ended\n"
+        assert process.returncode == 0
+
+
+@pytest.mark.parametrize("script", [IN_A_THREAD, SET])
+def test_a_signal_to_another_thread_and_a_thread_itself_end_it_too(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "ended\n"

@@ -195,7 +195,7 @@ def test_an_agent_that_ends_meanwhile_loses_nothing(linked: Device, cloud: FakeC
         )
         command.start()
         until(lambda: cloud.jobs and len(cloud.examples()) == 20)
-    command.join(20)
+    command.join(60)
     assert "the agent is stopping" in codes[0]
     cloud.may_train.set()
     with running(linked.config):

@@ -298,7 +298,7 @@ def test_one_that_drips_has_its_time(
     server.answer = drip(piece)
     with pytest.raises(Unavailable, match="as agreed"):
         written(server)
-    assert server.gone.wait(10)
+    assert server.gone.wait(60)
 
 
 def test_one_that_is_ended_while_it_is_asked_sends_nothing_in_the_clear(
@@ -346,12 +346,12 @@ def test_an_answer_is_ended_from_another_thread(server: Server) -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     stops[0]()
-    reader.join(10)
+    reader.join(60)
     assert not reader.is_alive()
     assert failed
-    assert server.gone.wait(10)
+    assert server.gone.wait(60)
     stops[0]()  # once more does no harm
 
 

@@ -315,7 +315,7 @@ def test_the_end_waits_for_what_is_still_being_opened(
 
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_MECHANISM="pct2t.v1")
     with running(config, Slow()):
-        assert began.wait(10)
+        assert began.wait(60)
     assert ended.is_set()
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.config import Config
 from sottovoce.edge.state.ledger import Spending
+from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.privatize import LONG, LONGEST_SESSION, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened
@@ -301,3 +304,40 @@ def test_of_long_texts_one_is_worked_on_at_once_and_no_short_one_waits_for_it(
         may_end.set()
         assert all(each.result(60).text for each in long)
     assert together == [1, 1, 1, 1]
+
+
+pytest.importorskip("hnswlib", reason="graphs need the extra `graph` (hnswlib)")
+
+TEXT = "the river by the house was cold and the doctor will sing a song"
+
+
+def _released(config: Config) -> str:
+    with closing(Parts(config)) as device:
+        setting = dataclasses.replace(device.default, mechanism="t2t.v1", level="strong")
+        return device.releases.release(TEXT, setting).text
+
+
+def test_graphs_stay_in_the_state_and_change_no_release(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    before = sorted(small_bundle_folder.rglob("*"))
+    first = _released(config)
+    assert first != TEXT
+    (graph,) = (config.agent.state / "graphs").rglob("*.hnsw")
+    written = graph.stat().st_mtime_ns
+    assert _released(config) == first
+    assert graph.stat().st_mtime_ns == written
+    assert sorted(small_bundle_folder.rglob("*")) == before
+
+
+def test_an_altered_graph_is_built_again_and_changes_no_release(
+    tmp_path: Path, small_bundle_folder: Path
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    first = _released(config)
+    (graph,) = (config.agent.state / "graphs").rglob("*.hnsw")
+    sound = graph.read_bytes()
+    graph.write_bytes(sound[:-100] + bytes([255]) * 100)
+    assert _released(config) == first
+    assert graph.read_bytes() == sound

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.text import onnx_models
-from sottovoce.core.text.onnx_models import check, check_file
+from sottovoce.core.text.onnx_models import check, check_file, session, weights
 from tests.support.onnx_bytes import field, graph, loop, model, node, tensor
-from tests.support.paths import MODELS
+from tests.support.paths import MODELS, ROOT
 
 SHIPPED = sorted(MODELS.rglob("*.onnx"))
 WEIGHT = tensor("w", b"12345678")
@@ -153,3 +158,105 @@ def test_a_damaged_file_is_refused_or_passes_and_nothing_else(file: Path) -> Non
 def test_no_bytes_but_a_network_pass(data: bytes) -> None:
     with pytest.raises(ValueError, match="it "):
         check(memoryview(data + b"\xff"))
+
+
+QUIET = """
+import sys
+from sottovoce.core.text.onnx_models import session
+session(sys.argv[1])
+"""
+
+
+def test_the_file_is_not_kept_beside_the_network() -> None:
+    model = next(MODELS.rglob("*.onnx")).read_bytes()
+    held = sys.getrefcount(model)
+    opened = session(model)
+    assert opened
+    assert sys.getrefcount(model) == held
+
+
+def test_the_runtime_gathers_nothing_for_its_makers(tmp_path: Path) -> None:
+    """What it would send it first writes into a database of its own below the user's folder."""
+    model = next(MODELS.rglob("*.onnx"))
+    unset = {"ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME", "XDG_DATA_HOME"}
+    world = {name: value for name, value in os.environ.items() if name not in unset}
+    home = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", QUIET, str(model)]
+    subprocess.run(command, check=True, env=world | home)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_else_imports_the_runtime() -> None:
+    """Beyond the tests; and whoever wants a part of it calls ``runtime()`` in the line before."""
+    found = set()
+    for folder in ("core", "edge", "cloud", "bench", "examples", "deploy", "clients", "models"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                found |= {
+                    f"{path.relative_to(ROOT)}:{line.lineno}"
+                    for before, line in _pairs(function)
+                    if _imports(line) and "runtime()" not in ast.unparse(before)
+                }
+    home = "core/sottovoce/core/text/onnx_models.py"
+    assert {place.partition(":")[0] for place in found} == {home}
+
+
+def _pairs(node: ast.AST) -> list[tuple[ast.AST, ast.stmt]]:
+    """Each line of a block with the one before it that is no import itself."""
+    body = getattr(node, "body", [])
+    if not isinstance(body, list):
+        return []
+    before: ast.AST = ast.Pass()
+    pairs = []
+    for line in body:
+        pairs.append((before, line))
+        if not isinstance(line, ast.Import | ast.ImportFrom):
+            before = line
+    return pairs
+
+
+def _imports(line: ast.stmt) -> bool:
+    if isinstance(line, ast.Import):
+        return any(name.name.split(".")[0] == "onnxruntime" for name in line.names)
+    return isinstance(line, ast.ImportFrom) and (line.module or "").split(".")[0] == "onnxruntime"
+
+
+MODEL = (MODELS / "names" / "names.onnx").read_bytes()
+
+
+def test_reads_the_constants_of_the_shipped_network() -> None:
+    found = weights(MODEL)
+    assert found["table.whole"].shape == (20_992, 24)
+    assert found["table.whole"].dtype == np.int8
+    assert found["mix.scale"].dtype == np.float32
+    assert np.abs(found["table.whole"]).max() == 127  # so the builder rounds
+    assert found["pad2"].tolist() == [3, 0, 3, 0]
+
+
+def packed(number: int, data: bytes) -> bytes:
+    """A field of bytes, shorter than 128."""
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def test_reads_a_file_written_by_hand() -> None:
+    tensor = (
+        bytes([1 << 3, 2, 1 << 3, 1, 2 << 3, 1]) + packed(8, b"w") + packed(9, b"\0\0\x80?" * 2)
+    )
+    model = bytes([1 << 3, 9]) + packed(7, packed(1, b"") + packed(5, tensor))
+    (name, array), *others = weights(model).items()
+    assert (name, array.tolist(), others) == ("w", [[1.0], [1.0]], [])
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        MODEL[: len(MODEL) // 2],
+        packed(7, packed(5, packed(8, b"w"))),
+        packed(7, packed(5, bytes([2 << 3, 99]) + packed(8, b"w") + packed(9, b"0000"))),
+        packed(7, packed(5, bytes([1 << 3, 3, 2 << 3, 1]) + packed(8, b"w") + packed(9, b"0000"))),
+        bytes([7 << 3, 1]),
+    ],
+)
+def test_refuses_what_is_no_such_file(damaged: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not an ONNX|reshape|cut short"):
+        weights(damaged)

@@ -11,7 +11,7 @@ from bench.leaks.presidio import Presidio
 from bench.leaks.released import DRAW, PASS, Version, VersionError
 from tests.support.paths import ROOT
 
-TEXTS = ("Call 555-0199 or write to ann@example.org .", "The kettle , though .")
+TEXTS = ("Call 117-4471 or write to ann@example.org .", "The kettle , though .")
 
 
 @pytest.fixture(scope="module", params=["running", "a checkout"])
@@ -27,7 +27,7 @@ def test_every_word_has_its_fate(version: Version) -> None:
     for text, fates in zip(TEXTS, released, strict=True):
         assert "".join(text[fate.start : fate.end] for fate in fates) == text.replace(" ", "")
     by_word = {TEXTS[0][fate.start : fate.end]: fate for fate in released[0]}
-    for identifier in ("555-0199", "ann@example.org"):
+    for identifier in ("117-4471", "ann@example.org"):
         assert by_word[identifier].treatment == DRAW
         assert by_word[identifier].after not in ("", identifier)
     assert by_word["."].treatment == PASS
@@ -51,5 +51,5 @@ def test_what_presidio_finds_is_gone(tmp_path: Path) -> None:
     stub.chmod(0o755)
     first, second = Presidio(stub, "", ()).release(TEXTS)
     gone = [TEXTS[0][fate.start : fate.end] for fate in first if fate.treatment == DRAW]
-    assert gone == ["555-0199"]
+    assert gone == ["117-4471"]
     assert all(fate.after == TEXTS[1][fate.start : fate.end] for fate in second)

@@ -21,7 +21,7 @@ def _ask(address: str, token: str) -> str:
     with grpc.insecure_channel(address) as channel:
         stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
         metadata = (("authorization", f"Bearer {token}"),)
-        request = agent.PrivatizeRequest(text="Anna saw the pond")
+        request = agent.PrivatizeRequest(text="Zelphira saw the house")
         return str(stub.Privatize(request, metadata=metadata, timeout=60).text)
 
 
@@ -97,21 +97,21 @@ def test_what_an_app_also_hides_is_changed_beside_a_running_agent(
 ) -> None:
     device = new_device(tagged_bundle, SOTTO_AGENT_APPS="true", SOTTO_PRIVACY_POLICY="names")
     with running(device.config) as address:
-        options = ("--hide-words", "the pond", "--hide", "facts")
+        options = ("--hide-words", "the house", "--hide", "facts")
         (made,) = device.json("apps", "new", "mail", *options)
         (other,) = device.json("apps", "new", "lamp")
-        assert "pond" not in _ask(address, made["token"])
-        assert _ask(address, other["token"]).endswith("the pond")
-        device.sotto("apps", "hide", "mail", "--hide-pattern", "w=p[aeiou]nd", "--afresh")
+        assert "house" not in _ask(address, made["token"])
+        assert _ask(address, other["token"]).endswith("the house")
+        device.sotto("apps", "hide", "mail", "--hide-pattern", "w=ho[aeiou]se", "--afresh")
         assert "the " in _ask(address, made["token"])
-        assert "pond" not in _ask(address, made["token"])
+        assert "house" not in _ask(address, made["token"])
         device.sotto("apps", "hide", "mail", "--afresh")
-        assert _ask(address, made["token"]).endswith("the pond")
-        device.sotto("words", "hide", "pond")
-        assert not [each for each in (made, other) if "pond" in _ask(address, each["token"])]
+        assert _ask(address, made["token"]).endswith("the house")
+        device.sotto("words", "hide", "house")
+        assert not [each for each in (made, other) if "house" in _ask(address, each["token"])]
         shown = device.sotto("apps", "hide", "mail", "--hide-words", "saw").stdout
         assert "1 words" in shown
-        assert "pond" not in device.sotto("apps", "list").stdout
+        assert "house" not in device.sotto("apps", "list").stdout
     assert device.json("apps", "list")[0]["words"] in ([], ["saw"])
     device.sotto("apps", "hide", "none", code=4)
     device.sotto("apps", "hide", "mail", "--hide", "nothing", code=2)

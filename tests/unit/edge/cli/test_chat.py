@@ -25,7 +25,7 @@ from tests.support.upstream_server import Server, event, openai_server
 from .conftest import Device
 
 CODES = {"broken off": 6, "huge": 6, "unending": 1}
-TEXT = "Anna Marsh saw Mark and order AX-68042"
+TEXT = "Zelphira Quarnivel saw Jorvane and order AX-68042"
 
 
 @pytest.fixture
@@ -55,13 +55,13 @@ def test_what_may_be_computed_is_named_in_one_line(talking: Device, cloud: Echoi
 
 def test_each_line_is_a_turn_of_one_conversation(talking: Device, cloud: EchoingCloud) -> None:
     said = f"{TEXT}\nand {TEXT}\n"
-    result = talking.sotto("chat", "--system", "Be kind to Anna.", stdin=said)
+    result = talking.sotto("chat", "--system", "Be kind to Zelphira.", stdin=said)
     assert result.stdout == said
     first, second = (request.conversation.turns for request in cloud.asked)
     assert [turn.role for turn in second] == [1, 2, 3, 2]
     assert list(second[:2]) == list(first)
     assert second[2].released_text == first[1].released_text  # the answer, as it was written
-    assert "Anna" not in f"{first} {second}"
+    assert "Zelphira" not in f"{first} {second}"
     with running(talking.config):
         assert talking.sotto("chat", stdin=TEXT).stdout.strip() == TEXT
 
@@ -72,11 +72,11 @@ def test_what_left_and_what_came_is_shown_beside(talking: Device, cloud: Echoing
     left = last_text(cloud.asked[0])
     assert f"leaves  {left}\n" in result.stderr
     assert f"came  {left}\n" in result.stderr
-    assert " -> Anna" in result.stderr
+    assert " -> Zelphira" in result.stderr
     (told,) = talking.json("chat", "--policy", "names", stdin=TEXT)
     assert told["text"] == TEXT
     assert told["left"] == [{"role": "user", "text": told["came"]}]
-    assert {each["shown"] for each in told["restored"]} >= {"Anna", "Marsh", "Mark"}
+    assert {each["shown"] for each in told["restored"]} >= {"Zelphira", "Quarnivel", "Jorvane"}
     assert (told["finish_reason"], told["policy"], told["doubtful"]) == ("stop", "names", [])
 
 
@@ -87,12 +87,12 @@ def test_what_leaves_is_shown_though_nothing_is_sent(
     options = ("chat", "--show", "--policy", "names")
     told = device.sotto(*options, stdin=TEXT, code=6)
     assert "leaves  " in told.stderr
-    assert "Anna (name)" in told.stderr
+    assert "Zelphira (name)" in told.stderr
     (shown,) = device.json(*options, stdin=TEXT, code=6)
     (turn,) = shown["leaves"]
-    assert "Anna" not in turn["text"]
+    assert "Zelphira" not in turn["text"]
     words = {TEXT[word["start"] : word["end"]]: word["hides"] for word in turn["words"]}
-    assert (words["Anna"], words["AX-68042"]) == ("name", "identifier")
+    assert (words["Zelphira"], words["AX-68042"]) == ("name", "identifier")
 
 
 def test_a_pipe_is_refused_where_the_owner_is_to_be_asked(
@@ -108,15 +108,15 @@ def test_a_pipe_is_refused_where_the_owner_is_to_be_asked(
 def test_addresses_that_were_kept_are_told_of(talking: Device, cloud: EchoingCloud) -> None:
     cloud.answer = lambda request: ["![x](/?q=", last_text(request).split()[0], ")"]
     shown = talking.sotto("chat", "--show", stdin=TEXT)
-    assert "Anna" not in shown.stdout
+    assert "Zelphira" not in shown.stdout
     assert "kept  1 " in shown.stderr
     (told,) = talking.json("chat", stdin=TEXT)
     assert told["addresses_kept"] == 1
 
 
 def test_options_reach_the_model(talking: Device, cloud: EchoingCloud) -> None:
-    options = ("--max-tokens", "9", "--temperature", "0.5", "--seed", "3", "--stop", "Mark")
-    assert talking.sotto("chat", *options, stdin=TEXT).stdout == "Anna Marsh saw \n"
+    options = ("--max-tokens", "9", "--temperature", "0.5", "--seed", "3", "--stop", "Jorvane")
+    assert talking.sotto("chat", *options, stdin=TEXT).stdout == "Zelphira Quarnivel saw \n"
     sampling = cloud.asked[0].sampling
     assert (sampling.max_tokens, sampling.temperature) == (9, 0.5)
     assert sampling.HasField("seed")
@@ -128,7 +128,7 @@ def test_another_server_answers_where_one_is_named(
     for options in (("--upstream", server.url), ("--upstream", server.url, "--model", "m:7b")):
         assert talking.sotto("chat", *options, stdin=TEXT).stdout == f"{TEXT}\n"
     assert [body["model"] for _, _, body in server.asked] == ["default", "m:7b"]
-    assert "Anna" not in json.dumps(server.asked)
+    assert "Zelphira" not in json.dumps(server.asked)
     talking.environment |= {"SOTTO_CHAT_UPSTREAM": server.url, "SOTTO_CHAT_MODEL": "mine"}
     with running(talking.config):
         assert talking.sotto("chat", stdin=TEXT).stdout == f"{TEXT}\n"
@@ -234,7 +234,7 @@ def test_ctrl_c_ends_the_answer_and_ctrl_d_the_conversation(
     cloud.answer = lambda request: (time.sleep(0.01) or "so " for _ in itertools.count())
     with Terminal(talking) as terminal:
         terminal.shows("> ")
-        terminal.types("tell Anna a story\n")
+        terminal.types("tell Zelphira a story\n")
         terminal.shows("so so")
         os.kill(terminal.process.pid, signal.SIGINT)
         terminal.shows("(ended")
@@ -255,17 +255,17 @@ def test_a_person_is_asked_before_the_first_message_alone(
     talking.environment["SOTTO_CHAT_ASK_FIRST"] = "true"
     with Terminal(talking) as terminal:
         terminal.shows("> ")
-        terminal.types("tell Anna a story\n")
+        terminal.types("tell Zelphira a story\n")
         terminal.shows("leaves  ")
-        terminal.shows("Anna (person)")
+        terminal.shows("Zelphira (person)")
         terminal.shows("Send it?")
         assert cloud.asked == []
         terminal.types("n\n")
         terminal.shows("> ")
-        terminal.types("tell Mark a story\n")
+        terminal.types("tell Jorvane a story\n")
         terminal.shows("Send it?")
         terminal.types("y\n")
-        terminal.shows("tell Mark a story")
+        terminal.shows("tell Jorvane a story")
         terminal.shows("> ")
         terminal.types("go on\n")
         terminal.shows("go on")

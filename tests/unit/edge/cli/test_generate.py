@@ -27,10 +27,10 @@ def test_lines_are_continued_in_order(
 ) -> None:
     device = new_device(tagged_bundle, SOTTO_CHAT_UPSTREAM=server.url)
     source = device.folder / "texts.txt"
-    source.write_text("Anna saw the lamp\nMark saw Anna\n")
+    source.write_text("Zelphira saw the lamp\nMark saw Zelphira\n")
     assert device.sotto("generate", "m", "--input", str(source)).stdout == source.read_text()
     assert [path for path, _, _ in server.asked] == ["/v1/completions"] * 2
-    assert "Anna" not in f"{server.asked}"
+    assert "Zelphira" not in f"{server.asked}"
     told = device.json("generate", "m", stdin=source.read_bytes())
     assert [each["text"] for each in told] == source.read_text().splitlines()
     assert [each["charged"] for each in told] == [0, 0]

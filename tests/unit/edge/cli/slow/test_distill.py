@@ -23,7 +23,7 @@ def server() -> Iterator[Server]:
 
 def tables(device: Device, examples: int = 160) -> list[str]:
     rows = [
-        f"The {WORDS[label]} was there, Anna{n}\t{label}"
+        f"The {WORDS[label]} was there, Zelphira{n}\t{label}"
         for n in range(examples // 2)
         for label in WORDS
     ]
@@ -58,7 +58,7 @@ def test_a_table_is_written_that_can_be_trained_on(linked: Device, server: Serve
     told = linked.json("ledger")[0]
     assert told["adapters_private"] == 1
     assert server.asked[-1][2]["model"] == "default"
-    assert "Anna" not in json.dumps([body for _, _, body in server.asked])
+    assert "Zelphira" not in json.dumps([body for _, _, body in server.asked])
 
 
 def test_json_says_what_holds(linked: Device, server: Server) -> None:

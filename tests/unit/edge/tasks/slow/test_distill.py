@@ -37,7 +37,7 @@ from tests.support.upstream_server import Server
 WANTED = Wanted(8.0, 1e-5, 10, 40, "m", Setting("light", "pct2t.v2", "names"), few=True)
 WORDS = {"outside": "river garden stone", "clinic": "doctor"}
 EXAMPLES = [
-    agent.LabelledText(text=f"The {words} was there, Anna{n}{label}", label=label)
+    agent.LabelledText(text=f"The {words} was there, Zelphira{n}{label}", label=label)
     for n in range(120)
     for label, words in WORDS.items()
 ]
@@ -111,7 +111,7 @@ def test_teachers_share_the_examples_and_see_releases_alone(device: Parts, serve
     assert len(shown) == len(EXAMPLES)
     assert Counter(label for _, label in shown) == Counter(e.label for e in EXAMPLES)
     everything = json.dumps([body for _, _, body in server.asked])
-    assert "Anna" not in everything
+    assert "Zelphira" not in everything
     assert len({len(shots(prompt)) for prompt in prompts}) > 3, "shares are drawn"
 
 

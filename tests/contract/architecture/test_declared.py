@@ -26,6 +26,8 @@ FROM_ELSEWHERE = {
 }
 """Imported, and declared nowhere."""
 
+distributions = cache(packages_distributions)
+
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_package_asks_for_what_it_imports(part: str) -> None:
@@ -68,7 +70,7 @@ def _imports(folder: Path) -> Iterator[tuple[str, str]]:
 def _undeclared(
     imported: Iterator[tuple[str, str]], declared: set[str]
 ) -> Iterator[tuple[str, str]]:
-    known = packages_distributions()
+    known = distributions()
     for name, file in imported:
         packages = {canonicalize_name(each) for each in known.get(name, [name])}
         other = sys.stdlib_module_names | FROM_ELSEWHERE.keys() | {"sottovoce"}

@@ -178,13 +178,3 @@ def test_what_is_shown_is_a_table_again(trained: Device) -> None:
     trained.sotto("corrections", "desk", "--forget", "--yes")
     trained.sotto("correct", "desk", stdin=table)
     assert _shown(trained) == [("one tab and line", "wet")]
-
-
-def test_the_owner_bounds_them(trained: Device) -> None:
-    trained.environment["SOTTO_PREDICT_CORRECTIONS"] = "1"
-    with running(trained.config):
-        trained.sotto("correct", "desk", RIVER, "wet")
-        said = trained.sotto("correct", "desk", STONE, "dry", code=5).stderr
-        assert "`sotto customize desk --add --corrections`" in said
-    trained.environment["SOTTO_PREDICT_CORRECTIONS"] = "0"
-    assert "predict.corrections" in trained.sotto("correct", "desk", STONE, "dry", code=3).stderr

@@ -205,13 +205,6 @@ def test_following_ends_with_the_cloud_gone_and_is_not_ignored(
     assert trained.json("fetch", "desk", "--no-follow") == [{"followed": False}]
 
 
-def test_what_is_missing_is_named(trained: Device) -> None:
-    refused = trained.sotto("predict", "desk", "--where", "device", "the river", code=3)
-    assert "sotto fetch" in refused.stderr
-    assert "no such adapter" in trained.sotto("fetch", "nobody", code=4).stderr
-    assert "predict.where" in refused_by_configuration(trained)
-
-
 def test_a_command_that_is_told_device_sends_nothing_whatever_the_agent_was_told(
     trained: Device, cloud: FakeCloud
 ) -> None:
@@ -222,8 +215,3 @@ def test_a_command_that_is_told_device_sends_nothing_whatever_the_agent_was_told
         refused = trained.sotto("predict", "desk", "--where", "cloud", "the river", code=3)
         assert "lets nobody else answer" in refused.stderr
     assert cloud.predictions == []
-
-
-def refused_by_configuration(device: Device) -> str:
-    device.environment["SOTTO_PREDICT_WHERE"] = "home"
-    return str(device.sotto("predict", "desk", "the river", code=78).stderr)

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy.seed_phrases import seed_phrases
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
@@ -121,7 +122,7 @@ def signs(sight: Sight) -> Iterator[Sign]:
     yield from _speakers(sight)
     yield from _relations(sight)
     yield from _subjects(sight)
-    yield from _seeds(sight)
+    yield from (Sign(at, "secrets") for at in seed_phrases(sight.words, sight.lower))
 
 
 def _after_titles(sight: Sight) -> Iterator[Sign]:
@@ -319,34 +320,6 @@ def _numbers(sight: Sight, place: int) -> Iterator[Sign]:
             )
         ) or (word.kind is Kind.PUNCTUATION and word.text[0] not in ":#.=\"'()-|"):
             return
-
-
-_IN_SENTENCES: Final = listed("in_sentences")
-"""Words that hardly any twelve words of English do without, and no list of seed words holds."""
-_FEWEST_SEEDS: Final = 12
-_SEED = re.compile(r"[a-z]{3,8}")
-
-
-def _seeds(sight: Sight) -> Iterator[Sign]:
-    """Yield the words of a seed phrase: twelve or more plain words, and no sentence."""
-    run: list[int] = []
-    for place, word in enumerate((*sight.words, None)):
-        plain = word is not None and _SEED.fullmatch(word.text) and not word.clitic
-        if plain and sight.lower[place] not in _IN_SENTENCES:
-            run.append(place)
-            continue
-        joint = word is not None and (word.kind is _IDENTIFIER or word.text in (",", "."))
-        if run and joint and len(sight.words[place].text) < 3 and _numbered(sight, place):
-            continue  # "1. apple 2. river"
-        if len(run) >= _FEWEST_SEEDS:
-            yield from (Sign(each, "secrets") for each in run)
-        run = []
-
-
-def _numbered(sight: Sight, place: int) -> bool:
-    """Return whether a sign or number stands in a numbered list of words."""
-    near = sight.words[max(place - 2, 0) : place + 3]
-    return any(word.kind is _IDENTIFIER and len(word.text) < 3 for word in near)
 
 
 def _speakers(sight: Sight) -> Iterator[Sign]:

@@ -18,7 +18,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -224,9 +224,14 @@ def _everybody(scowl: Path, names: Path) -> set[str]:
     return {line.split()[0].lower() for line in last} | {word.lower() for word in rare}
 
 
-def _common_forms(language: str, folder: Path, number: int) -> Iterator[str]:
-    """Common forms of ordinary words of a language; lookup tables hold no names."""
+def _common_forms(language: str, folder: Path, number: int, names: Set[str]) -> Iterator[str]:
+    """Common forms of ordinary words of a language; lookup tables hold hardly any names.
+
+    A base form without a line of its own is taken if it is no name of anywhere. The smaller
+    languages leave it out, to keep the file small.
+    """
     forms: set[str] = set()
+    bases: set[str] = set()
     for file in sorted(folder.glob(f"{language}_lemma_*.json.gz")):
         table = json.loads(gzip.decompress(file.read_bytes()))
         if "rules" in file.name:
@@ -234,6 +239,9 @@ def _common_forms(language: str, folder: Path, number: int) -> Iterator[str]:
         for key, value in table.items():
             nested = value if "index" in file.name or "exc" in file.name else (key,)
             forms.update(word.lower() for word in nested)
+            if isinstance(value, str) and language in _FOREIGN:
+                bases.add(value.lower())
+    forms |= {base for base in bases if plain(base) not in names}
     for word in import_module("wordfreq").top_n_list(language, number):
         if word in forms and _WORD.fullmatch(word):
             yield word

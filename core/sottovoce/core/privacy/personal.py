@@ -22,6 +22,7 @@ from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
+from sottovoce.core.privacy.passing import is_german, passing
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.scripts import is_foreign, is_ideograph, names_in_scripts
@@ -100,6 +101,7 @@ class Personal:
         named = hiding.kinds & {*_FOUND}
         self._kinds = hiding.kinds | {"unlisted"} if named else hiding.kinds
         self._dated: tuple[str, Dates] | None = None
+        self._german = False
 
     def weigh(
         self,
@@ -123,10 +125,16 @@ class Personal:
         if not words:
             return kinds, np.full(0, _PASS, np.uint8), np.zeros(0, np.uint8)
         sight = self._sight(document, words)
+        self._german = is_german(sight)
         hides = [self._alone(sight, found, place, document) for place in range(len(words))]
+        public = {*passing(sight, hides)}
+        for place in public:
+            hides[place] = ""
         _secrets(document, sight, hides)
         _hide_dates(self._dates(document), sight, hides)
-        for place, kind in signs(sight):
+        told = [*signs(sight)]
+        public.difference_update(place for place, _ in told)
+        for place, kind in told:
             if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
                 hides[place] = kind
         for place, sure in names_in_scripts(document, sight):
@@ -141,6 +149,8 @@ class Personal:
         _beside(sight, hides, found)
         _companies(sight, hides)
         hide_again(sight, hides, self._known)
+        for place in public:
+            hides[place] = ""
         hide_initials(sight, hides)
         pass_titles(sight, hides)
         _house_numbers(sight, hides)
@@ -215,7 +225,9 @@ class Personal:
         first = capital and _begins(sight, place)
         if other >= named and not marks & Mark.NAME:
             return ""
-        least = _least(marks, best, capital, first)
+        if marks & Mark.PUBLIC and _FOUND[best] == "organisations" and _stands_alone(sight, place):
+            return ""  # a public company or its product
+        least = _least(marks, best, capital, first, nouns=self._german)
         if capital and not marks & Mark.NAME and _in_code(document, word.start):
             least = max(least, _SURE)
         if _is_acronym(word.text) and marks & Mark.PUBLIC and _mixed(document, word.start):
@@ -290,9 +302,19 @@ _SURE: Final = 0.8
 _NEVER: Final = 2.0
 
 
-def _least(marks: int, best: int, capital: bool, first: bool) -> float:
-    """Return the probability from which a listed word counts as a name."""
+def _least(marks: int, best: int, capital: bool, first: bool, *, nouns: bool = False) -> float:
+    """Return the probability from which a listed word counts as a name.
+
+    Args:
+        marks: of the word.
+        best: the column of the likeliest kind.
+        capital: whether it begins with a capital.
+        first: whether the capital is that of a sentence.
+        nouns: whether all nouns have capitals.
+    """
     person = best == 0
+    if nouns and not marks & ~(Mark.WORD | Mark.COMMON | Mark.SMALL):
+        return _SURE
     if marks == Mark.SMALL and capital:
         return _DOUBT if first else _ACRONYM
     if marks & Mark.ORIGIN:
@@ -326,6 +348,14 @@ def _eponym(sight: Sight, place: int) -> bool:
         if at < len(sight.words) and not sight.breaks(at) and sight.lower[at] in _EPONYMS:
             return True
     return False
+
+
+def _stands_alone(sight: Sight, place: int) -> bool:
+    """Return whether no other word with a capital stands beside a word."""
+    return not any(
+        0 <= other < len(sight.words) and sight.capital(other) and not sight.breaks(edge)
+        for other, edge in ((place - 1, place), (place + 1, place + 1))
+    )
 
 
 def _begins(sight: Sight, place: int) -> bool:

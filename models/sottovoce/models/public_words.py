@@ -75,6 +75,8 @@ _SURNAMES: Final = 20_000
 _FOREIGN: Final = ("de", "fr", "es", "it", "pt", "nl")
 """Languages whose commonest words are listed."""
 _FOREIGN_WORDS: Final = 16_000
+_BASES: Final = ("de", "fr", "es", "it")
+"""Languages whose base forms are taken from beside their inflections."""
 _MORE_FOREIGN: Final = ("ru", "pl", "tr", "id", "sv", "da", "nb", "ro", "hu", "cs", "el", "ca")
 """Languages of which fewer words are listed, without names from all over the world."""
 _MORE_FOREIGN_WORDS: Final = 3_000
@@ -227,8 +229,8 @@ def _everybody(scowl: Path, names: Path) -> set[str]:
 def _common_forms(language: str, folder: Path, number: int, names: Set[str]) -> Iterator[str]:
     """Common forms of ordinary words of a language; lookup tables hold hardly any names.
 
-    A base form without a line of its own is taken if it is no name of anywhere. The smaller
-    languages leave it out, to keep the file small.
+    A base form without a line of its own is taken if it is no name of anywhere. Other
+    languages than `_BASES` leave it out, to keep the file small.
     """
     forms: set[str] = set()
     bases: set[str] = set()
@@ -239,7 +241,7 @@ def _common_forms(language: str, folder: Path, number: int, names: Set[str]) -> 
         for key, value in table.items():
             nested = value if "index" in file.name or "exc" in file.name else (key,)
             forms.update(word.lower() for word in nested)
-            if isinstance(value, str) and language in _FOREIGN:
+            if isinstance(value, str) and language in _BASES:
                 bases.add(value.lower())
     forms |= {base for base in bases if plain(base) not in names}
     for word in import_module("wordfreq").top_n_list(language, number):

@@ -37,20 +37,22 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Explain the ending of Romeo and Juliet.",
         "Ring me when the build is done.",
         "Grant access to the bucket in S3.",
-        "Ring +1 5550 to book.",
         "Pls fix this Python code.",
         "Thx, that worked. Btw is there a faster way?",
         "My mother has Alzheimer's. What should I ask the doctor?",
         "Does Zoom work with Slack and Outlook?",
         "Der Vermieter schickt die Rechnung mit dem Paket.",
-        "meine tochter braucht eine wohnung",
+        "meine wohnung ist zu klein",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
-    if "5550" in text:
-        assert _released(privatizer, text).startswith("Ring +")
-    else:
-        assert _released(privatizer, text) == text
+    assert _released(privatizer, text) == text
+
+
+def test_a_command_before_a_number_passes_and_the_number_does_not(privatizer: Privatizer) -> None:
+    begin, _, number = _released(privatizer, "Ring +49 30 901820").partition(" ")
+    assert begin == "Ring"
+    assert "901820" not in number
 
 
 @pytest.mark.parametrize(

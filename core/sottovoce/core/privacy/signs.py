@@ -106,6 +106,7 @@ _PLAIN_VALUES: Final = listed("plain_values")
 _RELATIONS: Final = listed("relations")
 _POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
 _VERB_NAMES: Final = frozenset({"will", "may", "can", "rob", "sue", "don", "drew"})
+_GIVEN_WORDS: Final = listed("given_words")
 _FINITE: Final = listed("finite")
 _NO_SUBJECT: Final = listed("no_subject")
 _PEOPLE: Final = listed("people")
@@ -121,6 +122,7 @@ def signs(sight: Sight) -> Iterator[Sign]:
     yield from _origins(sight)
     yield from _speakers(sight)
     yield from _relations(sight)
+    yield from _beside_relations(sight)
     yield from _subjects(sight)
     yield from (Sign(at, "secrets") for at in seed_phrases(sight.words, sight.lower))
 
@@ -344,6 +346,19 @@ def _relations(sight: Sight) -> Iterator[Sign]:
             if not name or not sight.capital(at) or sight.words[at].kind is not _WORD:
                 break
             yield Sign(at, "persons")
+
+
+def _beside_relations(sight: Sight) -> Iterator[Sign]:
+    """Yield names in small letters that are words too, after a relation: "my mum rose is 81"."""
+    for place in range(2, len(sight.words)):
+        word, relation, whose = (sight.lower[place - step] for step in range(3))
+        if word not in _GIVEN_WORDS and word not in _VERB_NAMES:
+            continue
+        if relation not in _RELATIONS or whose not in _POSSESSIVES or sight.breaks(place):
+            continue
+        after = sight.lower[place + 1] if place + 1 < len(sight.words) else ""
+        if word in _GIVEN_WORDS or after in _FINITE:
+            yield Sign(place, "persons")
 
 
 def _subjects(sight: Sight) -> Iterator[Sign]:

@@ -150,7 +150,7 @@ def collect(sources: Sources, out: Path) -> dict[str, int]:
             (_MORE_FOREIGN, _MORE_FOREIGN_WORDS, anybody),
         )
         for language in languages
-        for word in _common_forms(language, sources.forms, number)
+        for word in _common_forms(language, sources.forms, number, anybody)
         if plain(word) not in left_out and len(word) > 2
     } - english
     listed = set().union(*lists.values(), *(_by_hand(out / f"{name}.txt") for name in _BY_HAND))

@@ -47,15 +47,18 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
 
 
 def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
-    return any(
-        0 <= other < len(hides)
-        and hides[other] == "persons"
-        and sight.capital(other)
-        and sight.gaps[max(place, other)] == " "
-        and sight.lower[other] not in _phrases()
-        and sight.capital(place)
-        for other in (place - 1, place + 1)
-    ) and sight.marks[place] & Mark.NAME != 0
+    return (
+        any(
+            0 <= other < len(hides)
+            and hides[other] == "persons"
+            and sight.capital(other)
+            and sight.gaps[max(place, other)] == " "
+            and sight.lower[other] not in _phrases()
+            and sight.capital(place)
+            for other in (place - 1, place + 1)
+        )
+        and sight.marks[place] & Mark.NAME != 0
+    )
 
 
 def is_german(sight: Sight) -> bool:

@@ -199,9 +199,10 @@ def _small_leading(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
     if lower[place] in _NUMBERED and front >= 0 and _is_number(sight, front):
         if known or article or not sight.marks[place + 1]:
             yield front, at
-    elif lower[place] in _NAMED and _is_number(sight, at + comma):
-        if (known and not comma) or _zip(sight, at + comma):
-            yield place, at + comma + 1
+        return
+    sure = (known and not comma) or _zip(sight, at + comma)
+    if sure and lower[place] in _NAMED and _is_number(sight, at + comma):
+        yield place, at + comma + 1
 
 
 def _leading(sight: Sight, place: int) -> Iterator[tuple[int, int]]:

@@ -40,6 +40,7 @@ from sottovoce.models.tagger import NO_WORD, Progress, pace, partial_loss
 
 __all__ = [
     "ADAPTER",
+    "FURTHER",
     "ROUNDS",
     "FullNetwork",
     "Passage",
@@ -96,11 +97,10 @@ class Round:
 ROUNDS: Final = (
     Round(800, 6_000, 0, 2_200, 2_200, 500, 500, 1e-3, 5),
     Round(4_000, 14_000, 700, 6_000, 3_500, 1_000, 700, 8e-4, 17),
-    Round(2_000, 9_000, 400, 7_000, 6_000, 1_200, 800, 5e-4, 29),
 )
 """The rounds that made `ADAPTER`."""
-_JUDGED: Final = 2
-"""Marked sentences that the first rounds leave out judge the later ones."""
+FURTHER: Final = Round(2_000, 9_000, 400, 7_000, 6_000, 1_200, 800, 5e-4, 29)
+"""One more round, which goes on from `ADAPTER`."""
 
 
 class _Adapted(nn.Module):
@@ -264,9 +264,9 @@ def train_full_finder(
 
 
 def kept_back(marked: Sequence[Marked]) -> list[int]:
-    """Return the places of the marked sentences that no round reads."""
+    """Return the places of the marked sentences that no round reads, to judge a further one."""
     read: set[int] = set()
-    for each in ROUNDS[:_JUDGED]:
+    for each in ROUNDS:
         read.update(_some(marked, each.marked, np.random.default_rng(each.seed)))
     return sorted(set(range(len(marked))) - read)
 

@@ -225,7 +225,8 @@ class Personal:
         first = capital and _begins(sight, place)
         if other >= named and not marks & Mark.NAME:
             return ""
-        if marks & Mark.PUBLIC and _FOUND[best] == "organisations" and _stands_alone(sight, place):
+        company = marks & Mark.PUBLIC and _FOUND[best] == "organisations"
+        if company and float(found[place, 0]) < _PERSON and _stands_alone(sight, place):
             return ""  # a public company or its product
         least = _least(marks, best, capital, first, nouns=self._german)
         if capital and not marks & Mark.NAME and _in_code(document, word.start):
@@ -293,7 +294,7 @@ _CARELESS: Final = 0.001
 """The same, where the writer may write names small."""
 _CAPITAL: Final = 0.001
 """The probability below which an unlisted word with a capital inside a sentence is no name."""
-_LIKELY: Final = 0.5
+_LIKELY, _PERSON = 0.5, 0.2  # of any name; of a person where a company is likelier
 _ACRONYM: Final = 0.02
 """The same for up to four capitals."""
 _SAFE: Final = 0.01

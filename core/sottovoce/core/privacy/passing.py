@@ -18,7 +18,8 @@ __all__ = ["is_german", "passing"]
 
 _COMMANDS: Final = listed("commands")
 """Verbs that are names too."""
-_NO_COMMAND: Final = listed("finite") | {"and", "or", "of", "who", "whose", "will", "can", "has"}
+_OBJECTS: Final = listed("objects")
+"""Words that begin the object of a command."""
 _GERMAN: Final = listed("german")
 _FEWEST: Final = 2
 _SHARE: Final = 8
@@ -76,8 +77,7 @@ def _is_command(sight: Sight, place: int) -> bool:
     word = sight.words[after]
     if word.kind is Kind.IDENTIFIER:
         return word.text[0] in "+0123456789("
-    plain = word.kind is Kind.WORD and not word.clitic and not sight.capital(after)
-    return plain and bool(sight.marks[after] & Mark.WORD) and word.text not in _NO_COMMAND
+    return word.text in _OBJECTS
 
 
 @cache

@@ -127,8 +127,7 @@ class Personal:
         sight = self._sight(document, words)
         self._german = is_german(sight)
         hides = [self._alone(sight, found, place, document) for place in range(len(words))]
-        public = {*passing(sight, hides)}
-        for place in public:
+        for place in (public := {*passing(sight, hides)}):
             hides[place] = ""
         _secrets(document, sight, hides)
         _hide_dates(self._dates(document), sight, hides)
@@ -225,7 +224,8 @@ class Personal:
         first = capital and _begins(sight, place)
         if other >= named and not marks & Mark.NAME:
             return ""
-        company = marks & Mark.PUBLIC and _FOUND[best] == "organisations"
+        word_or_none = marks & Mark.WORD or not marks & Mark.NAME
+        company = word_or_none and marks & Mark.PUBLIC and _FOUND[best] == "organisations"
         if company and float(found[place, 0]) < _PERSON and _stands_alone(sight, place):
             return ""  # a public company or its product
         least = _least(marks, best, capital, first, nouns=self._german)

@@ -63,6 +63,7 @@ def test_a_command_before_a_number_passes_and_the_number_does_not(privatizer: Pr
         ("Thx Dana, see you Friday", "Dana"),
         ("Grant Wilson is my landlord.", "Grant"),
         ("Grant said that he paid.", "Grant"),
+        ("Frank replied to my landlord yesterday.", "Frank"),
         ("My boss is Hamlet Petrosyan.", "Hamlet"),
         ("Name: Bill", "Bill"),
     ],

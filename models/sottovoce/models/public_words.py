@@ -18,7 +18,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -75,6 +75,8 @@ _SURNAMES: Final = 20_000
 _FOREIGN: Final = ("de", "fr", "es", "it", "pt", "nl")
 """Languages whose commonest words are listed."""
 _FOREIGN_WORDS: Final = 16_000
+_BASES: Final = ("de", "fr", "es", "it")
+"""Languages whose base forms are taken from beside their inflections."""
 _MORE_FOREIGN: Final = ("ru", "pl", "tr", "id", "sv", "da", "nb", "ro", "hu", "cs", "el", "ca")
 """Languages of which fewer words are listed, without names from all over the world."""
 _MORE_FOREIGN_WORDS: Final = 3_000
@@ -148,7 +150,7 @@ def collect(sources: Sources, out: Path) -> dict[str, int]:
             (_MORE_FOREIGN, _MORE_FOREIGN_WORDS, anybody),
         )
         for language in languages
-        for word in _common_forms(language, sources.forms, number)
+        for word in _common_forms(language, sources.forms, number, anybody)
         if plain(word) not in left_out and len(word) > 2
     } - english
     listed = set().union(*lists.values(), *(_by_hand(out / f"{name}.txt") for name in _BY_HAND))
@@ -224,9 +226,14 @@ def _everybody(scowl: Path, names: Path) -> set[str]:
     return {line.split()[0].lower() for line in last} | {word.lower() for word in rare}
 
 
-def _common_forms(language: str, folder: Path, number: int) -> Iterator[str]:
-    """Common forms of ordinary words of a language; lookup tables hold no names."""
+def _common_forms(language: str, folder: Path, number: int, names: Set[str]) -> Iterator[str]:
+    """Common forms of ordinary words of a language; lookup tables hold hardly any names.
+
+    A base form without a line of its own is taken if it is no name of anywhere. Other
+    languages than `_BASES` leave it out, to keep the file small.
+    """
     forms: set[str] = set()
+    bases: set[str] = set()
     for file in sorted(folder.glob(f"{language}_lemma_*.json.gz")):
         table = json.loads(gzip.decompress(file.read_bytes()))
         if "rules" in file.name:
@@ -234,6 +241,9 @@ def _common_forms(language: str, folder: Path, number: int) -> Iterator[str]:
         for key, value in table.items():
             nested = value if "index" in file.name or "exc" in file.name else (key,)
             forms.update(word.lower() for word in nested)
+            if isinstance(value, str) and language in _BASES:
+                bases.add(value.lower())
+    forms |= {base for base in bases if plain(base) not in names}
     for word in import_module("wordfreq").top_n_list(language, number):
         if word in forms and _WORD.fullmatch(word):
             yield word

@@ -22,6 +22,7 @@ from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
+from sottovoce.core.privacy.passing import passing
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.scripts import (
@@ -135,9 +136,13 @@ class Personal:
             self._alone(sight, found, place, document, language)
             for place, language in enumerate(languages(sight))
         ]
+        for place in (public := {*passing(sight, hides)}):
+            hides[place] = ""
         _secrets(document, sight, hides)
         _hide_dates(self._dates(document), sight, hides)
-        for place, kind in signs(sight):
+        told = [*signs(sight)]
+        public.difference_update(place for place, _ in told)
+        for place, kind in told:
             if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
                 hides[place] = kind
         for place in names_abroad(sight):
@@ -154,6 +159,8 @@ class Personal:
         _beside(sight, hides, found)
         _companies(sight, hides)
         hide_again(sight, hides, self._known)
+        for place in public:
+            hides[place] = ""
         hide_initials(sight, hides)
         pass_titles(sight, hides)
         _house_numbers(sight, hides)
@@ -236,6 +243,10 @@ class Personal:
         first = capital and _begins(sight, place)
         if other >= named and not marks & Mark.NAME:
             return ""
+        word_or_none = marks & Mark.WORD or not marks & Mark.NAME
+        company = word_or_none and marks & Mark.PUBLIC and _FOUND[best] == "organisations"
+        if company and float(found[place, 0]) < _PERSON and _stands_alone(sight, place):
+            return ""  # a public company or its product
         least = _least(marks, best, capital, first)
         if capital and not marks & Mark.NAME and _in_code(document, word.start):
             least = max(least, _SURE)
@@ -305,7 +316,7 @@ _CARELESS: Final = 0.001
 """The same, where the writer may write names small."""
 _CAPITAL: Final = 0.001
 """The probability below which an unlisted word with a capital inside a sentence is no name."""
-_LIKELY: Final = 0.5
+_LIKELY, _PERSON = 0.5, 0.2  # of any name; of a person where a company is likelier
 _ACRONYM: Final = 0.02
 """The same for up to four capitals."""
 _SAFE: Final = 0.01
@@ -350,6 +361,14 @@ def _eponym(sight: Sight, place: int) -> bool:
         if at < len(sight.words) and not sight.breaks(at) and sight.lower[at] in _EPONYMS:
             return True
     return False
+
+
+def _stands_alone(sight: Sight, place: int) -> bool:
+    """Return whether no other word with a capital stands beside a word."""
+    return not any(
+        0 <= other < len(sight.words) and sight.capital(other) and not sight.breaks(edge)
+        for other, edge in ((place - 1, place), (place + 1, place + 1))
+    )
 
 
 def _begins(sight: Sight, place: int) -> bool:

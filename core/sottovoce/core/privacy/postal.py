@@ -28,10 +28,20 @@ _JOINED = re.compile(
 _LEADING: Final = listed("leading_streets")
 """Kinds of streets that stand before the name: "Rue Mercier 5"."""
 _ARTICLES: Final = listed("street_articles")
-_NO_STREETS: Final = _STREETS | _ARTICLES | {"a", "an", "at", "by", "my", "your", "one", "way"}
+_NO_STREETS: Final = (
+    _STREETS | _ARTICLES | {"a", "an", "at", "by", "my", "your", "one", "way", "to"}
+)
 _FLATS: Final = frozenset({"apt", "apartment", "flat", "suite", "ste", "pmb", "apto", "wohnung"})
 _ROOMS: Final = listed("rooms")
-_LABELS: Final = frozenset({"address", "addresses", "addr", "adresse", "street", "anschrift"})
+_LABELS: Final = listed("address_labels")
+_NUMBERED: Final = listed("numbered_streets")
+"""Kinds of streets of other languages that also count in small letters after a number."""
+_NAMED: Final = listed("named_streets")
+"""The same before a name and a number."""
+_FOREIGN_STREETS: Final = listed("foreign_streets")
+"""Those of both that are no English words."""
+_ZIP_WITHIN: Final = 8
+"""Words after a street in small letters within which a postcode must follow."""
 _IN_SENTENCES: Final = listed("in_sentences")
 _MOST_NAMES: Final = 4
 _MOST_WORDS: Final = 12
@@ -42,7 +52,7 @@ _MOST_PART: Final = 3
 """Words of a part between commas in small letters."""
 _ABBREVIATED: Final = 4
 """Letters of the longest abbreviation."""
-_NUMBER = re.compile(r"#?\d{1,5}[A-Za-z]?(?:[-/]\d{1,4}[A-Za-z]?)?")
+_NUMBER = re.compile(r"#?\d{1,5}[A-Za-zºª°]?(?:[-/]\d{1,4}[A-Za-z]?)?")
 _ZIP = re.compile(r"\d{5}(?:-\d{4})?")
 _STATE = re.compile(r"[A-Z]{2}")
 
@@ -98,16 +108,17 @@ def _anchors(sight: Sight) -> Iterator[tuple[int, int]]:
     for place, word in enumerate(words):
         if word.kind is Kind.PUNCTUATION:
             continue
+        if lower[place] in _LABELS:
+            yield from _labelled(sight, place)
         if word.kind is Kind.WORD:
             if lower[place] in _STREETS:
                 yield from _street(sight, place)
-            elif lower[place] in _LABELS:
-                yield from _labelled(sight, place)
+            yield from _small_leading(sight, place)
             if lower[place] in _LEADING and sight.capital(min(place + 1, len(words) - 1)):
                 yield from _leading(sight, place)
-            if _is_number(sight, place + 1) and _JOINED.fullmatch(word.text):
-                yield place, place + 2
             at = place + (place + 1 < len(words) and words[place + 1].text == ".")
+            if _JOINED.fullmatch(word.text) and _is_number(sight, at + 1):
+                yield place, at + 2
             if lower[place] in _FLATS and _is_number(sight, at + 1):
                 yield place, at + 2
             box = lower[place] == "box" and place and lower[place - 1] in ("po", "p.o.")
@@ -133,7 +144,7 @@ def _is_number(sight: Sight, place: int) -> bool:
 def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
     """Yield a street whose kind stands last: "12 Rose Lane", "Rose Lane", "12 rose lane"."""
     capital, names, back = sight.capital(place), 0, place - 1
-    if not capital and sight.lower[place] not in _SURE_STREETS:
+    if not capital and sight.lower[place] not in _SURE_STREETS and not _zip(sight, place):
         return
     while back >= 0 and names <= _MOST_NAMES and not sight.breaks(back + 1):
         word, text = sight.words[back], sight.lower[back]
@@ -155,6 +166,43 @@ def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
         back -= 1
     if names and capital and sight.lower[place] not in listed("doubtful_streets"):
         yield back + 1, place + 1
+
+
+def _zip(sight: Sight, place: int) -> bool:
+    """Return whether a part after a comma, and then a postcode, follow on the line."""
+    after = place + 1
+    if after >= len(sight.words) or sight.words[after].text != ",":
+        return False
+    for at in range(after + 1, min(after + _ZIP_WITHIN, len(sight.words))):
+        if sight.breaks(at):
+            return False
+        if _ZIP.fullmatch(sight.words[at].text):
+            return True
+    return False
+
+
+def _small_leading(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
+    """Yield a street whose kind stands first in small letters: "22 place de la Gare"."""
+    lower, at = sight.lower, place + 1
+    if at >= len(lower) or (lower[place] not in _NUMBERED and lower[place] not in _NAMED):
+        return
+    while at < len(lower) and at <= place + _MOST_NAMES and not sight.breaks(at):
+        if sight.words[at].kind is not Kind.WORD or lower[at] in _IN_SENTENCES:
+            break
+        at += 1
+    if at == place + 1:
+        return
+    known = lower[place] in _FOREIGN_STREETS
+    article = lower[place + 1] in _ARTICLES and any(map(sight.capital, range(place + 1, at)))
+    comma = at < len(lower) and sight.words[at].text == ","
+    front = place - 1 - (place > 1 and sight.words[place - 1].text == ",")
+    if lower[place] in _NUMBERED and front >= 0 and _is_number(sight, front):
+        if known or article or not sight.marks[place + 1]:
+            yield front, at
+        return
+    sure = (known and not comma) or _zip(sight, at + comma)
+    if sure and lower[place] in _NAMED and _is_number(sight, at + comma):
+        yield place, at + comma + 1
 
 
 def _leading(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
@@ -199,7 +247,7 @@ def _onward(sight: Sight, place: int, step: int) -> list[int]:
                 break
         elif word.kind is Kind.IDENTIFIER:
             number = _NUMBER.fullmatch(word.text) or _ZIP.fullmatch(word.text)
-            if not number and not identifying.is_postcode(word.text):
+            if not number and not _postcode(sight, at):
                 break
             pending.append(at)
             found, pending = found + pending, []
@@ -216,6 +264,14 @@ def _onward(sight: Sight, place: int, step: int) -> list[int]:
             break
         at += step
     return found
+
+
+def _postcode(sight: Sight, at: int) -> bool:
+    """Return whether a word is a postcode or half of one, in any case: "e8 1al"."""
+    near = (sight.words[each].text.upper() for each in range(max(at - 1, 0), at + 1))
+    after = (sight.words[each].text.upper() for each in range(at, min(at + 2, len(sight.words))))
+    whole = sight.words[at].text.upper(), " ".join(near), " ".join(after)
+    return any(map(identifying.is_postcode, whole))
 
 
 def _short(sight: Sight, at: int) -> bool:

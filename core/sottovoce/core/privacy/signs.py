@@ -13,6 +13,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy.seed_phrases import seed_phrases
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
@@ -115,6 +116,7 @@ _PLAIN_VALUES: Final = listed("plain_values")
 _RELATIONS: Final = listed("relations")
 _POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
 _VERB_NAMES: Final = frozenset({"will", "may", "can", "rob", "sue", "don", "drew"})
+_GIVEN_WORDS: Final = listed("given_words")
 _FINITE: Final = listed("finite")
 _NO_SUBJECT: Final = listed("no_subject")
 _PEOPLE: Final = listed("people")
@@ -130,8 +132,9 @@ def signs(sight: Sight) -> Iterator[Sign]:
     yield from _origins(sight)
     yield from _speakers(sight)
     yield from _relations(sight)
+    yield from _beside_relations(sight)
     yield from _subjects(sight)
-    yield from _seeds(sight)
+    yield from (Sign(at, "secrets") for at in seed_phrases(sight.words, sight.lower))
 
 
 def _after_titles(sight: Sight) -> Iterator[Sign]:
@@ -372,34 +375,6 @@ def _numbers(sight: Sight, place: int) -> Iterator[Sign]:
             return
 
 
-_IN_SENTENCES: Final = listed("in_sentences")
-"""Words that hardly any twelve words of English do without, and no list of seed words holds."""
-_FEWEST_SEEDS: Final = 12
-_SEED = re.compile(r"[a-z]{3,8}")
-
-
-def _seeds(sight: Sight) -> Iterator[Sign]:
-    """Yield the words of a seed phrase: twelve or more plain words, and no sentence."""
-    run: list[int] = []
-    for place, word in enumerate((*sight.words, None)):
-        plain = word is not None and _SEED.fullmatch(word.text) and not word.clitic
-        if plain and sight.lower[place] not in _IN_SENTENCES:
-            run.append(place)
-            continue
-        joint = word is not None and (word.kind is _IDENTIFIER or word.text in (",", "."))
-        if run and joint and len(sight.words[place].text) < 3 and _numbered(sight, place):
-            continue  # "1. apple 2. river"
-        if len(run) >= _FEWEST_SEEDS:
-            yield from (Sign(each, "secrets") for each in run)
-        run = []
-
-
-def _numbered(sight: Sight, place: int) -> bool:
-    """Return whether a sign or number stands in a numbered list of words."""
-    near = sight.words[max(place - 2, 0) : place + 3]
-    return any(word.kind is _IDENTIFIER and len(word.text) < 3 for word in near)
-
-
 def _speakers(sight: Sight) -> Iterator[Sign]:
     """Yield names before a colon where a line or a sentence begins: "Rose: I agree"."""
     for place, mark in enumerate(sight.marks[:-1]):
@@ -422,6 +397,19 @@ def _relations(sight: Sight) -> Iterator[Sign]:
             if not name or not sight.capital(at) or sight.words[at].kind is not _WORD:
                 break
             yield Sign(at, "persons")
+
+
+def _beside_relations(sight: Sight) -> Iterator[Sign]:
+    """Yield names in small letters that are words too, after a relation: "my mum rose is 81"."""
+    for place in range(2, len(sight.words)):
+        word, relation, whose = (sight.lower[place - step] for step in range(3))
+        if word not in _GIVEN_WORDS and word not in _VERB_NAMES:
+            continue
+        if relation not in _RELATIONS or whose not in _POSSESSIVES or sight.breaks(place):
+            continue
+        after = sight.lower[place + 1] if place + 1 < len(sight.words) else ""
+        if word in _GIVEN_WORDS or after in _FINITE:
+            yield Sign(place, "persons")
 
 
 def _subjects(sight: Sight) -> Iterator[Sign]:

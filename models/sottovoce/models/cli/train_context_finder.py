@@ -48,6 +48,11 @@ _PINS: Final = Path("core/sottovoce/core/local/full_finder.json")
     help="Train the finder `full`, an adapter of the default backbone, and write the hashes by"
     " which devices know its files.",
 )
+@click.option(
+    "--further",
+    is_flag=True,
+    help="With --full, go on from the adapter that ships, for one more round.",
+)
 @json_option
 def command(
     data: Path,
@@ -56,6 +61,7 @@ def command(
     evaluate: bool,
     words: tuple[Path, ...],
     full: bool,
+    further: bool,
     as_json: bool,
 ) -> None:
     """Train the finder of names that reads the sentence, or measure it.
@@ -75,12 +81,24 @@ def command(
     rare = sorted(word for word in listed or () if word.isalpha())
     with watch_stages(enabled=not as_json) as show:
         if full:
-            from sottovoce.models.context_finder.full import ADAPTER, train_full_finder
+            from sottovoce.models.context_finder.full import (
+                ADAPTER,
+                FURTHER,
+                ROUNDS,
+                train_full_finder,
+            )
             from sottovoce.models.context_finder.full_export import pin
 
-            train_full_finder(data, loaded, lists, rare=rare, foreign=foreign, progress=show).save(
-                ADAPTER
-            )
+            train_full_finder(
+                data,
+                loaded,
+                lists,
+                rounds=[FURTHER] if further else ROUNDS,
+                start=ADAPTER if further else None,
+                rare=rare,
+                foreign=foreign,
+                progress=show,
+            ).save(ADAPTER)
             out, size = ADAPTER, pin(loaded, ADAPTER, _PINS)
         else:
             size = train_context_finder(

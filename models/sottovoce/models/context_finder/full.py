@@ -40,10 +40,12 @@ from sottovoce.models.tagger import NO_WORD, Progress, pace, partial_loss
 
 __all__ = [
     "ADAPTER",
+    "FURTHER",
     "ROUNDS",
     "FullNetwork",
     "Passage",
     "Round",
+    "kept_back",
     "learn",
     "padded",
     "train_full_finder",
@@ -97,6 +99,8 @@ ROUNDS: Final = (
     Round(4_000, 14_000, 700, 6_000, 3_500, 1_000, 700, 8e-4, 17),
 )
 """The rounds that made `ADAPTER`."""
+FURTHER: Final = Round(2_000, 9_000, 400, 7_000, 6_000, 1_200, 800, 5e-4, 29)
+"""One more round, which goes on from `ADAPTER`."""
 
 
 class _Adapted(nn.Module):
@@ -198,6 +202,7 @@ def train_full_finder(
     lists: Lists,
     *,
     rounds: Sequence[Round] = ROUNDS,
+    start: Path | None = None,
     rare: Sequence[str] = (),
     foreign: Sequence[Sequence[str]] = (),
     progress: Progress | None = None,
@@ -209,6 +214,7 @@ def train_full_finder(
         backbone: the language model.
         lists: names for sentences of our own.
         rounds: what to read.
+        start: the adapter from which to go on; without one, all adapters are zero.
         rare: more words in small letters.
         foreign: lists of words of other languages.
         progress: called every twenty steps.
@@ -219,9 +225,12 @@ def train_full_finder(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(rounds[0].seed)
         network = FullNetwork(backbone)
+    if start:
+        network.restore(start)
     treebanks, marked = read_masc_and_web(data), read_marked(data)
     words = ordinary_words(treebanks)
     long = [word for word in words if len(word) > _LETTERS]
+    kept = set(kept_back(marked))
     for each in rounds:
         random = np.random.default_rng(each.seed)
         mentions = Mentions(lists, set(words).__contains__, long, random)
@@ -230,8 +239,13 @@ def train_full_finder(
             *(
                 changed(marked[at], random, partial(_name, mentions))
                 for at in _some(marked, each.marked, random)
+                if at not in kept
             ),
-            *(_in_capitals(marked[at]) for at in _some(marked, each.capitals, random)),
+            *(
+                _in_capitals(marked[at])
+                for at in _some(marked, each.capitals, random)
+                if at not in kept
+            ),
             *(changed(treebanks[at], random) for at in _some(treebanks, each.treebanks, random)),
         ]
         drawn = [
@@ -247,6 +261,14 @@ def train_full_finder(
         ]
         learn(network, read, each.learning_rate, each.seed, progress)
     return network
+
+
+def kept_back(marked: Sequence[Marked]) -> list[int]:
+    """Return the places of the marked sentences that no round reads, to judge a further one."""
+    read: set[int] = set()
+    for each in ROUNDS:
+        read.update(_some(marked, each.marked, np.random.default_rng(each.seed)))
+    return sorted(set(range(len(marked))) - read)
 
 
 def learn(

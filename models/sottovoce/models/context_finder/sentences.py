@@ -38,11 +38,11 @@ _ACRONYM: Final = 4
 """Letters of a public name that is mostly written in capitals."""
 _OWN_KINDS: Final = {
     **dict.fromkeys(("who", "odd", "odd_last", "nick"), "PERSON"),
-    **dict.fromkeys(("tool", "term", "standard"), "passes"),
+    **dict.fromkeys(("tool", "term", "standard", "work", "eponym"), "passes"),
     **dict.fromkeys(
         (
             *("topic", "style", "role", "day", "month", "language", "code_language", "number"),
-            *("word", "Word", "rare", "Rare", "camel", "abbr", "ABBR", "letter"),
+            *("greeting", "word", "Word", "rare", "Rare", "camel", "abbr", "ABBR", "letter"),
         ),
         "",
     ),

@@ -45,6 +45,16 @@ def _standing(privatizer: Privatizer, text: str) -> set[str]:
         ("Ich wohne in der Lindenstraße 14, 10969 Berlin.", "Lindenstraße 14 10969 Berlin"),
         ("PO Box 1234, Anchorage, AK 99501", "1234 Anchorage AK 99501"),
         ("Address: Hill Cottage, Lower Slaughter, GL54 2HS", "Hill Cottage Lower Slaughter 2HS"),
+        ("to 2210 cedar creek drive, boise, id 83702", "2210 cedar creek drive boise id 83702"),
+        ("i live at flat 9b, 201 dalston lane, london e8 1al", "9b 201 dalston london e8 1al"),
+        ('{"line1": "42 Station Approach", "line2": "Woking"}', "42 Station Approach Woking"),
+        ("Anschrift: Hauptstr. 101a, 69117 Heidelberg", "Hauptstr 101a 69117 Heidelberg"),
+        ("j'habite 27 boulevard voltaire, 75011 paris", "27 boulevard voltaire 75011 paris"),
+        ("Livrez au 37, impasse du Moulin, 31000 Toulouse", "37 impasse Moulin 31000 Toulouse"),
+        ("22 place de la République, 59000 Lille", "22 République 59000 Lille"),
+        ("vivo en calle mayor 75, 50001 zaragoza", "calle mayor 75 50001 zaragoza"),
+        ("Envíalo a Paseo de Gracia, 92, 2º 1ª, 08008 Barcelona", "Gracia 92 2º 1ª 08008"),
+        ("abito in via dei mille 34, 80121 napoli", "mille 34 80121 napoli"),
     ],
 )
 def test_an_address_is_drawn_whole(privatizer: Privatizer, text: str, private: str) -> None:
@@ -56,6 +66,8 @@ def test_an_address_is_drawn_whole(privatizer: Privatizer, text: str, private: s
     [
         "I ran 5 miles on the road today. A 2 lane road goes by 4 big streets.",
         "The phone 2a costs more.",
+        "We have 2 place settings, 12 route maps and 3 avenue signs.",
+        "I sent it via fedex 3 days ago, and it costs 20 to drive, or less.",
         "name,price,qty\nwidget,9.99,3",
         "First, read the text, then answer.\nNext, add the total, and stop.",
         "May I will my rose garden to the city?",

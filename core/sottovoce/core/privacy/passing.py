@@ -1,0 +1,80 @@
+"""Words that pass although a finder takes them for names: greetings, famous titles, commands.
+
+Signs such as a title or a label beside a word count for more, see `signs`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from sottovoce.core.privacy.signs import Sight, listed
+from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.words import Kind
+
+__all__ = ["passing"]
+
+_COMMANDS: Final = listed("commands")
+"""Verbs that are names too."""
+_OBJECTS: Final = listed("objects")
+"""Words that begin the object of a command."""
+
+
+def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
+    """Yield the places of the words of public phrases, and of commands.
+
+    Args:
+        sight: the words.
+        hides: what each hides; a single word beside a found person is part of the name.
+    """
+    phrases = _phrases()
+    for place, first in enumerate(sight.lower):
+        for rest in phrases.get(first, ()):
+            end = place + 1 + len(rest)
+            if not rest and _in_name(sight, hides, place):
+                continue
+            if tuple(sight.lower[place + 1 : end]) == rest and not any(
+                map(sight.breaks, range(place + 1, end))
+            ):
+                yield from range(place, end)
+        if first in _COMMANDS and _is_command(sight, place):
+            yield place
+
+
+def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
+    return (
+        any(
+            0 <= other < len(hides)
+            and hides[other] == "persons"
+            and sight.capital(other)
+            and sight.gaps[max(place, other)] == " "
+            and sight.lower[other] not in _phrases()
+            and sight.capital(place)
+            for other in (place - 1, place + 1)
+        )
+        and sight.marks[place] & Mark.NAME != 0
+    )
+
+
+def _is_command(sight: Sight, place: int) -> bool:
+    """Return whether a sentence begins with a verb and its object: "Grant access", "Ring me"."""
+    begins = not place or sight.breaks(place) or sight.words[place - 1].text in (".", "!", "?")
+    after = place + 1
+    if not begins or after >= len(sight.words) or sight.gaps[after] != " ":
+        return False
+    word = sight.words[after]
+    if word.kind is Kind.IDENTIFIER:
+        return word.text[0] in "+0123456789("
+    return word.text in _OBJECTS
+
+
+@cache
+def _phrases() -> dict[str, list[tuple[str, ...]]]:
+    """Return phrases by their first word; in the list, "_" joins the words of a phrase."""
+    found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for phrase in listed("public_phrases"):
+        first, *rest = phrase.split("_")
+        found[first].append((*rest,))
+    return dict(found)

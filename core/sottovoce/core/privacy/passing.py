@@ -1,4 +1,4 @@
-"""Words that pass although a finder takes them for names: greetings, famous titles, commands.
+"""Words that pass although a finder takes them for names: greetings, terms, commands.
 
 Signs such as a title or a label beside a word count for more, see `signs`.
 """

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.limits import PrivacyLimits
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from tests.support.paths import ROOT
 
 KEY = Key(b"passing".ljust(32))
@@ -32,9 +31,6 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Guten Morgen! Was ist der Unterschied zwischen Docker und Podman?",
         "Guten Abend zusammen, ich habe eine Frage zu Excel.",
         "Buenos días, necesito ayuda con Kubernetes.",
-        "Summarise Hamlet in ten sentences.",
-        "Is Moby Dick worth reading?",
-        "Explain the ending of Romeo and Juliet.",
         "Ring me when the build is done.",
         "Grant access to the bucket in S3.",
         "Pls fix this Python code.",

@@ -11,7 +11,7 @@ context, and in context with other text of the same kind. The worst kind of text
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,11 +28,12 @@ from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from bench.console import Figures, share, span
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.levels import strongest
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.models.corpus.texts import read_conllu
 
-__all__ = ["KINDS", "MORE", "Budget", "Case", "InDomain", "attacked", "measure", "texts_of"]
+__all__ = ["KINDS", "MORE", "QUICK", "Budget", "Case", "InDomain", "Split", "attacked", "measure"]
 
 _KEPT: Final = 200
 """Maximum number of words of a text; the rest is cut."""
@@ -103,18 +104,44 @@ class InDomain(Words):
 
 @dataclass(frozen=True)
 class Budget:
-    """Numbers of attacked texts of a kind, of the attackers' other texts, and of counted words."""
+    """Sizes of a measurement.
 
-    private: int = 350
-    known: int = 3_000
-    words: int = 2_500_000
+    Attributes:
+        judged: words of the judged texts of a kind; at most half of the kind's texts are judged.
+        fitted: words of the texts that fit the attackers; at most an eighth of the texts.
+        known: maximum number of other texts of the kind that attackers count.
+        words: public words that attackers count.
+    """
+
+    judged: int = 20_000
+    fitted: int = 8_000
+    known: int = 40_000
+    words: int = 4_000_000
 
 
-def texts_of(folder: Path, kind: str) -> list[str]:
-    """Return the texts of a kind in a fixed order, each cut to 200 words."""
-    texts = [" ".join(text.split()[:_KEPT]) for text in KINDS[kind][1](folder)]
-    order = np.random.default_rng(0).permutation(len(texts)).tolist()
-    return [texts[i] for i in order if texts[i]]
+QUICK: Final = Budget(judged=6_000, fitted=2_500, known=3_000, words=500_000)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Texts of a kind: the judged ones, those that fit attackers, and those to learn from."""
+
+    judged: list[str]
+    fitted: list[str]
+    others: list[str]
+
+    @classmethod
+    def of(cls, folder: Path, kind: str, budget: Budget) -> Split:
+        """Split the texts of a kind in a fixed order, each cut to 200 words."""
+        texts = [" ".join(text.split()[:_KEPT]) for text in KINDS[kind][1](folder)]
+        order = np.random.default_rng(0).permutation(len(texts)).tolist()
+        texts = [texts[i] for i in order if texts[i]]
+        ends = np.cumsum([len(text.split()) for text in texts])
+        first = min(int(np.searchsorted(ends, budget.judged)) + 1, len(texts) // 2)
+        second = int(np.searchsorted(ends, ends[first - 1] + budget.fitted)) + 1
+        second = min(second, first + max(1, len(texts) // 8))
+        more = MORE[kind][1](folder) if kind in MORE else ()
+        return cls(texts[:first], texts[first:second], [*texts[second:], *more])
 
 
 @dataclass(frozen=True)
@@ -139,14 +166,12 @@ class Case:
     def of(cls, public: Public, folder: Path, kind: str, budget: Budget) -> Case:
         """Build a case; ``public`` must be fresh, because other kinds would change word numbers."""
         clitics, lexicon = public.bundle.manifest.clitics, public.lexicon
-        texts = texts_of(folder, kind)
-        private = Text.of(texts[: budget.private], lexicon, clitics)
-        own = texts[budget.private :][: budget.known]
-        known = Text.of(own[: budget.private], lexicon, clitics)
+        split = Split.of(folder, kind, budget)
+        private = Text.of(split.judged, lexicon, clitics)
+        known = Text.of(split.fitted, lexicon, clitics)
         text = numbered(public_sequences(folder, budget.words), lexicon, clitics)
         # Leave out the known texts: attackers that count them would trust their counts too much.
-        others = [*own[budget.private :], *(MORE[kind][1](folder) if kind in MORE else ())]
-        domain = numbered([[each] for each in others[: budget.known]], lexicon, clitics)
+        domain = numbered([[each] for each in split.others[: budget.known]], lexicon, clitics)
         counts = np.bincount(domain[domain < lexicon.listed], minlength=lexicon.listed)
         both = np.concatenate([text, *[domain] * _weight(len(text), len(domain))])
         everyday, mixed = (Bigrams.of(each, len(lexicon)) for each in (text, both))
@@ -173,14 +198,22 @@ class Case:
         }
 
 
-def measure(public: Public, folder: Path, kind: str, level: str, budget: Budget) -> list[Figures]:
+def measure(case: Case, kind: str, level: str) -> list[Figures]:
     """Measure the noised words that each attacker recovers, with a 95 % interval over texts."""
-    case, setting = Case.of(public, folder, kind, budget), Setting(level)
-    learnt, seen = case.releases(Words(public, setting))
+    setting = Setting(level)
+    learnt, seen = case.releases(Words(case.public, setting))
+    about = {"kind": kind, **name_of(case.public, setting)}
     return [
-        {"kind": kind, "level": level, "attack": name, **attacked(attack, learnt, seen)}
+        {**about, "attack": name, **attacked(attack, learnt, seen)}
         for name, attack in case.attacks(setting).items()
     ]
+
+
+def name_of(public: Public, setting: Setting) -> Figures:
+    """Return the level, the success on single vectors, and the share in the level's name."""
+    found = public.bundle.manifest.level(setting.mechanism, setting.level)
+    single = found.map_attack
+    return {"level": setting.level, "single": single, "name": float(strongest(single))}
 
 
 def _weight(everyday: int, domain: int) -> int:
@@ -208,7 +241,7 @@ def main() -> None:
     console.ask_names(parser, "--kinds", KINDS)
     arguments = parser.parse_args()
     data.require(parser, arguments.data, *(f for kind in arguments.kinds for f in KINDS[kind][0]))
-    budget = replace(Budget(), private=120, words=500_000) if arguments.quick else Budget()
+    budget = QUICK if arguments.quick else Budget()
     rows: list[dict[str, Any]] = []
     public = Public(Bundle.open(arguments.bundle), arguments.models)
     try:
@@ -217,10 +250,14 @@ def main() -> None:
     except SottovoceError as error:
         parser.error(f"--levels: {error}")
     jobs = [(kind, level) for kind in arguments.kinds for level in arguments.levels]
+    cases: dict[str, Case] = {}
     for kind, level in console.track(jobs, "kinds of text"):
-        # A fresh one for each kind, because other kinds' words would change the lexicon's numbers.
-        fresh = Public(public.bundle, public.models)
-        rows += measure(fresh, arguments.data, kind, level, budget)
+        if kind not in cases:
+            # A fresh one for each kind: other kinds' words would change the lexicon's numbers.
+            fresh = Public(public.bundle, public.models)
+            cases = {kind: Case.of(fresh, arguments.data, kind, budget)}
+        rows += measure(cases[kind], kind, level)
+        console.STEPS.print(kind, level, rows[-1]["attack"], span(rows[-1]["ci"]))
     shown = console.table(
         "words with noise that attackers recover, by kind of text",
         ("kind", "level", "attack"),

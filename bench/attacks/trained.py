@@ -29,7 +29,7 @@ from bench.attacks.bigram import public_sequences
 from bench.attacks.channels import Words
 from bench.attacks.interface import Attack, Channel, Floats, Releases, Seen
 from bench.attacks.inversion import ContextMap, Map
-from bench.attacks.kinds import KINDS, MORE, Budget, Case, attacked, texts_of
+from bench.attacks.kinds import KINDS, MORE, QUICK, Budget, Case, Split, attacked
 from bench.attacks.public import Public
 from bench.attacks.reader import LENGTH, Reader, Trainer, View, Vocabulary, device
 from bench.attacks.text import Ints, Lexicon, Text
@@ -77,10 +77,9 @@ class Corpus:
         public = [" ".join(each) for each in public_sequences(folder, budget.words)]
         kinds, judged = [], []
         for kind in KINDS:
-            texts = texts_of(folder, kind)
-            judged += texts[: 2 * budget.private]
-            more = MORE[kind][1](folder) if kind in MORE else ()
-            kinds.append([*texts[2 * budget.private :], *more])
+            split = Split.of(folder, kind, budget)
+            judged += [*split.judged, *split.fitted]
+            kinds.append(split.others)
         return cls(public, [each for each in kinds if each] if own else (), judged)
 
     @cached_property
@@ -297,7 +296,7 @@ def main() -> None:
     backbone = backbones.load(arguments.backbone)
     lab = Lab(public, arguments.levels, backbone, corpus, device(arguments.device))
     held = [
-        text for kind in KINDS for text in texts_of(arguments.data, kind)[budget.private :][:_HELD]
+        text for kind in KINDS for text in Split.of(arguments.data, kind, budget).fitted[:_HELD]
     ]
     trainer = lab.trainer(held, own=not arguments.public_only)
     path = arguments.checkpoint
@@ -409,7 +408,7 @@ def _asked() -> tuple[argparse.Namespace, Budget]:
             manifest.level(Setting().mechanism, level)
     except SottovoceError as error:
         parser.error(f"--levels: {error}")
-    return arguments, replace(Budget(), private=120) if arguments.quick else Budget()
+    return arguments, replace(QUICK, words=Budget().words) if arguments.quick else Budget()
 
 
 if __name__ == "__main__":

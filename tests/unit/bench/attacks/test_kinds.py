@@ -14,7 +14,7 @@ from numpy.random import Generator
 from bench.attacks.channels import distances
 from bench.attacks.interface import Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.inversion import Map
-from bench.attacks.kinds import KINDS, InDomain
+from bench.attacks.kinds import KINDS, MORE, Budget, InDomain, Split
 from bench.attacks.text import Ints
 from sottovoce.core.privacy.setting import Setting
 
@@ -84,3 +84,19 @@ def test_a_kind_is_read_from_its_file(tmp_path: Path) -> None:
     place.parent.mkdir()
     place.write_bytes(gzip.compress(b"text\tlabel\na fine film\t1\n"))
     assert [*read(tmp_path)] == ["a fine film"]
+
+
+def test_judged_texts_fit_no_attacker(tmp_path: Path) -> None:
+    """A large budget leaves most texts of a small kind to the attackers."""
+    for (file,), _ in (KINDS["reviews"], MORE["reviews"]):
+        place = tmp_path / file
+        place.parent.mkdir(exist_ok=True)
+        rows = "".join(f"{file} film {n}\t1\n" for n in range(40))
+        place.write_bytes(gzip.compress(b"text\tlabel\n" + rows.encode()))
+    sizes = []
+    for budget in (Budget(judged=10, fitted=7), Budget()):
+        split = Split.of(tmp_path, "reviews", budget)
+        parts = [set(split.judged), set(split.fitted), set(split.others)]
+        assert len(set.union(*parts)) == sum(map(len, parts)) == 80
+        sizes.append([*map(len, parts)])
+    assert sizes == [[4, 3, 73], [20, 5, 55]]

@@ -17,7 +17,7 @@ from bench.attacks.bigram import Bigrams
 from bench.attacks.channels import distances
 from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.inversion import ContextMap, Map
-from bench.attacks.kinds import KINDS, MORE, Budget, texts_of
+from bench.attacks.kinds import KINDS, MORE, Budget, Split
 from bench.attacks.reader import Reader, Trainer, View, Vocabulary
 from bench.attacks.text import Ints
 from bench.attacks.trained import Corpus, Ensemble, Trained
@@ -172,13 +172,13 @@ def test_training_ends_when_the_loss_no_longer_falls() -> None:
 
 def test_judged_texts_are_never_trained_on(tmp_path: Path) -> None:
     """Even where the folder offers them as public text, or twice among the texts of a kind."""
-    budget = Budget(private=3, known=10, words=3_000)
+    budget = Budget(judged=48, fitted=16, known=10, words=3_000)
     for kind, ((file,), _) in [*KINDS.items(), *MORE.items()]:
         some = [
             f"{kind} text {n} " + " ".join(f"{kind}{n}x{w}" for w in range(12)) for n in range(12)
         ]
         _write(tmp_path / file, some)
-    judged = [text for kind in KINDS for text in texts_of(tmp_path, kind)[: budget.private]]
+    judged = [text for kind in KINDS for text in Split.of(tmp_path, kind, budget).judged]
     other = [f"anyone has text {n} " + " ".join(f"p{n}x{w}" for w in range(12)) for n in range(20)]
     (tmp_path / "public.txt").write_text("\n".join([*judged, *other]))
     secret = {

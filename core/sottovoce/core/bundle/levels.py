@@ -26,6 +26,7 @@ from sottovoce.core.platform.schema import Range
 __all__ = [
     "ATTACKED",
     "MEASURES",
+    "NAMES",
     "ClassLevel",
     "EmbedLevel",
     "Level",
@@ -108,14 +109,23 @@ ATTACKED: Final = 3_000
 _DEVIATIONS: Final = 1.65
 """Standard errors taken off a target: one curve in twenty is beyond it."""
 
-_CONTEXT: Final = (0.17, 0.21)
-"""The strongest attacker's gain over one that sees a single noisy vector, in log odds.
+NAMES: Final = {"strong": 0.30, "balanced": 0.62, "light": 0.89}
+"""The promise of the named levels: the share that the `strongest` attacker recovers at most."""
 
-The gain is the first number, less the second number times the log odds of the weaker attacker's
-success, and at least 0. The strongest attacker has only the released words, but of the whole text,
-and other text of the same kind. The gain was measured on questions (TREC), the worst kind of text
-that was tried. There .25, .285, .62 and .89 became .33, .36, .64 and .86 (`pct2t.v2`, policy
-`content`; on news .29, .32, .63 and .87; see ``bench.attacks.kinds``).
+_STRONGEST: Final = (
+    (0.074, 0.226),
+    (0.156, 0.289),
+    (0.211, 0.327),
+    (0.370, 0.446),
+    (0.604, 0.650),
+    (0.888, 0.905),
+)
+"""Success of the attacker on single noisy vectors, and the most that the strongest recovers there.
+
+The second number is the upper end of the 95 % interval of the strongest attacker, on the worst of
+six kinds of text. He has only the released words, but of the whole text, and other text of the same
+kind. Measured for `pct2t.v2` under the policy `content` by ``python -m bench.attacks.kinds`` and
+``python -m bench.attacks.trained``, whose last lines compare levels with their names.
 """
 
 _REPLACED_ERROR: Final = 0.002
@@ -128,16 +138,16 @@ _NAME: Final = re.compile(rf"({'|'.join(MEASURES)}):(0\.\d?[1-9])")
 
 
 def strongest(attack: ArrayLike) -> NDArray[np.float64]:
-    """Return the share of released words that the strongest attacker recovers on the worst text.
+    """Return the most that the strongest attacker recovers of the released words, on any kind.
 
     ``attack`` is the share of everyday words that the attacker on single noisy vectors recovers.
+    The log odds are interpolated between measurements. Outside, their gain is that of the last one.
 
-    >>> strongest([0.22, 0.6, 0.89]).round(2).tolist()
-    [0.3, 0.62, 0.89]
+    >>> strongest([0.156, 0.604]).round(3).tolist()
+    [0.289, 0.65]
     """
-    first, less = _CONTEXT
-    odds = _log_odds(attack)
-    found: NDArray[np.float64] = 1 / (1 + np.exp(-(odds + np.maximum(0, first - less * odds))))
+    single, most = _log_odds(_STRONGEST).T
+    found: NDArray[np.float64] = 1 / (1 + np.exp(-_mapped(_log_odds(attack), single, most)))
     return found
 
 
@@ -147,9 +157,17 @@ def single_word(share: float) -> float:
     >>> round(float(strongest(single_word(0.3))), 9)
     0.3
     """
-    first, less = _CONTEXT
-    odds = float(_log_odds(share))
-    return _share(min(odds, (odds - first) / (1 - less)))
+    single, most = _log_odds(_STRONGEST).T
+    return _share(float(_mapped(_log_odds(share), most, single)))
+
+
+def _mapped(
+    odds: NDArray[np.float64], source: NDArray[np.float64], target: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Interpolate, and keep the difference of the last pair beyond it."""
+    inside = np.clip(odds, source[0], source[-1])
+    found: NDArray[np.float64] = np.interp(inside, source, target) + (odds - inside)
+    return found
 
 
 def is_target(name: str) -> bool:

@@ -18,7 +18,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle, unsound
-from sottovoce.core.bundle.levels import Level
+from sottovoce.core.bundle.levels import NAMES, Level, single_word
 from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.mechanisms import registry
@@ -36,11 +36,11 @@ from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS
 
-__all__ = ["MOST_GUESSED", "Figure", "measure"]
+__all__ = ["Figure", "measure"]
 
-MOST_GUESSED: Final = {"strong": 0.25, "balanced": 0.63, "light": 0.89}
-"""What levels of these names promise: the share of noised words that the attacker on vectors may
-recover from everyday text."""
+_ONE_ETA: Final = {"strong": 0.25, "balanced": 0.63, "light": 0.89}
+"""The promise of a name for a mechanism with one eta: the share of noised words that the attacker
+on vectors may recover from everyday text. Such levels are defined by the share replaced."""
 
 _WORDS: Final = {True: 1_500, False: 400}
 """Words simulated for a named level, and for a point of the curve between."""
@@ -191,7 +191,7 @@ def _together(
         attacked=level.map_attack,
         found_replaced=sum(each.share * each.replaced for each in found),
         found_attacked=sum(each.share * each.attacked for each in found),
-        promised=MOST_GUESSED.get(name, 1.0),
+        promised=_promised(mechanism, name),
         error=_error(found),
     )
 
@@ -219,9 +219,16 @@ def _each(
             attacked=claimed.map_attack,
             found_replaced=found.replaced,
             found_attacked=found.attacked,
-            promised=max(MOST_GUESSED.get(name, 1.0), found.blind),
+            promised=max(_promised(mechanism, name), found.blind),
             error=_error([found]),
         )
+
+
+def _promised(mechanism: Mechanism, name: str) -> float:
+    """Return what a level of this name may let the attacker on vectors recover."""
+    if mechanism.contextual:
+        return _ONE_ETA.get(name, 1.0)
+    return single_word(NAMES[name]) if name in NAMES else 1.0
 
 
 def _attacked(

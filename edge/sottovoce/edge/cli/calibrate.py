@@ -40,8 +40,8 @@ _EXPLANATION = {
     "guesses the word from the noisy vector itself, which is never sent; on rare: from rare "
     "words alone; word: from the released word, which is.",
     "best": "how often the strongest attacker guesses it, from all that is sent: he reads the "
-    "words around it as well, and has other text of your kind. On the worst kind of text that was "
-    "tried, short questions; on others less. A target speaks of this.",
+    "words around it as well, and has other text of your kind. It is the upper end of what was "
+    "measured on the worst of six kinds of text. A target speaks of this.",
 }
 _ADVICE = """\
 A smaller eta means more noise: more words replaced, fewer guessed, and less left to learn from.
@@ -153,6 +153,9 @@ def command(
         [_row(shown, level) for shown, level in rows.items()],
         ("if rare", "on rare", "word"),
     )
+    click.echo()
+    for shown, level in rows.items():
+        print_fact(f"{shown}:", _promise(level), 10)
     if typed:
         print_text("\nOf all words of everyday text, these leave as they were typed:\n")
         print_table(
@@ -266,6 +269,14 @@ def _example(config: Config, level: str, mechanism: str) -> dict[str, Any]:
     }
 
 
+def _promise(level: Level) -> str:
+    recovered = float(strongest(level.map_attack))
+    return (
+        "An attacker who trained a model on similar text recovers about "
+        f"{100 * recovered:.0f} of 100 protected words."
+    )
+
+
 def _meaning(name: str, level: Level) -> str:
     def of_100(share: float) -> str:
         return f"{100 * share:.0f}"
@@ -281,9 +292,8 @@ def _meaning(name: str, level: Level) -> str:
         f"  {of_100(level.map_attack_word)} are guessed from the text that is sent"
         f" (of rare words {of_100(level.map_attack_word_rare)}, of names"
         f" {of_100(level.map_attack_word_names)}).\n"
-        "That is one word at a time, on everyday text. Who reads the words around it as well, and "
-        f"has other text of your kind, guesses {of_100(float(strongest(level.map_attack)))} of "
-        "what is sent, on the worst kind of text that was tried with the default bundle.\n"
+        "That is one word at a time, on everyday text.\n"
+        f"{_promise(level)}\n"
         f'Use it: --level {name}, or level = "{name}" under [privacy] in the configuration.'
     )
 

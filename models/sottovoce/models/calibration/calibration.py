@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sottovoce.core.bundle.levels import ClassLevel, Level, single_word
+from sottovoce.core.bundle.levels import NAMES, ClassLevel, Level, single_word
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
@@ -27,7 +27,7 @@ from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.models.calibration.attack import best_slope
 
 __all__ = [
-    *("ABOVE_BLIND", "ATTACK_ON_CURVE", "LEVELS", "REPLACED_ON_CURVE", "TARGETS", "Hiding"),
+    *("ABOVE_BLIND", "ATTACK_ON_CURVE", "LEVELS", "REPLACED_ON_CURVE", "Hiding"),
     *("Run", "Survival", "Text", "calibrate", "calibrate_by_class", "cell_lengths"),
 ]
 
@@ -186,9 +186,6 @@ LEVELS: Final = {"strong": 0.85, "balanced": 0.45, "light": 0.14}
 REPLACED_ON_CURVE: Final = tuple(np.linspace(0.97, 0.03, 12).tolist())
 """Shares replaced at the points of a manifest's curve."""
 
-TARGETS: Final = {"strong": 0.30, "balanced": 0.62, "light": 0.89}
-"""Share of words of each class that the strongest attacker recovers, see `levels.strongest`."""
-
 ATTACK_ON_CURVE: Final = (
     0.06,
     0.1,
@@ -309,7 +306,7 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
 def calibrate_by_class(
     text: Text, every: Text, run: Run, *, seed: int = 0
 ) -> tuple[dict[str, Level], tuple[Level, ...]]:
-    """Return the same for a mechanism with an eta for each class, by `TARGETS`.
+    """Return the same for a mechanism with an eta for each class, by `levels.NAMES`.
 
     Args:
         text: the words that get noise by default. The shares of a level are about them.
@@ -318,7 +315,7 @@ def calibrate_by_class(
         seed: of the simulation.
     """
     survival = Survival(text.space.shape[1])
-    targets = (*map(single_word, TARGETS.values()), *ATTACK_ON_CURVE)
+    targets = (*map(single_word, NAMES.values()), *ATTACK_ON_CURVE)
 
     def hiding(name: str) -> list[ClassLevel]:
         of_class = Hiding.of(text.space, every.weights[name], every.members(name), seed=seed)

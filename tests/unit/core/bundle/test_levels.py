@@ -43,7 +43,7 @@ def test_every_hundredth_has_a_name() -> None:
 
 def test_a_target_keeps_to_the_safe_side_of_the_curve() -> None:
     before = 0.0
-    for number in range(31, 91):
+    for number in range(34, 91):
         level = levels.between(CURVE[::-1], f"attack:{number / 100:g}")
         assert level.eta > before
         assert number / 100 - 0.02 < levels.strongest(level.map_attack) < number / 100
@@ -53,19 +53,21 @@ def test_a_target_keeps_to_the_safe_side_of_the_curve() -> None:
         assert number / 100 < level.replaced < number / 100 + 0.005
 
 
-def test_context_is_taken_off_where_it_helps() -> None:
-    share = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
+def test_what_context_adds_is_taken_off() -> None:
+    """At every share, the name admits what was measured of the strongest attacker."""
+    share = np.linspace(0.01, 0.99, 99)
     found = levels.strongest(share)
-    assert (found[:3] > share[:3] + 0.02).all()
-    assert found[3:] == pytest.approx(share[3:])
+    assert (np.diff(found) > 0).all()
+    assert (found > share).all()
+    assert (np.diff(found - share)[20:] < 0).all()  # context helps most where words tell least
     assert [levels.single_word(each) for each in found.tolist()] == pytest.approx(share.tolist())
-    # Not one point of what was measured, and fitted, lies more than half a point above.
-    measured = levels.strongest([0.25, 0.285, 0.62, 0.89])
-    assert (measured > np.array([0.333, 0.360, 0.637, 0.873]) - 0.005).all()
+    # Of blogs and questions, by attackers with other text of the kind: upper ends.
+    measured = levels.strongest([0.156, 0.211, 0.604, 0.888])
+    assert (measured >= np.array([0.287, 0.326, 0.640, 0.903])).all()
 
 
 def test_at_a_point_only_the_error_of_measurement_is_given_up() -> None:
-    level = levels.between(CURVE, "attack:0.54")  # to the strongest, at .5 for one on single words
+    level = levels.between(CURVE, "attack:0.56")  # to the strongest, at .5 for one on single words
     assert 0.95 * 20 < level.eta < 20
     assert 0.48 < level.map_attack < 0.5
     level = levels.between(CURVE, "replaced:0.6")
@@ -87,12 +89,12 @@ def test_every_class_has_its_own_eta_between_its_points() -> None:
         return Level(eta, 1 - attack, map_attack=attack, classes=classes)
 
     curve = (point(10.0, 0.2), point(20.0, 0.5), point(40.0, 0.9))
-    level = levels.between(curve, "attack:0.3")
+    level = levels.between(curve, "attack:0.4")
     assert 10 < level.eta < 20
     assert level.etas == {"=NOUN": level.eta, "=CLOSED": pytest.approx(level.eta / 3)}
     assert level.classes["=NOUN"].map_attack == pytest.approx(level.map_attack)
     assert level.classes["=CLOSED"].blind == 0.2
-    assert levels.between(curve, "attack:0.3") is level
+    assert levels.between(curve, "attack:0.4") is level
 
 
 def test_a_class_whose_eta_stands_still_stops_no_other() -> None:
@@ -104,7 +106,7 @@ def test_a_class_whose_eta_stands_still_stops_no_other() -> None:
         return Level(50.0, 1 - attack, map_attack=attack, classes=classes)
 
     curve = (point(20.0, 0.5), point(10.0, 0.2), point(40.0, 0.9))
-    found = [levels.between(curve, f"attack:{share}") for share in (0.3, 0.4, 0.6, 0.8)]
+    found = [levels.between(curve, f"attack:{share}") for share in (0.35, 0.4, 0.6, 0.8)]
     etas = [level.etas["=NOUN"] for level in found]
     assert etas == sorted(set(etas))
     assert 10 < etas[0] < 20 < etas[2] < 40
@@ -123,10 +125,10 @@ def test_classes_survive_the_manifest(small_bundle: Bundle) -> None:
 
 def test_outside_of_what_was_measured_nothing_is_made_up() -> None:
     low, high = levels.span(CURVE, "attack")
-    assert (low, high) == (0.3, 0.9)
+    assert (low, high) == (0.33, 0.92)
     assert levels.span(CURVE, "replaced") == (0.1, 0.89)
-    for name in ("attack:0.29", "attack:0.91"):
-        with pytest.raises(InvalidInput, match=r"0\.30 to 0\.90"):
+    for name in ("attack:0.32", "attack:0.93"):
+        with pytest.raises(InvalidInput, match=r"0\.33 to 0\.92"):
             levels.between(CURVE, name)
     for curve in ((), CURVE[:1]):
         with pytest.raises(InvalidInput, match="no curve"):
@@ -140,7 +142,7 @@ def test_the_manifest_resolves_targets_after_its_own_names(small_bundle: Bundle)
         curve={"t2t.v1": CURVE},
         calibration={"t2t.v1": named | {"attack:0.4": CURVE[0]}, "pct2t.v1": named},
     )
-    assert manifest.level("t2t.v1", "attack:0.3") == levels.between(CURVE, "attack:0.3")
+    assert manifest.level("t2t.v1", "attack:0.35") == levels.between(CURVE, "attack:0.35")
     assert manifest.level("t2t.v1", "attack:0.4") == CURVE[0]
     with pytest.raises(InvalidInput, match="no curve"):
         manifest.level("pct2t.v1", "attack:0.3")

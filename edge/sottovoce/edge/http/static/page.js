@@ -127,6 +127,8 @@ const views = {
       table(["level", "eta", "replaced", "guessed"],
         levels.map((each) => [each.name + (each.name === overview.level ? " (default)" : ""), number(each.eta), hundred(each.replaced), hundred(each.guessed)]),
         "none", [1, 2, 3]),
+      ...levels.map((each) => element("p", { className: "told" },
+        `${each.name}: An attacker who trained a model on similar text recovers about ${hundred(each.guessed)} protected words.`)),
     ];
     const all = Object.entries(overview.levels);
     const used = all.filter(([mechanism]) => mechanism === overview.mechanism).flatMap(shown);

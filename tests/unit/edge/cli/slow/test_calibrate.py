@@ -61,6 +61,13 @@ def test_the_table_is_explained(device: Device) -> None:
     shown = device.sotto("calibrate").stdout
     assert [line.split()[0] for line in shown.splitlines()[3:6]] == ["strong", "balanced", "light"]
     assert "never safe because it was replaced" in shown
+    guessed = [f"{line.split()[-1][:-1]} of 100" for line in shown.splitlines()[3:6]]
+    said = " ".join(shown.split())
+    for name, share in zip(("strong", "balanced", "light"), guessed, strict=True):
+        assert (
+            f"{name}: An attacker who trained a model on similar text recovers about {share}"
+            in said
+        )
     *_, header, strong, balanced, light = shown.splitlines()
     assert header.lower().split() == ["level", "eta", "attack"]
     assert [line.split() for line in (strong, balanced, light)] == [
@@ -119,7 +126,7 @@ def test_a_target_is_a_level_that_everything_takes(curved: Device) -> None:
     (told,) = curved.json("calibrate", "--target-attack", "0.308")
     found = told["target"]
     assert found["level"] == "attack:0.3"
-    assert 0.19 < found["map_attack"] < single_word(0.3)
+    assert single_word(0.3) - 0.03 < found["map_attack"] < single_word(0.3)
     before, after = told["example"]["before"].split(), told["example"]["after"].split()
     assert len(before) == len(after) == 8
     assert spent(curved) == 0
@@ -158,7 +165,7 @@ def test_what_was_found_is_told_in_plain_words(curved: Device) -> None:
     assert f"The level found is attack:0.3, eta {row[1]}." in shown
     assert "of rare words" in shown
     assert "of names" in shown
-    assert "guesses 29 of what is sent" in shown
+    assert "recovers about 29 of 100 protected words" in shown
     assert float(row[-1].rstrip("%")) <= 30
     assert 'level = "attack:0.3" under [privacy]' in shown
     assert "words drawn from the bundle's list" in shown
@@ -214,7 +221,7 @@ def test_wrong_questions_are_refused(curved: Device, labelled: Path) -> None:
 
     assert "give one" in refused("--target-replaced", "0.5", "--target-attack", "0.5")
     assert "0.01 to 0.99" in refused("--target-attack", "1.5")
-    assert "0.19 to 0.99" in refused("--target-attack", "0.05")
+    assert "0.26 to 0.99" in refused("--target-attack", "0.05")
     assert "pct2t.v1" in refused("--mechanism", "x", code=4)
     assert "give both" in refused("--target-utility", "0.8")
     assert "give both" in refused("--labelled", str(labelled))

@@ -107,7 +107,7 @@ def test_a_target_is_met_on_sentences_of_our_own(
         assert share - DEVIATIONS * error < found < share + DEVIATIONS * error
 
 
-@pytest.mark.parametrize("target", [0.2, 0.3, 0.6, 0.9, 0.95])
+@pytest.mark.parametrize("target", [0.3, 0.6, 0.9, 0.95])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_targets_are_met_on_fresh_draws(
     bundle: Bundle, table: FrequencyTable, mechanism: str, target: float

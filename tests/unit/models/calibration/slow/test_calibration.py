@@ -16,7 +16,7 @@ from bench.attacks.public import Public
 from bench.space.held_out import count
 from bench.space.tails import tails
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.levels import Level, single_word
+from sottovoce.core.bundle.levels import NAMES, Level, single_word
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.mechanisms import registry
@@ -35,7 +35,6 @@ from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.calibration import calibration
 from sottovoce.models.calibration.calibration import (
     ABOVE_BLIND,
-    TARGETS,
     Hiding,
     Survival,
     Text,
@@ -318,9 +317,9 @@ def test_where_one_word_is_most_of_a_class_vectors_add_a_point_to_a_blind_guess(
 
 def test_levels_state_what_was_measured_at_their_etas(class_text: Text) -> None:
     levels, curve = calibration.calibrate_by_class(class_text, class_text, map)
-    assert list(levels) == list(TARGETS)
+    assert list(levels) == list(NAMES)
     assert len(curve) == len(calibration.ATTACK_ON_CURVE)
-    for name, target in TARGETS.items():
+    for name, target in NAMES.items():
         level = levels[name]
         assert set(level.etas) == {"=NOUN", "=NUMBER"}
         assert level.eta == max(level.etas.values())
@@ -342,7 +341,7 @@ def test_the_built_bundle_protects_every_class_alike(bundle: Bundle, table: Freq
     counts = counts_by_tag(list(bundle.words), clitic, table)
     weights = weights_by_reading(counts, bundle.readings, PCT2T2(1.0, READINGS))
     class_space = np.array(bundle.space)
-    for name, target in TARGETS.items():
+    for name, target in NAMES.items():
         level = bundle.manifest.level("pct2t.v2", name)
         assert set(level.classes) == set(weights)
         assert level.eta == max(level.etas.values())

@@ -1,8 +1,8 @@
 """What do the strongest attackers recover on other kinds of text than the treebank's?
 
-A level has the name of the attack success on everyday text. This bench releases reviews, news,
-questions, blogs, messages and mails at the given levels. The attackers guess word by word, in
-context, and in context with other text of the same kind. The worst kind of text counts.
+A level is named after the most that the strongest attacker recovers. This bench releases a
+treebank, reviews, news, questions, blogs and messages at the given levels. The attackers guess word
+by word, in context, and in context with other text of the same kind. The worst kind counts.
 
     python -m bench.attacks.kinds --quick
     python -m bench.attacks.kinds --levels attack:0.3 --kinds news,blogs
@@ -10,7 +10,7 @@ context, and in context with other text of the same kind. The worst kind of text
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,12 +28,13 @@ from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from bench.console import Figures, share, span
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.levels import strongest
+from sottovoce.core.bundle.levels import NAMES, strongest
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.setting import LEVELS, Setting
 from sottovoce.models.corpus.texts import read_conllu
 
-__all__ = ["KINDS", "MORE", "QUICK", "Budget", "Case", "InDomain", "Split", "attacked", "measure"]
+__all__ = ["KINDS", "MORE", "QUICK", "Budget", "Case", "InDomain", "Split", "attacked", "broken"]
+__all__ += ["measure", "name_of"]
 
 _KEPT: Final = 200
 """Maximum number of words of a text; the rest is cut."""
@@ -210,10 +211,25 @@ def measure(case: Case, kind: str, level: str) -> list[Figures]:
 
 
 def name_of(public: Public, setting: Setting) -> Figures:
-    """Return the level, the success on single vectors, and the share in the level's name."""
-    found = public.bundle.manifest.level(setting.mechanism, setting.level)
-    single = found.map_attack
-    return {"level": setting.level, "single": single, "name": float(strongest(single))}
+    """Return the level, the success on single vectors, and the share that the name promises."""
+    level = setting.level
+    single = public.bundle.manifest.level(setting.mechanism, level).map_attack
+    measure, _, share = level.partition(":")
+    promised = float(share) if measure == "attack" else float(strongest(single))
+    return {"level": level, "single": single, "name": NAMES.get(level, promised)}
+
+
+def broken(rows: Sequence[Figures]) -> list[str]:
+    """Return a line for each level: the highest upper bound of all attackers and kinds."""
+    found = []
+    for level in dict.fromkeys(row["level"] for row in rows):
+        worst = max((row for row in rows if row["level"] == level), key=lambda row: row["ci"][1])
+        kept = "kept" if worst["ci"][1] <= worst["name"] else "broken"
+        found.append(
+            f"{level}: at most {share(worst['ci'][1])} of {worst['kind']} by {worst['attack']}, "
+            f"the name says {share(worst['name'], 2)}: {kept}"
+        )
+    return found
 
 
 def _weight(everyday: int, domain: int) -> int:
@@ -237,7 +253,7 @@ def main() -> None:
     parser = console.parser(
         "attacks.kinds", __doc__, quick="fewer texts", models=True, data="the data sets"
     )
-    parser.add_argument("--levels", type=console.names(), default=("attack:0.3",))
+    parser.add_argument("--levels", type=console.names(), default=(*LEVELS, "attack:0.3"))
     console.ask_names(parser, "--kinds", KINDS)
     arguments = parser.parse_args()
     data.require(parser, arguments.data, *(f for kind in arguments.kinds for f in KINDS[kind][0]))
@@ -274,8 +290,7 @@ def main() -> None:
     )
     worst = max(rows, key=lambda row: float(row["success"]))
     figures = {"bundle": public.bundle.id, "rows": rows, "worst": worst}
-    said = f"the worst: {worst['kind']}, {worst['attack']}, {share(worst['success'])}"
-    console.publish(arguments, figures, shown, said)
+    console.publish(arguments, figures, shown, *broken(rows))
 
 
 if __name__ == "__main__":

@@ -29,14 +29,13 @@ from bench.attacks.bigram import public_sequences
 from bench.attacks.channels import Words
 from bench.attacks.interface import Attack, Channel, Floats, Releases, Seen
 from bench.attacks.inversion import ContextMap, Map
-from bench.attacks.kinds import KINDS, MORE, QUICK, Budget, Case, Split, attacked
+from bench.attacks.kinds import KINDS, MORE, QUICK, Budget, Case, Split, attacked, broken, name_of
 from bench.attacks.public import Public
 from bench.attacks.reader import LENGTH, Reader, Trainer, View, Vocabulary, device
 from bench.attacks.text import Ints, Lexicon, Text
 from bench.console import Figures, share, span
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.levels import strongest
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.setting import LEVELS, Setting
 
@@ -326,14 +325,13 @@ def main() -> None:
     }
     trained = f"trained for {trainer.step:,} steps, {trainer.seconds / 60:.0f} minutes, on "
     trained += f"{trainer.words:,} words with noise"
-    console.publish(arguments, figures, _table(rows), trained, *_broken(rows))
+    console.publish(arguments, figures, _table(rows), trained, *broken(rows))
 
 
 def _judged(lab: Lab, case: Case, kind: str, level: int, reader: Reader) -> list[Figures]:
     setting = Setting(lab.levels[level])
     learnt, seen = case.releases(Words(case.public, setting))
-    found = lab.public.bundle.manifest.level(setting.mechanism, setting.level)
-    about = {"kind": kind, "level": setting.level, "name": float(strongest(found.map_attack))}
+    about = {"kind": kind, **name_of(case.public, setting)}
     return [
         {**about, "attack": name, **attacked(attack, learnt, seen)}
         for name, attack in lab.attacks(case, level, reader).items()
@@ -356,19 +354,6 @@ def _table(rows: Sequence[Figures]) -> console.Table:
             for row in rows
         ),
     )
-
-
-def _broken(rows: Sequence[Figures]) -> list[str]:
-    """Return a line for each level: the highest upper bound of all attackers and kinds."""
-    found = []
-    for level in dict.fromkeys(row["level"] for row in rows):
-        worst = max((row for row in rows if row["level"] == level), key=lambda row: row["ci"][1])
-        kept = "kept" if worst["ci"][1] <= worst["name"] else "broken"
-        found.append(
-            f"{level}: at most {share(worst['ci'][1])} of {worst['kind']} by {worst['attack']}, "
-            f"the name says {share(worst['name'], 2)}: {kept}"
-        )
-    return found
 
 
 def _asked() -> tuple[argparse.Namespace, Budget]:

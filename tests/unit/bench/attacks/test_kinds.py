@@ -14,7 +14,7 @@ from numpy.random import Generator
 from bench.attacks.channels import distances
 from bench.attacks.interface import Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.inversion import Map
-from bench.attacks.kinds import KINDS, MORE, Budget, InDomain, Split
+from bench.attacks.kinds import KINDS, MORE, Budget, InDomain, Split, broken
 from bench.attacks.text import Ints
 from sottovoce.core.privacy.setting import Setting
 
@@ -100,3 +100,16 @@ def test_judged_texts_fit_no_attacker(tmp_path: Path) -> None:
         assert len(set.union(*parts)) == sum(map(len, parts)) == 80
         sizes.append([*map(len, parts)])
     assert sizes == [[4, 3, 73], [20, 5, 55]]
+
+
+def test_a_name_is_held_against_the_worst_upper_end() -> None:
+    def row(level: str, kind: str, high: float) -> dict[str, Any]:
+        about = {"kind": kind, "level": level, "attack": "MAP", "name": 0.3}
+        return about | {"success": high - 0.02, "ci": [high - 0.04, high]}
+
+    rows = [row("strong", "news", 0.25), row("strong", "blogs", 0.29), row("x", "news", 0.31)]
+    strong, other = broken(rows)
+    assert strong.startswith("strong")
+    assert "blogs" in strong
+    assert strong.endswith("kept")
+    assert other.endswith("broken")

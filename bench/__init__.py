@@ -1,4 +1,4 @@
-"""What is measured, a folder a question."""
+"""Measurements: one folder for each question."""
 
 from pathlib import Path
 

@@ -1,7 +1,6 @@
-"""Results on disk, a file each, named by all that it depends on: a killed run goes on.
+"""Results on disk, one file each, named by a hash of all their inputs, so a killed run continues.
 
-Why it is here: dozens of runs of minutes each share nothing but a folder, and a file of half a
-result would be taken for a whole one.
+Files appear only when they are complete, because a half-written result would be read as a result.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def name_of(*facts: object) -> str:
 
 @contextmanager
 def aside(file: Path) -> Iterator[Path]:
-    """Where to write what takes the place of ``file``, whose folder is made."""
+    """Make the folder of ``file`` and return the path of a temporary file that will replace it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with in_place_of(file) as path:
         yield path

@@ -1,8 +1,7 @@
-"""How every measurement is asked for, shows how far it is, and says what it found.
+"""The common command line, progress bars and tables of all measurements.
 
-Why it is here: who has run one script has run them all. Tables go to standard output, or with
-``--json`` the figures alone, as one line; they and a picture are kept in ``--out``; progress is on
-standard error.
+Tables go to standard output; with ``--json`` the figures go there alone, as one line. The figures
+and a picture are kept in ``--out``. Progress goes to standard error.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ __all__ = ["STEPS", "Figures", "Table", "ask_names", "names", "parser", "percent
 __all__ += ["progress", "publish", "share", "sheet", "span", "table", "track", "versions"]
 
 Figures = dict[str, Any]
-"""What a measurement found, as JSON has it."""
+"""A measurement's figures, in JSON types."""
 
 STEPS: Final = Console(stderr=True)
-"""Where progress is told."""
+"""Where progress is shown."""
 
 _WIDTH: Final = 160
 _Item = TypeVar("_Item")
@@ -40,14 +39,14 @@ _Item = TypeVar("_Item")
 def parser(
     name: str, doc: str | None, *, quick: str = "", models: bool = False, data: str = ""
 ) -> ArgumentParser:
-    """What all measurements can be asked: ``--bundle``, ``--out``, ``--json``, and more on request.
+    """Return a parser with ``--bundle``, ``--out`` and ``--json``, and more on request.
 
     Args:
-        name: "utility" for `python -m bench.utility`; its files are called so too.
-        doc: of the module; its first line says what is asked.
-        quick: what ``--quick`` leaves out.
-        models: whether ``--models``, the folder of the shipped artifacts, is read.
-        data: what of ``--data``, the folder of data sets, is read.
+        name: "utility" for `python -m bench.utility`; also the stem of its files.
+        doc: docstring of the module; its first line becomes the description.
+        quick: help text of ``--quick``: what it leaves out.
+        models: whether to add ``--models``, the folder of the shipped artifacts.
+        data: which parts of ``--data``, the folder of data sets, the measurement reads.
     """
     found = ArgumentParser(f"python -m bench.{name}", description=(doc or "").splitlines()[0])
     found.set_defaults(name=name.rpartition(".")[2])
@@ -85,7 +84,7 @@ def ask_names(
     default: Sequence[str] | None = None,
     about: str = "",
 ) -> None:
-    """Adds an option that takes some of ``known``, all of them if it has no ``default``."""
+    """Add an option that takes a comma-separated part of ``known``, all by default."""
     among = tuple(known)
     chosen = among if default is None else tuple(default)
     parser.add_argument(
@@ -104,19 +103,19 @@ def track(items: Iterable[_Item], what: str, total: int | None = None) -> Iterab
 
 
 def progress() -> Progress:
-    """A bar for what is not done item by item."""
+    """Return a progress bar for steps without items."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, TimeElapsedColumn(), console=STEPS)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of words on the left, then columns of figures; cells as they are written.
+    """Columns of words on the left, then columns of figures; cells are printed unchanged.
 
     Attributes:
-        title: what it shows.
-        words, figures: the headings.
-        rows: a cell for each.
+        title: heading of the table.
+        words, figures: headings of the columns.
+        rows: a cell for each heading.
     """
 
     title: str
@@ -168,7 +167,7 @@ def share(value: float | None, digits: int = 3, *, sign: str = "") -> str:
 def sheet(
     width: float, height: float, columns: int = 1, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """An empty picture of so many inches, and its axes from left to right."""
+    """Return an empty picture, sized in inches, and its axes from left to right."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, list(figure.subplots(1, columns, squeeze=False, **options)[0])
 
@@ -181,7 +180,7 @@ def versions(*names: str) -> dict[str, str]:
 def publish(
     arguments: Namespace, figures: Figures, *shown: RenderableType, picture: Figure | None = None
 ) -> None:
-    """Keeps figures and picture in ``--out``, and prints what was asked for."""
+    """Keep figures and picture in ``--out``, and print the tables or, with ``--json``, the figures."""
     line = json.dumps(figures)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / f"{arguments.name}.json").write_text(line, encoding="utf-8")

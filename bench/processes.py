@@ -1,8 +1,7 @@
-"""Processes that share out a measurement.
+"""Run the items of a measurement in several processes.
 
-Why it is here: one process leaves half of two cores idle for a quarter of an hour. Each opens what
-it needs once and keeps one core busy with one thread, so figures do not depend on how many there
-are; and none outlives the one that started it.
+Each process opens its data once and runs one thread on one core, so figures do not depend on the
+number of processes. Workers end with the process that started them.
 """
 
 from __future__ import annotations
@@ -31,14 +30,15 @@ def share_out(
     items: Sequence[_Item],
     processes: int,
 ) -> Iterator[tuple[_Item, _Found]]:
-    """What is made of each item, as it comes; begun in the order of ``items``.
+    """Yield the result of each item as it finishes; items start in the order of ``items``.
 
     Args:
-        opens: called with ``place`` once in each of them: gives what works on an item. A function
-            or a class of a module, as are all that travel to another process.
-        place: where it finds what it needs.
-        items: what to do.
-        processes: how many; 0 for this one alone.
+        opens: called with ``place`` once in each process; returns the function that works on an
+            item. It must be a function or class of a module, as must all arguments that travel to
+            another process.
+        place: the settings that ``opens`` needs.
+        items: the items to work on.
+        processes: number of processes; 0 runs everything in this one.
     """
     if not items:
         return
@@ -52,7 +52,7 @@ def share_out(
             waiting: dict[Future[_Found], _Item] = {pool.submit(_do, each): each for each in items}
             for each in as_completed(waiting):
                 yield waiting[each], each.result()
-        except BaseException:  # nobody waits for what others are at
+        except BaseException:  # do not wait for the other items
             pool.shutdown(wait=False, cancel_futures=True)
             for process in active_children():
                 process.terminate()
@@ -68,7 +68,7 @@ def _start(opens: Callable[[_Place], Callable[[Any], Any]], place: _Place) -> No
     torch.set_num_threads(1)
     threadpool_limits(1)  # numpy's products: another number of threads rounds them otherwise
     parent = parent_process()
-    if parent is not None:  # killed, it cannot tell its workers, who would wait for ever
+    if parent is not None:  # a killed parent cannot stop its workers
         Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     _work = opens(place)
 

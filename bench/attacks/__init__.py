@@ -1,7 +1,8 @@
-"""What strong attackers recover of releases: `python -m bench.attacks --quick`.
+"""Strong attacks on releases, and the share they recover: `python -m bench.attacks --quick`.
 
-Why it is here: eta means nothing to the owner of a device, and the papers' attackers are weak. Here
-a protection level is what the strongest attacker we can build achieves against it. Data flow one
-way: `text` -> `channels` (what is released) -> `inversion` (guesses) -> `measures` -> `harness` ->
-`parts`, shared out by `run` -> the table.
+An eta says nothing to the owner of a device, and the papers' attackers are weak. So each protection
+level is stated as the success of the strongest attacker that we can build.
+
+Data flow: `text` -> `channels` (releases) -> `inversion` (guesses) -> `measures` -> `harness` ->
+`parts`, which `run` spreads over processes -> the tables of `report`.
 """

@@ -53,8 +53,8 @@ def main() -> None:
     parser.add_argument(
         "--only",
         choices=["membership"],
-        help="who was among the examples of an adapter, which is asked of models and not of "
-        "releases; has options of its own: --only membership --help",
+        help="the membership attack, which attacks adapters instead of "
+        "releases, and takes further options: --only membership --help",
     )
     parser.add_argument("--sentences", type=int, help="of the attacked text; 1,500 at most")
     parser.add_argument(

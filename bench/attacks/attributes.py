@@ -1,10 +1,9 @@
-"""Attribute inference: who wrote this, a man or a woman, and of which age?
+"""Attribute inference: the gender and age group of an author, from released texts.
 
-Why it is here: words hidden one by one may still add up to their author. RAPT v1 (A.3.1) and v2
-(IV-A2) attack with a network of two layers, 768 hidden units and ReLU on the mean of the released
-words' vectors. That is what this one does, and it also sees which words came, because how often
-somebody writes "urgh" says more than the mean of his vectors. It is trained on texts that the
-attacker has privatised himself, of authors who are not in the private text.
+Words hidden one by one may still add up to their author. RAPT v1 (A.3.1) and v2 (IV-A2) attack with
+two layers of 768 hidden units and ReLU, on the mean of the released words' vectors. This attack
+uses the same network and also reads the counts of the released words, which tell more than the
+mean. The attacker privatises texts of other authors and trains on those releases.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _LEAST: Final = 4
 
 @dataclass(frozen=True)
 class Blogs:
-    """Posts, cut short, and what is true of their authors."""
+    """Blogs: shortened posts, with the attributes of their authors."""
 
     texts: tuple[str, ...]
     labels: dict[str, NDArray[np.int64]]
@@ -119,17 +118,17 @@ def infer(
     rows: Floats,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Trains on released documents whose authors are known, judges on those of others.
+    """Train on released documents of known authors, and judge on documents of others.
 
     Args:
-        train: Ints1d each, word ids; ids of ``len(rows)`` and more are words not listed.
+        train: Ints1d each, word ids; ids from ``len(rows)`` on are unlisted words.
         labels: Ints1d (documents,), the attribute.
-        test, truth: the same of other authors.
+        test, truth: the documents and attributes of other authors.
         rows: Floats2d (words, d), public vectors.
-        seed: of the training.
+        seed: seed of the training.
 
     Returns:
-        Accuracy and its 95 % interval; that of naming the commonest class.
+        Accuracy with its 95 % interval, and the accuracy of always naming the commonest class.
     """
     torch.manual_seed(seed)
     random = np.random.default_rng(seed)

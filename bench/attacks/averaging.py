@@ -34,9 +34,9 @@ ONE_KEY: Final = "one key"
 
 
 class Averaging(Map):
-    """Maximum a posteriori over several releases of one text, whose evidence adds up.
+    """Maximum a posteriori over several releases of one text: the log-likelihoods add up.
 
-    Equal releases count once. Two independent draws of a whole text are hardly ever the same, so
+    Equal releases count once. Two independent releases of a whole text are hardly ever equal, so
     the attacker takes equal ones for copies.
     """
 

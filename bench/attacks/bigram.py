@@ -28,11 +28,11 @@ class Bigrams:
     """Interpolated Kneser-Ney (absolute discount, continuation counts below).
 
     Attributes:
-        size: symbols; whatever is met past them counts as one more.
+        size: number of symbols; all others count as one more symbol.
         keys: Ints1d (pairs,), ascending, first * (size + 1) + second.
         discounted: Floats1d (pairs,), (count - discount) / count of the first.
-        rest: Floats1d (size + 1,), what is left to symbols not met after this one.
-        continuation: Floats1d (size + 1,), share of all pairs that end so.
+        rest: Floats1d (size + 1,), probability left for symbols not met after this one.
+        continuation: Floats1d (size + 1,), share of all pairs that end in this symbol.
         log_share: Floats1d (size + 1,), log of the share of running text.
     """
 
@@ -64,10 +64,11 @@ class Bigrams:
         )
 
     def information(self, first: Ints, second: Ints) -> NDArray[np.float32]:
-        """log p(second | first) - log p(second): what the neighbour says, Floats2d (n, m).
+        """Return log p(second | first) - log p(second): Floats2d (n, m).
 
         Args:
-            first: Ints1d (n,). second: Ints1d (m,).
+            first: Ints1d (n,).
+            second: Ints1d (m,).
         """
         a = np.minimum(first, self.size).astype(np.int64)[:, None]
         b = np.minimum(second, self.size).astype(np.int64)[None, :]
@@ -80,7 +81,7 @@ class Bigrams:
 
 
 def public_sequences(data: Path, words: int) -> Iterable[list[str]]:
-    """Sentences and paragraphs of the counted sources, about ``words`` words of them in all."""
+    """Return sentences and paragraphs of the counted sources, about ``words`` words in all."""
     found = texts.find(data)
     for treebank in found.treebanks.values():
         for sentence in treebank() if words > 0 else ():

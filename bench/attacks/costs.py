@@ -1,10 +1,9 @@
-"""What a release costs: the sentiment of SST-2 and the meaning of sentences, from what is released.
+"""Utility of releases: sentiment accuracy on SST-2, and similarity of sentence embeddings.
 
-Why it is here: an owner buys protection with accuracy, so the table shows both. A plain classifier
-(the device's own head, on the mean of the words' public vectors) is trained and judged on releases;
-and the backbone's embedding of each released sentence is held against that of the clear one. Both
-take seconds, and rank mechanisms. What a tuned backbone makes of releases is the matter of `sotto
-customize`, not of this one.
+A plain classifier, the device's own head on the mean of the words' public vectors, is trained and
+judged on releases. The backbone's embedding of each released sentence is compared with that of the
+original. Both take seconds, and suffice to rank mechanisms. `bench.utility` measures tuned
+backbones.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ _BATCH: Final = 32
 
 @dataclass(frozen=True)
 class Sentiment:
-    """Reviews cut into words, and whether they please.
+    """Film reviews cut into words, with their sentiment.
 
     Attributes:
-        train: phrases to train on.
-        test: others to judge on.
-        few: every third of these, so that both are as hard.
-        labels: of those to train on and to judge on.
+        train: training phrases.
+        test: test phrases.
+        few: every third test phrase, so that both are equally hard.
+        labels: labels of the training phrases and of the test phrases.
         rows: vectors of words, Floats2d (words, width).
     """
 
@@ -81,11 +80,11 @@ class Sentiment:
         return cls(read(known), read(test), few, (labels[0], labels[1]), public.meaning)
 
     def right(self, embed: Embed, trials: int, *, few: bool = False, seed: int = 0) -> Floats:
-        """1 where a judged phrase is classified right: Floats2d (trials, phrases).
+        """Return 1 where a test phrase is classified correctly: Floats2d (trials, phrases).
 
-        Each trial trains on phrases drawn with replacement from those to train on, and is judged on
-        one of two releases of the others (of the ``few``, one): so the spread over trials and
-        phrases together is that of the whole experiment.
+        Each trial trains on phrases drawn with replacement from the training phrases. It is judged
+        on one of two releases of the test phrases (with ``few``, of one release). So the spread
+        over trials and phrases covers the whole experiment.
         """
         random = np.random.default_rng(seed)
         train = self._centred(embed(self.train, random))
@@ -123,10 +122,12 @@ class Sentiment:
 
 
 def apart(phrases: Iterable[str], taken: Iterable[str]) -> Iterator[int]:
-    """Places of phrases of at least eight words that share no run of four words with any of
-    ``taken``, nor with one found before. The training file cuts each review into many phrases that
-    hold one another: judging on those would judge what was learnt by heart, and count one review
-    several times."""
+    """Return the places of phrases of at least eight words that share no run of four words with
+    ``taken`` or with an earlier place.
+
+    The training file cuts each review into many overlapping phrases. Without this filter, test
+    phrases would repeat training text, and one review would count several times.
+    """
     met = {run for phrase in taken for run in _runs(phrase)}
     for place, phrase in enumerate(phrases):
         runs = _runs(phrase)
@@ -145,7 +146,7 @@ def _phrases(file: Path) -> list[tuple[str, int]]:
 
 
 class Meaning:
-    """How close the backbone's embedding of what is released is to that of what was written."""
+    """Similarity of the backbone's embeddings of released and original sentences."""
 
     def __init__(self, public: Public, text: Text) -> None:
         self._encoder = Encoder(public.backbone)

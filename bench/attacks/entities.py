@@ -1,9 +1,8 @@
-"""The NER attack: can names, places and organisations still be found in the released text?
+"""The NER attack: find names, places and organisations in released text.
 
-Why it is here: RAPT v2 (IV-A3) trains a tagger of entities on released text whose labels are known,
-and reports its F1. Knowing *that* a name stands somewhere, and of which kind, already tells
-something; which name it was is for the other attacks. The tagger reads each word's vector, its
-form, its neighbours' and, through one layer of convolution, theirs.
+RAPT v2 (IV-A3) trains an entity tagger on released text with known labels, and reports its F1. The
+attack finds the place and the kind of a name; other attacks recover the name. The tagger reads each
+word's vector and form, its neighbours' and, through one layer of convolution, theirs.
 """
 
 from __future__ import annotations
@@ -69,13 +68,13 @@ class EntityTagger(nn.Module):
 
     @classmethod
     def fit(cls, text: Entities, rows: Floats, numbers: dict[str, int], seed: int = 0) -> Self:
-        """Trains on labelled, released text.
+        """Train on labelled, released text.
 
         Args:
-            text: as the attacker sees it, with the labels of what was written.
+            text: released text, with the labels of the original words.
             rows: Floats2d (words, d), public vectors.
-            numbers: of the words that have a row, in small letters.
-            seed: of the training.
+            numbers: row numbers of the lower-case words.
+            seed: seed of the training.
         """
         torch.manual_seed(seed)
         random = np.random.default_rng(seed)

@@ -1,10 +1,10 @@
-"""Which mechanism keeps more, where attackers recover the same of both?
+"""Compare the utility of two mechanisms at equal attack success.
 
-Why it is here: mechanisms at one name of a level lose different shares to the strongest attack, so
-their utilities there compare nothing. Here a mechanism's measured levels, and text in the clear,
-make a curve of utility over attack success, and each level of ours is held against the curve of
-another at ours' own attack success. Sentences, phrases and trainings are resampled for both alike,
-so that what both find hard counts for neither.
+Mechanisms lose different shares to the strongest attack at levels of the same name, so their
+utilities there are not comparable. Here a mechanism's measured levels, together with clear text,
+form a curve of utility over attack success. Each of our levels is compared with the other
+mechanism's curve at our own attack success. Sentences, phrases and trainings are resampled for both
+sides alike, so that hard items cancel out.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ __all__ = ["ON", "UTILITIES", "Point", "against", "interval_of", "verdict"]
 Doubles = NDArray[np.float64]
 
 ON: Final = ("all", "rare", "names")
-"""Words whose recovery is made equal."""
+"""The groups of words for which attack success is made equal."""
 UTILITIES: Final = ("accuracy", "cosine")
 _APART: Final = 1e-6
 
 
 @dataclass(frozen=True)
 class Point:
-    """A mechanism at a level: what the strongest attack on what is released recovers, what is left.
+    """A mechanism at a level: the success of the strongest attack, and the utility.
 
     Attributes:
-        tallies: of that attack's guesses, by `ON`.
+        tallies: the attack's guesses, by `ON`.
         utility: Floats2d (trials, items) by `UTILITIES`; items of "cosine" are the sentences of the
             tallies. May lack some.
     """
@@ -60,7 +60,7 @@ class Point:
 
     @cached_property
     def resampled(self) -> _Resampled:
-        """Bootstrap replicates, of the same items for every point with as many."""
+        """Bootstrap replicates; points with the same number of items resample the same items."""
         return _Resampled.of(self)
 
 
@@ -99,18 +99,18 @@ def interval_of(replicates: Doubles) -> tuple[float, list[float]]:
 def against(
     ours: Point, curve: Sequence[Point], clear: dict[str, Floats]
 ) -> Iterable[dict[str, Any]]:
-    """Holds ``ours`` against another mechanism at equal attack success.
+    """Compare ``ours`` with another mechanism at equal attack success.
 
     Args:
         ours: one of our levels.
-        curve: the other's levels, in any order.
-        clear: utility of text in the clear, where every attack succeeds.
+        curve: the other mechanism's levels, in any order.
+        clear: utility of clear text, where every attack succeeds.
 
     Yields:
-        For each of `ON` and `UTILITIES` that all have: the attack success ``at`` which both are
-        compared, both utilities, their ``difference`` with its ``ci``, whether the other's curve
-        reaches so low (``reached``; where it does not, its utility at its strongest level is
-        taken, which is more than it would have there), and the `verdict`.
+        For each of `ON` and `UTILITIES` that all have: the common attack success ``at``, both
+        utilities, their ``difference`` with its ``ci``, whether the other's curve reaches so low
+        (``reached``), and the `verdict`. Where it does not, its utility at its strongest level is
+        used, which is more than its utility at that point.
     """
     end = Point(curve[0].mechanism, "clear", curve[0].clear(), clear)
     points = [*curve, end]
@@ -159,8 +159,10 @@ def verdict(ci: Sequence[float], reached: bool) -> str:
 
 
 def _at(x: float, attack: Doubles, utilities: Doubles) -> Doubles:
-    """What the curve of each utility, Doubles2d (points, utilities), gives at attack success ``x``;
-    at its ends beyond them: Doubles1d (utilities,)."""
+    """Interpolate each utility curve, Doubles2d (points, utilities), at attack success ``x``.
+
+    Beyond the curve's ends the end values hold: Doubles1d (utilities,).
+    """
     rising = np.maximum.accumulate(attack) + _APART * np.arange(len(attack))
     curve = PchipInterpolator(rising, utilities)  # through the points, and never above the higher
     found: Doubles = curve(np.clip(x, rising[0], rising[-1]))

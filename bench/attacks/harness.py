@@ -46,9 +46,9 @@ class Budget:
     """Sizes of all parts of the measurement.
 
     Attributes:
-        sentences: of the private treebank, and of the public one for fitting attacks.
-        words: of public text for counting the bigrams.
-        repeated: sentences that are released repeatedly, and how often.
+        sentences: sentences of the private treebank, and of the public one for fitting attacks.
+        words: words of public text for counting the bigrams.
+        repeated: number of sentences released repeatedly, and of releases each.
         reviews: training phrases of the sentiment classifier, number of trainings, and maximum
             number of test phrases. The last two narrow its interval about equally.
         posts: train and test posts of attribute inference.

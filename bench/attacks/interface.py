@@ -101,7 +101,7 @@ class Channel(Protocol):
         """Return the candidates of each group."""
 
     def rates(self, group: int) -> tuple[float, ...]:
-        """Return possible rates: log p(seen | symbol) is one of them times `evidence`.
+        """Return possible rates: log p(seen | symbol) is one rate times `evidence`.
 
         The attack fits the rate. All groups have the same number of rates, in ascending order.
         """
@@ -126,7 +126,7 @@ class Attack(Protocol):
     name: ClassVar[str]
 
     def fit(self, public: Releases) -> None:
-        """Prepare on releases of public text, whose truth is known."""
+        """Prepare on releases of public text with known originals."""
 
     def guess(self, seen: Seen) -> Ints:
         """Return the guessed symbols: Ints1d (n,)."""

@@ -1,7 +1,7 @@
-"""What is made of guesses: success with its interval, over all words and over the tails.
+"""Success of guesses with 95 % intervals, over all words and over rare words, names and numbers.
 
-Why it is here: an attack's success is one number about one text, and words of one sentence are
-guessed together.
+An attack's success is one number about one text. The words of a sentence are guessed together, so
+intervals resample sentences.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Counts = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class Tally:
-    """How many symbols of each sentence are judged, and of them guessed.
+    """Judged and correctly guessed symbols of each sentence.
 
     Attributes:
         right, judged: Ints1d (sentences,).
@@ -47,14 +47,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Judged:
-    """Which of n symbols count, whatever mechanism released them.
+    """Masks of the judged symbols, the same for every mechanism.
 
     Attributes:
-        all: Bools1d (n,), of a part of speech that gets noise by default, or an identifier.
-        rare: of them, outside the 5,000 commonest; not listed, too.
-        names: proper nouns. Where these are drawn they are none of ``all``: what is drawn would
-            flatter what gets noise.
-        numbers: numerals, as names are, and whatever holds a digit.
+        all: Bools1d (n,), identifiers and parts of speech that get noise by default.
+        rare: the part of ``all`` outside the 5,000 commonest words; includes unlisted words.
+        names: proper nouns. Where names are drawn they are not part of ``all``: their low
+            recovery would flatter the noise.
+        numbers: numerals, treated as names are, and all words that hold a digit.
         sentence: Ints1d (n,).
     """
 
@@ -79,7 +79,7 @@ class Judged:
         )
 
     def tallies(self, right: Bools) -> dict[str, Tally]:
-        """What was guessed of each kind: "all", "rare", "names" and "numbers"."""
+        """Return the tallies of "all", "rare", "names" and "numbers"."""
         _, place = np.unique(self.sentence, return_inverse=True)
         n = int(place.max()) + 1
         kinds = {"all": self.all, "rare": self.rare, "names": self.names, "numbers": self.numbers}
@@ -90,7 +90,9 @@ class Judged:
 
 
 def scores(tallies: dict[str, Tally]) -> dict[str, Any]:
-    """Success over what is judged, and on the tails, with 95 % intervals; None where nothing is."""
+    """Return success over all judged symbols and the tails, with 95 % intervals; None where none
+    is.
+    """
     found: dict[str, Any] = {}
     for name, tally in tallies.items():
         key, ci = ("success", "ci") if name == "all" else (name, f"{name}_ci")

@@ -1,14 +1,15 @@
-"""Was this example among those an adapter learnt from? The likelihood ratio attack, on line.
+"""Membership inference against adapters: the online likelihood ratio attack.
 
-Why it is here: an adapter is an output too. LiRA (Carlini et al., 2022) trains shadow models on
-random halves of a pool and asks of every example whether the confidence of the model at hand is
-more like that of models that had it or of those that had not. Each model is in turn the one at
-hand and the others its shadows, so every figure is over models times examples.
+LiRA (Carlini et al., 2022) trains shadow models on random halves of a pool. For every example it
+compares the target model's confidence with that of shadow models trained with the example and
+without. Each model is the target in turn and the others are its shadows, so every figure is over
+models times examples.
 
-The attacker here knows the pool with its labels, the trainer and its settings, and may ask the
-adapter for probabilities: the strongest position that the paper of PromptDPSGD considers. Beside
-him stands that paper's own attacker, to whom a sure answer means a member. What was trained on
-releases is asked by two: one holds the very releases, as the cloud does, one knows only the texts.
+The attacker knows the labelled pool, the trainer and its settings, and may query the adapter for
+probabilities. This is the strongest position in the paper of PromptDPSGD. That paper's own
+attacker, for whom high confidence means a member, is measured as well. Two attackers query an
+adapter trained on releases: one holds the same releases, as the cloud does, and one knows only the
+texts.
 
     python -m bench.attacks.membership --quick
     python -m bench.attacks.membership --methods lora --epsilons 8 --releases clear,balanced
@@ -52,7 +53,7 @@ _QUICK: Final = 63
 
 
 def halves(models: int, examples: int, random: np.random.Generator) -> Bools:
-    """Who is in which model's training: Bools2d (models, examples), each in half of the models."""
+    """Return each model's training members: Bools2d (models, examples), each in half of the models."""
     order = random.permuted(np.tile(np.arange(models)[:, None], examples), axis=0)
     return order < models // 2
 
@@ -98,15 +99,15 @@ def success(scores: NDArray[np.float64], members: Bools) -> Figures:
 
 
 def chance(seen: Floats, members: Bools, random: np.random.Generator) -> list[float]:
-    """Between what the area under the curve lies for an attacker to whom no model tells anything.
+    """Return the 95 % range of the area under the curve for an attacker without information.
 
-    Every model is given the memberships of another, drawn anew each time: 95 % of the areas. It is
-    not quite around a half, as a model is missing from the mean of its own group alone.
+    Every model gets the memberships of another model, drawn anew each time. The range is not
+    exactly centred on a half, because each model is missing from the mean of its own group.
 
     Args:
         seen: Floats2d (models, examples).
         members: Bools2d (models, examples).
-        random: deals the memberships.
+        random: generator that assigns the memberships.
 
     Returns:
         Lower and upper end.
@@ -153,7 +154,7 @@ def main(given: Sequence[str] | None = None) -> None:
         type=console.names(),
         default=(CLEAR,),
         metavar="NAMES",
-        help=f"what is learnt from: {CLEAR}, or levels of the bundle; default: {CLEAR}",
+        help=f"training texts: {CLEAR}, or levels of the bundle; default: {CLEAR}",
     )
     arguments = parser.parse_args(given)
     require(parser, arguments.data, f"{arguments.task}/train.tsv.gz")

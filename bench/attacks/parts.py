@@ -1,7 +1,7 @@
-"""The parts of a run that need nothing of one another, so that every core has one.
+"""The independent jobs of a run, so that every core can work on one.
 
-Why it is here: one process leaves half of two cores idle for a quarter of an hour. A job is named
-by three words, which is all a process has to be sent; what it finds depends on nothing else.
+Three words name a job. A process receives only these words, and the job's result depends on nothing
+else.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["ALL", "Job", "Kind", "Part", "Scope", "do", "plan"]
 
 @dataclass(frozen=True)
 class Scope:
-    """What is measured.
+    """Selection of the measurements.
 
     Attributes:
-        mechanisms: on words.
-        levels: of all of them.
-        rest: tokens, averaging, who wrote, entities, and the attacks on clear text, too.
+        mechanisms: word mechanisms.
+        levels: levels of every mechanism.
+        rest: whether to run tokens, averaging, attributes, entities, and the attacks on clear text.
     """
 
     mechanisms: tuple[str, ...] = MECHANISMS
@@ -54,13 +54,13 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """What jobs found.
+    """Results of jobs.
 
     Attributes:
-        rows: of attacks on what is hidden.
-        clear: of attacks on what is not.
-        points: what is recovered and what is left.
-        texts: how much was attacked and judged.
+        rows: attacks on hidden words.
+        clear: attacks on clear text.
+        points: recovery and utility of each mechanism and level.
+        texts: sizes of the attacked and judged texts.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Part:
 
     @classmethod
     def of(cls, parts: Iterable[Self]) -> Self:
-        """All of them, in order."""
+        """Return all jobs, in order."""
         found = cls()
         for part in parts:
             for each in fields(cls):

@@ -1,7 +1,7 @@
-"""Attacks on who wrote and on whom they wrote of, run against the device's own releases.
+"""Attacks on authors and on the people in texts, run against the device's own releases.
 
-Why it is here: `attributes` and `entities` know how to learn; this module privatises the labelled
-text they learn from, as the attacker would, and the text they are judged on.
+`attributes` and `entities` hold the learners. This module privatises their labelled training text,
+as the attacker would, and the texts that judge them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def recogniser(public: Public, text: Entities) -> EntityTagger:
 
 
 def _released(text: Entities, channel: Words, random: np.random.Generator) -> Entities:
-    """The same labels on what the device makes of the tokens."""
+    """Release the tokens; the labels stay."""
     if channel.setting is CLEAR:
         return text
     found = []

@@ -1,6 +1,6 @@
-"""What everybody knows: the bundle, how often words are written, and what the device's code does.
+"""Public knowledge: the bundle, word frequencies and the device's code.
 
-Why it is here: every attacker, and whoever judges a bundle, starts from the same knowledge.
+All attackers, and all checks of a bundle, start from this knowledge.
 """
 
 from __future__ import annotations

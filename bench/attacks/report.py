@@ -1,7 +1,4 @@
-"""The tables of `bench.attacks`.
-
-Why it is here: what is measured should not know how it is shown.
-"""
+"""Print the tables of `bench.attacks`, without computing any figure."""
 
 from __future__ import annotations
 
@@ -21,8 +18,9 @@ Row = dict[str, Any]
 
 
 def strongest(rows: list[Row]) -> list[Row]:
-    """Of each mechanism and level the row of the attack that recovers most, apart for what it
-    sees."""
+    """Return the strongest attack's row for each mechanism and level, apart by what the attacker
+    sees.
+    """
     best: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         key = row["mechanism"], row["level"], row["sees"]
@@ -34,7 +32,7 @@ def strongest(rows: list[Row]) -> list[Row]:
 
 
 def tables(result: Row) -> list[Table]:
-    """What was recovered, of what is hidden and of what is not, and what is left."""
+    """Return the tables: recovery of hidden words, recovery of clear text, and utility."""
     return [
         _attacked("success of the attacks, 95 % interval", result["rows"]),
         _attacked("the same attacks where nothing is hidden", result["clear"]["rows"]),

@@ -1,7 +1,7 @@
-"""Everything `bench.attacks` measures, in order, as one dictionary.
+"""Run all measurements of `bench.attacks`, in order, and return one dictionary.
 
-Why it is here: the command line and the report want the same figures, a test wants few of them.
-Every process opens the texts and the bundle once, and tells of each job.
+The command line and the report need the same figures; a test needs a few. Every process opens the
+texts and the bundle once, and reports each finished job.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["DATA_SETS", "Place", "failed", "measure", "parts"]
 DATA_SETS: Final = ("ud_gum", "ud_ewt", "wnut17", "blogs", "sst2")
 
 _LONGEST_FIRST: Final = get_args(Kind)
-"""Nobody should work alone at the end."""
+"""Job order, the longest first, so that all cores finish at about the same time."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a process needs to know: folders, and how much of everything."""
+    """Settings of a process: folders, and the sizes of the measurement."""
 
     bundle: Path
     models: Path
@@ -88,8 +88,10 @@ def _opened(place: Place) -> Callable[[Job], Part]:
 
 
 def failed(clear: list[Row], rows: list[Row]) -> list[str]:
-    """Attacks that do not reach, where nothing is hidden, what their definition implies: whose
-    failure elsewhere would prove nothing."""
+    """Return the attacks that miss their expected success on clear text.
+
+    Low success of these attacks on releases proves nothing.
+    """
     names = []
     for row in clear:
         if row["attack"] == "NER, F1":

@@ -1,8 +1,8 @@
-"""Shadow models: how sure an adapter is of a pool of examples, by which of them it learnt from.
+"""Shadow models: confidences of adapters trained on random parts of a pool of examples.
 
-Why it is here: the attack on membership needs dozens of models of every target, trained by the
-product's own trainers, and minutes of work must survive a kill. A target is a name and a `Learner`:
-what learns in another way joins by giving one.
+The membership attack needs dozens of models of every target, trained by the product's own trainers.
+Each result is kept on disk, so a killed run continues. A target is a name and a `Learner`; another
+training method joins by adding a `Learner`.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ __all__ += ["confidences", "seen_by"]
 
 Bools = NDArray[np.bool_]
 Learner = Callable[[Bools], Mapping[str, Tensor]]
-"""From who is in training, Bools1d (N,), to log-probabilities of all labels, Float (N, C), by what
-the whole pool was asked with."""
+"""A function of training members, Bools1d (N,), that returns the log-probabilities of all labels,
+Float (N, C), by the kind of query over the whole pool.
+"""
 
 CLEAR: Final = "clear"
 HEAD: Final = "head"
 METHODS: Final = (HEAD, "lora", "prompt", "prefix")
 
 _RAREST: Final = 50
-"""A label that fewer than one in so many examples have is left out."""
+"""Labels of fewer than one in this many examples are left out."""
 
 _ROWS: Final = 64
 _REVISION: Final = 1
@@ -58,8 +59,10 @@ _REVISION: Final = 1
 
 @dataclass(frozen=True)
 class Target:
-    """What is attacked: a method, learnt from clear text or from releases, ``epsilon`` 0 for not
-    privately."""
+    """The attacked adapter: its method, its training text (clear or released) and its ``epsilon``.
+
+    An ``epsilon`` of 0 means training without differential privacy.
+    """
 
     method: str
     release: str
@@ -84,13 +87,13 @@ def confidences(log_probabilities: Tensor, targets: Tensor) -> Floats:
 
 
 class Pool:
-    """The examples that members are drawn from, and ways to learn from some of them.
+    """The pool from which members are drawn, and the ways to train on some examples.
 
     Args:
         data: folder of data sets.
-        task: one of them.
-        size: examples.
-        bundle: folder of the one that releases; opened where something is released.
+        task: name of the task.
+        size: number of examples.
+        bundle: folder of the bundle; opened only for releases.
     """
 
     def __init__(self, data: Path, task: str, size: int, bundle: Path) -> None:
@@ -174,13 +177,13 @@ class Pool:
 
 
 def seen_by(pool: Pool, target: Target, members: Bools, place: Path) -> dict[str, Floats]:
-    """How sure every model is of every example, by what it was asked with: Floats2d (models, N).
+    """Return every model's confidence in every example, by the kind of query: Floats2d (models, N).
 
     Args:
         pool: the examples.
-        target: what is attacked.
-        members: Bools2d (models, N), whom each model learns from.
-        place: a folder; models that were trained before are read from it.
+        target: the attacked adapter.
+        members: Bools2d (models, N), the training members of each model.
+        place: cache folder; models that were trained before are read from there.
     """
     recipe = DpHyperparameters() if target.epsilon else Hyperparameters()
     facts = (pool.texts(target.release), pool.labels, target, recipe, len(members))

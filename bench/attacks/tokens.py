@@ -1,7 +1,7 @@
-"""Token vectors under attack: `token-embedding.v1`, and the same over the backbone's full width.
+"""Attacks on token vectors: `token-embedding.v1`, and the same at the backbone's full width.
 
-Why it is here: vectors of tokens do leave the device, in Split-and-Denoise. The attacks are those
-on words; here is only what differs: tokens for words, and every one of them noisy.
+Split-and-Denoise does send token vectors to the cloud. The attacks are those on words, but every
+token gets noise. This module holds the differences.
 """
 
 from __future__ import annotations
@@ -84,14 +84,16 @@ def bigrams_of(sequences: Iterable[list[str]], tokenizer: Any) -> Bigrams:
 
 
 def posterior(channel: Noised, embeddings: Floats) -> PosteriorMean:
-    """What the cloud makes of vectors before it uses them: the mean embedding they may stand for.
-    Full-width vectors get the same treatment, though the published cloud takes them as they come:
-    it costs no privacy, and a backbone can do little with them else."""
+    """Return the cloud's denoised vectors: the mean embedding given each noisy vector.
+
+    Full-width vectors are denoised as well, although the published cloud uses them as received.
+    Denoising costs no privacy, and a backbone can hardly use noisy vectors.
+    """
     return PosteriorMean(channel.rows, embeddings, channel.candidates[0].log_prior)
 
 
 def as_sent(channel: Noised, embeddings: Floats, bundle: Bundle) -> Embed:
-    """Means over a document's tokens of what the cloud makes of them."""
+    """Return the means over each document's tokens of the denoised vectors."""
     means = posterior(channel, embeddings)
 
     def embed(text: Text, random: Generator) -> Floats:

@@ -89,7 +89,7 @@ def _tables(
         ),
     )
     yield console.table(
-        "what is left",
+        "utility",
         named[:2],
         ("SST-2", "95 %", "cosine", "95 %"),
         (

@@ -67,7 +67,7 @@ class Cape(nn.Module):
         Args:
             task: embeddings Floats2d (n, width) and their labels.
             authored: embeddings of texts by known authors, Floats2d (m, width).
-            attributes: of their authors, Ints1d (m,) each: the attributes to hide.
+            attributes: Ints1d (m,) each: the authors' attributes, which the map must hide.
             epsilon: privacy budget of each entry.
             seed: seed of the training.
         """

@@ -19,11 +19,11 @@ _IMPOSSIBLE: Final = -60.0
 
 @dataclass(eq=False)
 class CusText(Baseline):
-    """In the manner of CusText (Chen et al., 2023), with disjoint sets of 20 similar words.
+    """CusText (Chen et al., 2023), with disjoint sets of 20 similar words.
 
-    Each word becomes a word of its own set, P(y | x) ~ exp(epsilon * u(x, y) / 2). The utility u
-    falls from 1 for the most similar word to 0 for the least. The sets are public, so a word hides
-    only among the words in its set.
+    Each word becomes a word of its set, P(y | x) ~ exp(epsilon * u(x, y) / 2). The utility u falls
+    from 1 for the most similar word to 0 for the least. The sets are public, so a word hides only
+    among the words in its set.
     """
 
     size: int = 20

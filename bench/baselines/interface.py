@@ -42,7 +42,7 @@ class Baseline(ABC):
 
     @property
     def level(self) -> str:
-        """Return our level, whose share of kept words the baseline matches."""
+        """Return our level with the same share of kept words as the baseline."""
         return self.ours.level
 
     @property

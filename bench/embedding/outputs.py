@@ -149,7 +149,7 @@ def main() -> None:
     ]
     figures = {"bundle": bundle.id, "train": train, "test": test, "rows": rows}
     shown = console.table(
-        "told from what the cloud has, 95 %",
+        "attributes inferred from the cloud's data, 95 %",
         ("mechanism", "setting"),
         [*texts.labels],
         ((row["mechanism"], row["setting"], *_cells(row["told"])) for row in rows),

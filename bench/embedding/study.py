@@ -39,7 +39,7 @@ TASKS = {
 """File of each task, and its text columns."""
 
 _HELD: int = 1_000
-"""Passages whose vectors are held at once."""
+"""Number of passages whose vectors are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Study:
         return np.concatenate(found)
 
     def local(self, passages: Passages) -> Floats:
-        """Return what the device computes alone: Floats2d (passages, width)."""
+        """Return the states that the device alone computes: Floats2d (passages, width)."""
         return np.stack([self.shipped.local(passages[i].tolist()) for i in range(len(passages))])
 
     def denoised(self, passages: Passages, answers: Floats, eta: float) -> Floats:

@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=DATA, help="folder to fill")
     parser.add_argument("--only", default="", help=f"of {','.join(known)}, separated by commas")
     parser.add_argument("--accept", action="store_true", help="accept licences without a question")
-    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     asked = parser.parse_args()
     names = asked.only.split(",") if asked.only else known
     if unknown := [name for name in names if name not in known]:

@@ -47,7 +47,7 @@ def download(
     """Fetch ``url`` into ``file``, which appears only when it is whole and checked.
 
     Args:
-        url: https; http on loopback alone.
+        url: https; http only on loopback.
         file: the path to write.
         largest: size limit in bytes.
         sha256: the expected digest; empty if unknown.

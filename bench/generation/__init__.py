@@ -1,1 +1,1 @@
-"""Does what a cloud writes come back right?"""
+"""How well are answers of a writing cloud restored on the device?"""

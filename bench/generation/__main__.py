@@ -1,10 +1,10 @@
-"""Does what a cloud writes of privatised facts come back right, and is it any good?
+"""How well are a cloud's answers about privatised facts restored, and how good are they?
 
-Two tables. What is promised of restoration, counted on texts of WebNLG, on a cloud that gives back
-what it gets and adds words of its own. And, with a decoder: it learns from released facts and texts
-and writes of other facts, and what it wrote is judged as it came and as it was turned back. Without
-a decoder the second is left out: one that has read nothing but these texts would tell nothing. A
-killed run goes on where it was.
+The first table checks the promises of restoration on texts of WebNLG. Its cloud repeats its prompt
+and adds a sentence about other facts. The second table needs a decoder. The decoder learns from
+released facts and texts, then writes about other facts. Its answers are judged as written and as
+restored. Without a decoder the second table is left out, because a model trained only on these
+texts would be too weak to tell. A killed run continues.
 
     python -m bench.generation --quick
     python -m bench.generation --quick --only written --decoder build/decoders/gemma3-270m
@@ -26,9 +26,9 @@ from bench.generation.conversation import SETTINGS, Device
 __all__ = ["main"]
 
 _QUICK: Final = 4
-"""Of so many entries one goes through the gates."""
+"""The gates read every n-th entry."""
 _ASKED: Final = 8
-"""Of so many held-out entries one is written of."""
+"""The decoder writes about every n-th held-out entry."""
 _KNOWN, _EPOCHS = {True: 240, False: 6_000}, {True: 1, False: 3}
 """Entries to learn from and how often, quick and not."""
 
@@ -44,11 +44,11 @@ def main() -> None:
     parser.add_argument(
         "--most",
         type=int,
-        help="train for so many cells at most; what others wrote before is shown",
+        help="train at most N cells; cells from earlier runs are shown too",
     )
     arguments = parser.parse_args()
     if arguments.only == ("written",) and arguments.decoder is None:
-        parser.error("who is to write? name the folder of a model with --decoder")
+        parser.error("no decoder given: name a model's folder with --decoder")
     require(parser, arguments.data, webnlg.FILE, webnlg.KNOWN)
     device = Device.of(arguments.bundle, arguments.models)
     result: Figures = {"bundle": device.bundle.id}
@@ -93,7 +93,7 @@ def _gates(arguments: Namespace, device: Device, result: Figures) -> Table:
 
 def _table(found: dict[str, Any], entries: int) -> Table:
     return console.table(
-        f"restoration on a cloud that keeps what it gets, {entries} texts, 95 % intervals",
+        f"restoration on a cloud that repeats its prompt, {entries} texts, 95 % intervals",
         ("policy",),
         ("entities", "", "left as typed", "false", "", "of words", "streams alike", "held", "kept"),
         (

@@ -1,8 +1,8 @@
-"""The cells of `bench.generation`'s second table: a policy at a level, and whether the training
-reconstructs plain tokens.
+"""The cells of `bench.generation`'s second table: a policy at a level, with or without
+reconstruction.
 
-Why it is here: what leaves, what the cloud makes of it and what comes back go by one setting, and a
-run that has no time for all of them makes the telling ones first.
+One setting governs the release, the cloud's training and the restoration. The most informative
+cells come first, for runs without time for all.
 """
 
 from __future__ import annotations
@@ -49,13 +49,12 @@ CELLS: Final = tuple(
     for reconstruction, first in _FIRST.items()
     for policy in (*first, *(name for name in SETTINGS if name not in first))
 )
-"""All of them, the most telling first."""
+"""All cells, the most informative first."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Of each entry that is judged, the answer as the cloud wrote it and as it was turned back; and
-    what the cloud was told of its prompt."""
+    """For each judged entry, the answer as written and as restored; ``run`` describes the training."""
 
     written: tuple[str, ...]
     restored: tuple[str, ...]
@@ -80,7 +79,7 @@ class Run:
     epochs: int
 
     def texts(self, cell: Cell, *, make: bool = True) -> Texts | None:
-        """What came of a cell; None if it was not run, and is not to be."""
+        """Return the results of a cell; None if it was not run and ``make`` is false."""
         options = TrainingOptions(
             task="generation",
             reconstruction=cell.reconstruction,

@@ -1,8 +1,7 @@
-"""A cloud that learns to write and is then asked: the product's trainer, and its engine.
+"""A cloud that learns to write and answers prompts: the product's trainer and its engine.
 
-Why it is here: a decoder takes minutes to learn and a minute to write, so what it wrote is kept,
-under a name that all it was told goes into. A run that is killed goes on from the trainer's own
-checkpoint.
+A decoder takes minutes to train and a minute to write. So its answers are kept, under a name that
+hashes all inputs. A killed run resumes from the trainer's own checkpoint.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ _REVISION: Final = 1
 
 @dataclass(frozen=True)
 class Written:
-    """What came of it.
+    """A decoder's answers after training.
 
     Attributes:
         answers: one for each prompt, as the cloud wrote it.
-        right: share of held-out outputs' tokens that were the likeliest.
-        seconds: of this machine, the last time it began.
+        right: share of held-out output tokens that were the likeliest token.
+        seconds: wall-clock seconds on this machine, since the last start.
     """
 
     answers: tuple[str, ...]
@@ -60,7 +59,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Cloud:
-    """A decoder in a folder, and where what it wrote is kept."""
+    """A decoder's folder, and the folder with its kept answers."""
 
     decoder: Path
     folder: Path
@@ -78,12 +77,12 @@ class Cloud:
         *,
         make: bool = True,
     ) -> Written | None:
-        """What the decoder answers to the prompts when it has learnt from the examples.
+        """Train the decoder on the examples and return its answers to the prompts.
 
         Args:
-            examples, prompts: as they left the device.
-            options: of the training.
-            make: train and ask, if that was not done before; else None.
+            examples, prompts: released texts.
+            options: options of the training.
+            make: whether to train and ask when no kept answers exist; otherwise None is returned.
         """
         name = cache.name_of(
             _REVISION, MOST, self._known_by, RECIPE, options, [*examples], [*prompts]
@@ -135,7 +134,7 @@ class Cloud:
 
             def answer(place: int) -> str:
                 asked = Asked((Turn("user", prompts[place]),), Sampling(MOST))
-                # Each as somebody else's: a tenant may not have so many written at once.
+                # One tenant per prompt, because a tenant's simultaneous answers are limited.
                 pieces = generator.submit(asked, files, tenant=str(place))
                 return "".join(piece.text for piece in pieces)
 

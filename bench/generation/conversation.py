@@ -1,7 +1,7 @@
-"""One document on its way to a cloud that writes, and what comes back on its way home.
+"""Release one document for a writing cloud, and restore the answer.
 
-Why it is here: the gates and the written part must release and turn back alike, and as the device
-does: under a key, with a map of this document and no other.
+The gates and the written part share this code. As on the device, each release has a key and a
+surrogate table for this document alone.
 """
 
 from __future__ import annotations

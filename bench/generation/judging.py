@@ -1,7 +1,7 @@
-"""How good texts are beside what people wrote: BLEU, chrF, and entities word for word.
+"""Quality of texts against human references: BLEU, chrF, and entities found word for word.
 
-Why it is here: answers as they came and as they were turned back are judged on the same entries,
-and so are differences and ratios: intervals are over entries, drawn with all that is compared.
+Answers as written and as restored are judged on the same entries. Differences and ratios are too:
+each bootstrap draw of entries serves all compared figures.
 """
 
 from __future__ import annotations

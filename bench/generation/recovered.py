@@ -1,8 +1,8 @@
-"""What of the facts' own names and numbers an attacker has who reads what left.
+"""Share of the facts' names and numbers that an attacker recovers from the releases.
 
-Why it is here: a policy that lets the facts through would have the best answers.
-The attackers are those of `bench.attacks` on released words, told what people write of other facts
-of the same kind; the words judged are those of subjects and objects.
+A policy that hides nothing would have the best answers, so quality needs this figure beside it. The
+attackers are those of `bench.attacks` on released words, and know human texts about other facts of
+the same kind. Only the words of subjects and objects are judged.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Attackers"]
 
 
 class Attackers:
-    """Those who know the bundle, and texts of the very kind.
+    """Attackers with the bundle, and with other texts of the same kind.
 
     Args:
         public: the bundle and the shipped counts.
-        known: entries that are nobody's secret; bigrams are counted in facts and texts.
-        few: of them, those whose releases attackers are fitted on.
+        known: public entries; bigrams are counted in their facts and texts.
+        few: number of known entries whose releases the attackers are fitted on.
         private: entries whose facts are attacked.
     """
 
@@ -51,8 +51,11 @@ class Attackers:
         self._judged = np.concatenate([_named(entry, clitics) for entry in private])
 
     def recovered(self, setting: Setting) -> dict[str, Any]:
-        """Shares of the judged words: ``verbatim``, that left as typed, and ``attacked``, that the
-        attacker who names most of them has right, those among them; intervals over entries."""
+        """Return two shares of the judged words, with intervals over entries.
+
+        ``verbatim`` is the share released as typed. ``attacked`` is the share that the best
+        attacker recovers, verbatim words included.
+        """
         channel = Words(self._public, setting)
         random = np.random.default_rng(1)
         seen = channel.release(self._private, random)

@@ -1,7 +1,7 @@
-"""WebNLG: facts, and sentences that people wrote of them (Gardent et al. 2017; RAPT v2 section V).
+"""WebNLG: facts, and human sentences about them (Gardent et al. 2017; RAPT v2 section V).
 
-Why it is here: its sentences name persons, places and numbers that a reader can check, and the
-facts say which.
+Its sentences name persons, places and numbers, and the facts list them, so restoration is easy to
+check.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ _NOTE = re.compile(r" \([^)]*\)$")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Facts and what was written of them.
+    """Facts and the human texts about them.
 
     Attributes:
-        facts: "Aarhus Airport | runway length | 2702.0; ...", what is given to write from.
-        texts: what people wrote.
-        entities: subjects and objects, as the first text has them; those that it paraphrases are
-            left out.
+        facts: "Aarhus Airport | runway length | 2702.0; ...", the input to write from.
+        texts: the human texts.
+        entities: subjects and objects that occur word for word in the first text.
     """
 
     facts: str

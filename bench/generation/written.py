@@ -1,4 +1,4 @@
-"""Runs the cells, and makes of what was written the table, the published figures beside it."""
+"""Run the cells, and tabulate the answers' quality beside the published figures."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ AIMS: Final = {"names": 0.9, "gain": 10.0}
 
 
 _FITTED: Final = 300
-"""Entries on whose releases attackers are fitted."""
+"""Number of entries whose releases the attackers are fitted on."""
 
 
 def measure(run: Run, models: Path, known: Sequence[Entry], most: int | None = None) -> Figures:
-    """Runs what has not been run, ``most`` cells of it at most, and judges whatever is there.
+    """Run at most ``most`` of the missing cells, and judge all finished cells.
 
     Args:
-        run: what the cells share.
+        run: the inputs shared by all cells.
         models: folder of the shipped counts.
         known: entries that attackers have read.
-        most: None for all.
+        most: None for no limit.
     """
     found = {}
     for cell in CELLS:
@@ -69,8 +69,11 @@ def measure(run: Run, models: Path, known: Sequence[Entry], most: int | None = N
 
 
 def rows(found: Mapping[Cell, Texts], recovered: Mapping[str, Figures], judge: Judge) -> list[Any]:
-    """One for each cell: the measures as written and as restored, what restoration adds to BLEU,
-    the share of the clear text's chrF, and what attackers have of what left."""
+    """Return a row for each cell.
+
+    A row holds the measures as written and as restored, the gain in BLEU by restoration, the share
+    of the clear text's chrF, and the attackers' recovery from the releases.
+    """
     clear = judge.scores(found[Cell(CLEAR)].restored) if Cell(CLEAR) in found else None
     made = []
     for cell, texts in found.items():
@@ -89,9 +92,12 @@ def rows(found: Mapping[Cell, Texts], recovered: Mapping[str, Figures], judge: J
 
 
 def aims(found: list[Any]) -> Figures:
-    """What the run says of the aims: "kept" if the interval reaches them, "open" if the mean alone
-    does, "missed" if it does not; None where nothing tells, and for the gain until all levels of
-    `SETTINGS` were run without reconstruction."""
+    """Return the state of each aim.
+
+    "kept" means that the interval reaches the aim, "open" that only the mean does, "missed" that
+    neither does. None means that no figure is there. The gain stays None until all levels of
+    `SETTINGS` were run without reconstruction.
+    """
     plain = {row["policy"]: row for row in found if not row["reconstruction"]}
     of_clear = plain.get("names", {}).get("of_clear")
     gains = [plain[name]["gain"] for name in SETTINGS if name in plain]
@@ -108,7 +114,7 @@ def _verdict(found: list[Figures], aim: float) -> str:
 
 
 def show(figures: Figures) -> list[Table | str]:
-    """What was written, beside clear text, and whether it keeps the aims."""
+    """Return the table of quality beside clear text, and the state of the aims."""
     names = figures["aims"]["names"] or "not measured"
     gain = figures["aims"]["gain"] or "not all were run"
     table = console.table(

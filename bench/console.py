@@ -180,7 +180,7 @@ def versions(*names: str) -> dict[str, str]:
 def publish(
     arguments: Namespace, figures: Figures, *shown: RenderableType, picture: Figure | None = None
 ) -> None:
-    """Keep figures and picture in ``--out``, and print the tables or, with ``--json``, the figures."""
+    """Keep figures and picture in ``--out``, and print the tables (``--json``: the figures)."""
     line = json.dumps(figures)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / f"{arguments.name}.json").write_text(line, encoding="utf-8")

@@ -53,7 +53,7 @@ _QUICK: Final = 63
 
 
 def halves(models: int, examples: int, random: np.random.Generator) -> Bools:
-    """Return each model's training members: Bools2d (models, examples), each in half of the models."""
+    """Return each model's members, Bools2d (models, examples); each example is in half of them."""
     order = random.permuted(np.tile(np.arange(models)[:, None], examples), axis=0)
     return order < models // 2
 

@@ -51,7 +51,7 @@ def tables(result: Row) -> list[Table]:
             ),
         ),
         table(
-            "what is left for use",
+            "utility of the releases",
             ("mechanism", "level"),
             ("SST-2", "interval", "cosine", "interval"),
             (

@@ -54,7 +54,7 @@ CELLS: Final = tuple(
 
 @dataclass(frozen=True)
 class Texts:
-    """For each judged entry, the answer as written and as restored; ``run`` describes the training."""
+    """Each judged entry's answer, as written and as restored; ``run`` describes the training."""
 
     written: tuple[str, ...]
     restored: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""What of the text that people marked as private leaves the device as it was, by kind?
+"""How much of the text that people marked as private leaves the device unchanged, by kind?
 
-Annotated personal data, named entities, nationalities and creeds, through `sotto privatize`, under
-every policy at every level; beside an older version of this repository, and beside Presidio. And
-what it costs: how many words that are neither names nor numbers give way to a random one.
+Personal data, named entities, nationalities and creeds go through `sotto privatize`, under every
+policy at every level. An older version of this repository and Presidio are measured beside it. The
+cost is the share of words, neither names nor numbers, that a random word replaces.
 
     python -m bench.leaks --quick
     python -m bench.leaks --before ../before --presidio ../presidio/bin/python --pipeline NAME
@@ -33,7 +33,7 @@ Figures = dict[str, Any]
 Releases = Callable[[Sequence[str], Callable[[], object]], list[tuple[Fate, ...]]]
 
 _QUICK: Final = 8
-"""Of so many documents one is read."""
+"""With ``--quick``, every n-th document is read."""
 PRESIDIO: Final = "Presidio"
 _LEAST: Final = frozenset({"default"})
 """Policies that promise nothing of names."""
@@ -104,7 +104,7 @@ def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
 
 
 def _sides(parser: ArgumentParser, arguments: Namespace) -> list[tuple[dict[str, str], Releases]]:
-    """What is compared, by the names in the tables."""
+    """Return the compared sides, by their names in the tables."""
     present = Version(None, arguments.bundle)
     sides = _settings(parser, "present", present, arguments.only)
     if arguments.before:
@@ -143,7 +143,7 @@ def _settings(
 def _side(
     corpora: dict[str, list[Document]], release: Releases, each: Callable[[], object]
 ) -> tuple[Figures, dict[str, Tally]]:
-    """Figures by corpus and group, and by group over all of them."""
+    """Return the figures by corpus and group, and by group over all corpora."""
     texts = [document.text for documents in corpora.values() for document in documents]
     fates = release(texts, each)
     pooled: dict[str, Tally] = {}
@@ -162,7 +162,7 @@ def _side(
 
 
 def _guess(release: Releases, arguments: Namespace) -> Figures:
-    """What a list of candidates gives away."""
+    """Return the success of the guessing games."""
     bundle = Bundle.open(arguments.bundle)
     space = dict(zip(bundle.words, bundle.space, strict=True))
     candidates = guessing.rare(read("pii", arguments.data), space)
@@ -178,7 +178,7 @@ def _guess(release: Releases, arguments: Namespace) -> Figures:
 
 
 def _leaks(side: dict[str, str], found: dict[str, Tally], n: int) -> list[Table]:
-    """The commonest spans that came through, for who mends it; printed, never kept."""
+    """Return the commonest leaked spans for developers to read; they are printed and never kept."""
     rows = [
         (group, span, str(times))
         for group, each in found.items()

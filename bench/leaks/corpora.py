@@ -1,7 +1,7 @@
-"""Texts in which people marked what is private, and one in which they tagged every word.
+"""Texts with hand-marked private spans, and one text with a tag for every word.
 
-Why it is here: data sets name the same things differently, and not one marks nationalities and
-creeds: those are read off treebanks, where they are the adjectives that nobody writes small.
+Data sets name the same things differently. None marks nationalities and creeds, so these are read
+off treebanks: they are the adjectives that are almost always capitalised.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUPS: Final = {
     "dates": ("DATE_TIME",),
     "other names": ("product", "creative-work", "TITLE", "PREFIX"),
 }
-"""What the data sets' own names of kinds are counted as."""
+"""The data sets' kinds of entities, by our group."""
 
 OTHER_WORDS: Final = "other words"
 """The corpus in which everything *but* names and numbers is marked, word by word."""
@@ -44,7 +44,7 @@ _MOSTLY_SMALL: Final = 0.6
 _SHORT: Final = 3
 """Letters: "New", "Old"."""
 _HARDLY: Final = 5
-"""So many times as often with a capital as without."""
+"""A capitalised form must be this many times as frequent as the lower-case form."""
 _NO_ORIGIN: Final = frozenset(
     """
     Adriatic Agrarian Angelic Antarctic Arctic Atlantic Baltic Biblical Botanical Childish Cinematic
@@ -65,7 +65,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One line of text, white space single or not, and what is marked in it."""
+    """One line of text, with its marked spans; white space may repeat."""
 
     text: str
     spans: tuple[Span, ...]
@@ -153,10 +153,9 @@ def _nationalities(data: Path) -> Iterator[Document]:
 
 
 def _origins(sentences: Sequence[Sequence[_Token]]) -> set[str]:
-    """Adjectives that are hardly ever written small, and nouns made of them ("Americans").
+    """Return adjectives that are almost always capitalised, and nouns made from them ("Americans").
 
-    They tell where somebody is from or what they believe, or something that does; the few others,
-    `_NO_ORIGIN`, were put aside by hand.
+    Most of these name an origin or a creed. `_NO_ORIGIN` lists the others.
     """
     met = Counter(token.form for sentence in sentences for token in sentence)
     found = {
@@ -218,7 +217,7 @@ CORPORA: Final[dict[str, Callable[[Path], Iterator[Document]]]] = {
     OTHER_WORDS: _other_words,
     TWIN: _spans(_TWIN),
 }
-"""How each is read from the data folder. None of it may have trained what is judged."""
+"""The reader of each corpus. No judged part may have served for training."""
 
 FILES: Final[dict[str, tuple[str, ...]]] = {
     "pii": (_PII,),
@@ -232,5 +231,5 @@ FILES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def read(name: str, data: Path, every: int = 1) -> list[Document]:
-    """A corpus of `CORPORA`; of it every ``every``-th document."""
+    """Return every ``every``-th document of a corpus of `CORPORA`."""
     return [*CORPORA[name](data)][::every]

@@ -1,9 +1,9 @@
-"""Marked spans held against what was released: how many came through, and how sure that is.
+"""Count the marked spans and words that a release left unchanged, with confidence intervals.
 
-Why it is here: what counts as a leak is said once. A word came through if it was released as it
-was, but for its case; a span, if all its words did. Punctuation is no word. Function words within a
-name ("Bank of the West") neither count for it nor against it, unless the span holds nothing else.
-Documents are resampled, not words: the words of one document stand or fall together.
+A word leaked if it was released unchanged, apart from case. A span leaked if all its words did.
+Punctuation is no word. Function words within a name ("Bank of the West") are not counted, unless
+the span holds nothing else. Intervals resample documents, because the words of a document are not
+independent.
 """
 
 from __future__ import annotations
@@ -47,8 +47,11 @@ class Rate:
         self.n += other.n
 
     def figures(self) -> dict[str, Any]:
-        """``hits``, ``n``, ``share`` and ``ci``: the bootstrap's over documents or, where all were
-        alike, Wilson's over as many."""
+        """Return ``hits``, ``n``, ``share`` and ``ci``.
+
+        The interval is the bootstrap's over documents. Where all documents are alike, it is
+        Wilson's, with ``n`` the number of documents.
+        """
         hits, n = sum(self.hits), sum(self.n)
         if not n:
             return {"hits": 0, "n": 0, "share": None, "ci": None}
@@ -64,15 +67,15 @@ class Rate:
 
 @dataclass
 class Tally:
-    """Of one group of spans in one corpus.
+    """Counts of one group of spans in one corpus.
 
     Attributes:
-        spans: that came through whole.
-        words: of them that came through.
-        passed: words of them that no treatment touched, by luck or not.
-        drawn: words of them that gave way to a surrogate.
-        leaked: the spans that came through, and how often.
-        drawn_as: what the device took drawn words for.
+        spans: whole spans that leaked.
+        words: words of spans that leaked.
+        passed: words of spans that got no treatment, by luck or not.
+        drawn: words of spans that were replaced by a surrogate.
+        leaked: the leaked spans, and how often each did.
+        drawn_as: the kinds that the device gave the drawn words.
     """
 
     spans: Rate = field(default_factory=Rate)
@@ -83,14 +86,14 @@ class Tally:
     drawn_as: Counter[str] = field(default_factory=Counter)
 
     def extend(self, other: Tally) -> None:
-        """Adds what was found in another corpus."""
+        """Add the counts of another corpus."""
         for name in ("spans", "words", "passed", "drawn"):
             getattr(self, name).extend(getattr(other, name))
         self.leaked.update(other.leaked)
         self.drawn_as.update(other.drawn_as)
 
     def figures(self) -> dict[str, Any]:
-        """Everything but the words themselves, which are somebody's."""
+        """Return all counts; the words themselves stay out, because they are personal data."""
         rates = {name: getattr(self, name).figures() for name in ("spans", "words", "passed")}
         return {**rates, "drawn": self.drawn.figures(), "drawn_as": dict(self.drawn_as)}
 

@@ -1,9 +1,9 @@
 """Guessing games with a list of candidates: which digit was spelled, which rare name was meant?
 
-Why it is here: a word drawn by chance must tell nothing of the one it stands for, however many
-releases somebody gathers. The attacker needs to know nothing of the code: he owns the same version,
-asks it to release each candidate again and again under a key of his own, and learns what it turns
-into. Told which candidates there are and where the word stands, he must not beat a blind guess.
+A surrogate must reveal nothing about the original word, for any number of releases. The attacker
+runs the same version and releases each candidate many times under a key chosen by him. He learns
+from these releases, then guesses from the victim's. He knows the candidates and the word's place,
+and must not beat a blind guess.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _CONTEXT: Final = 12
 
 @dataclass(frozen=True)
 class Budget:
-    """How much of everything.
+    """Sizes of the games.
 
     Attributes:
         numbers: spelled numbers that the attacker learns from; half as many are guessed.
         candidates: rare names on his list.
-        learnt: releases of each that he learns from.
-        guessed: releases of each that he guesses from, one alone or all together.
+        learnt: releases of each candidate that he learns from.
+        guessed: releases of each candidate that he guesses from, one by one or all together.
     """
 
     numbers: int = 600
@@ -54,7 +54,7 @@ class Budget:
 
 
 def digits(release: Releases, budget: Budget, seed: int = 0) -> dict[str, Any]:
-    """How many digits of spelled numbers are guessed, each from what it turned into.
+    """Guess the digits of spelled numbers, each from its released word.
 
     Returns:
         ``success`` with its Wilson interval ``ci``, and ``blind``, the best guess without a look.
@@ -103,19 +103,19 @@ def rare(documents: Sequence[Document], listed: Container[str]) -> list[str]:
 def names(
     release: Releases, candidates: Sequence[str], space: Mapping[str, NDArray[Any]], budget: Budget
 ) -> list[dict[str, Any]]:
-    """How often a rare name is picked out of a list, from one release of it and from many.
+    """Pick a rare name from a list, given one release or many.
 
     Args:
         release: see `Releases`.
         candidates: names that no word list has.
-        space: public vectors of listed words, by the word in small letters.
-        budget: how much.
+        space: public vectors of listed words, by lower-case word.
+        budget: sizes of the game.
 
     Returns:
         For each attacker and number of releases ``success``, ``ci`` and ``blind``. Attackers:
-        "vectors" knows where in the space the releases of each candidate lie, "looks" how often
-        it turned into a word of each kind, length and case, "kind" how often into one of each kind
-        and nothing else: a person's name is to become a person's, so that much is said on purpose.
+        "vectors" knows the mean vector of each candidate's releases. "looks" knows how often a
+        candidate became a word of each kind, length and case. "kind" knows the frequencies of
+        kinds alone, which releases reveal on purpose: a person's name becomes a person's name.
     """
     list_of = list(candidates)[: budget.candidates]
     learnt = [*_named(release, list_of, budget.learnt, 0)]
@@ -149,7 +149,7 @@ def _named(
 
 
 class _Looks:
-    """Naive Bayes on one look of what a candidate turned into."""
+    """Naive Bayes on one feature of a candidate's released words."""
 
     def __init__(self, learnt: Sequence[Sequence[Fate]], look: Callable[[Fate], Hashable]) -> None:
         self._look = look
@@ -181,7 +181,10 @@ class _Centres:
         return mean
 
     def scores(self, fate: Fate) -> NDArray[np.float64]:
-        """Cosines with the centres: what the von Mises-Fisher likelihood falls with."""
+        """Return cosines with the centres, which order candidates as the von Mises-Fisher
+        likelihood
+        does.
+        """
         found: NDArray[np.float64] = self._centres @ self._row(fate)
         return found
 

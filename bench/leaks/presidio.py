@@ -1,7 +1,7 @@
-"""Microsoft Presidio beside us: what it finds is taken as replaced, all else as kept.
+"""Microsoft Presidio for comparison: its findings count as replaced, all other words as kept.
 
-Why it is here: it is what people use today to take names out of text. It runs under the Python that
-it was installed for (`--presidio`), with the spaCy pipeline named, or with its patterns alone.
+Presidio is a common tool for removing names from text. It runs under the Python given by
+`--presidio`, with the named spaCy pipeline, or with its pattern recognisers alone.
 """
 
 from __future__ import annotations

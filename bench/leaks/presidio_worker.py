@@ -1,8 +1,8 @@
-"""What Presidio finds, run by the Python it is installed for: it is no dependency of this project.
+"""Run Presidio under a Python that has it installed; this project does not depend on Presidio.
 
-Reads a JSON list of texts from standard input; writes, for each text a line, a JSON list of
-[start, end] of what it would replace. The one argument is a spaCy pipeline, or nothing for the
-pattern recognisers alone.
+The worker reads a JSON list of texts from standard input. For each text it writes a line: a JSON
+list of the [start, end] that Presidio would replace. The one argument is a spaCy pipeline; an empty
+argument selects the pattern recognisers alone.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What a version of this repository makes of texts, asked as its users ask it.
+"""Release texts with any version of this repository, through its command line.
 
-Why it is here: `sotto privatize --json` is the one interface that releases before this one have
-too, so the present and the past are judged by the same code, with a state and a key of their own.
+`sotto privatize --json` is the one interface that older versions share, so the same code judges all
+versions. Each version gets a fresh state and key.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class VersionError(Exception):
 
 
 class Fate(NamedTuple):
-    """What became of ``text[start:end]``, a word as the device cut it.
+    """Result for ``text[start:end]``, a word as the device cut it.
 
     Attributes:
         start, end: code points.
-        after: what was released in its place.
+        after: the released word.
         treatment: `PASS`, `NOISE` or `DRAW`.
-        tag: what the device took it for.
+        tag: the kind that the device gave the word.
     """
 
     start: int
@@ -77,15 +77,15 @@ class Version:
         policy: str,
         each: Callable[[], object] = lambda: None,
     ) -> list[tuple[Fate, ...]]:
-        """What becomes of every word of each of ``texts``, each of one line.
+        """Return the result for every word of each of ``texts``, which are single lines.
 
         Args:
-            texts: what to release, under a state and a key made for this call.
-            level, policy: of the version's own; the mechanism is its default.
+            texts: the texts to release, under a state and key made for this call.
+            level, policy: names in that version; the mechanism is its default.
             each: called after every text.
 
         Raises:
-            VersionError: the version refuses, or there is none.
+            VersionError: the version is missing or failed.
         """
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)

@@ -1,7 +1,4 @@
-"""The tables of `bench.leaks`, and whether what was promised is kept.
-
-Why it is here: what is counted should not know how it is shown.
-"""
+"""The tables of `bench.leaks`, and whether the figures keep the promises."""
 
 from __future__ import annotations
 

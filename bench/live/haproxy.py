@@ -1,4 +1,4 @@
-"""HAProxy before processes of ours, for as long as a block; Debian's, or one in PATH."""
+"""Run HAProxy before our processes; the binary is Debian's, or one in PATH."""
 
 from __future__ import annotations
 
@@ -58,8 +58,10 @@ class Balancer:
 
 @contextmanager
 def running(program: str, configuration: str, address: str = "") -> Iterator[Balancer]:
-    """A balancer for as long as the block; one that listens in plaintext on ``address`` has
-    somebody behind it who is healthy."""
+    """Run a load balancer while the block lasts.
+
+    With a plaintext ``address``, wait until a healthy server answers there.
+    """
     with tempfile.TemporaryDirectory(prefix="sotto-haproxy-") as folder:
         balancer = Balancer(program, Path(folder), configuration)
         try:

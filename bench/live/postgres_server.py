@@ -24,7 +24,7 @@ _CLUSTER = ("-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "200",
-    # Nothing of it is to outlive it.
+    # The data need not survive the server.
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
@@ -76,7 +76,7 @@ class PostgresServer:
         return True
 
     def stop(self) -> None:
-        """Ends it in order, without waiting for those who are connected."""
+        """Shut the server down in order, and close open connections."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait()
 
@@ -100,7 +100,7 @@ class PostgresServer:
         return b"".join(f.read_bytes() for f in files)
 
     def new(self) -> str:
-        """The URL of an empty schema of its own."""
+        """Return the URL of a new empty schema."""
         self._schemas += 1
         name = f"s{self._schemas}"
         with psycopg.connect(self.url()) as connection:
@@ -116,8 +116,10 @@ def _as_user() -> list[str]:
 
 
 def found() -> Path | None:
-    """The folder of the newest server's programs, as Debian lays them out, or of those in PATH;
-    None if there are none, or they cannot be run as the user they need."""
+    """Return the folder of the newest server's programs; None if none can run.
+
+    Debian's folders are searched first, then PATH. The programs must run as an unprivileged user.
+    """
     versions = Path("/usr/lib/postgresql").glob("*/bin/postgres")
     newest = max(versions, key=lambda file: int(file.parts[-3]), default=None)
     on_path = shutil.which("postgres")

@@ -32,8 +32,8 @@ class S3Server:
 
     Attributes:
         endpoint: its address.
-        process: of the server.
-        environment: what a client's environment needs beside the address.
+        process: the server's process.
+        environment: further environment variables that a client needs.
     """
 
     environment: Mapping[str, str] = {
@@ -114,14 +114,14 @@ class S3Server:
         return f"s3://{bucket}/{prefix}?endpoint={self.endpoint}"
 
     def new(self) -> str:
-        """The URL of an empty place in a bucket that nobody uses."""
+        """Return the URL of an unused, empty prefix in a bucket."""
         self._buckets += 1
         bucket = f"bucket{self._buckets}"
         obstore.put(self.client(bucket), "made", b"")
         return self.url(bucket, "sotto")
 
     def keep_versions(self, bucket: str) -> None:
-        """Has a bucket keep what is overwritten and removed."""
+        """Turn on versioning for a bucket."""
         subprocess.run(
             [self._program, "shell", f"-master=127.0.0.1:{self._master}"],
             input=f"s3.bucket.versioning -name {bucket} -enable\n".encode(),

@@ -1,8 +1,8 @@
-"""A real cloud and a real agent as processes of their own, on this machine.
+"""Start a real cloud and a real device as separate processes on this machine.
 
-The demo, the benchmarks and the end-to-end tests start both sides through here,
-exactly as an owner and a provider would: the installed commands, a unix socket,
-a loopback port, files. Nothing is shared between the two but the network.
+The demo, the benchmarks and the end-to-end tests use this module. Both sides run as their owners
+would run them: the installed commands, a unix socket, a loopback port and files. They share only
+the network.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def command(name: str) -> str:
 
 
 def free_address() -> str:
-    """A loopback address for a server that cannot choose one itself.
+    """Reserve a loopback address for a server that cannot choose a port.
 
-    Nobody else is given its port while this process lives: a socket that is bound and never
-    listens keeps it, beside which any server may listen that sets SO_REUSEADDR, as they all do.
+    The reservation lasts for the life of this process. A bound socket that never listens holds the
+    port. A server can still listen there, because all our servers set SO_REUSEADDR.
     """
     kept = socket.socket()
     _KEPT.append(kept)
@@ -48,7 +48,7 @@ def free_address() -> str:
 
 
 def serving(address: str) -> bool:
-    """Whether who listens there, in plaintext, says that he serves."""
+    """Return whether the plaintext server at the address reports that it is serving."""
     with grpc.insecure_channel(address) as channel:
         request = health_pb2.HealthCheckRequest()
         try:
@@ -123,7 +123,7 @@ class Cloud(_Server):
         self._start([*serve, "--state", str(self.state), "--bundle", str(self.bundle)], {})
 
     def enroll(self, tenant: str, device: str = "") -> Path:
-        """Enrols a tenant, or one more device of it, and returns the file with its token."""
+        """Enrol a tenant or a further device, and return the file with its token."""
         token = self.state.parent / f"{tenant}{device}.token"
         act = ["tokens", "new", "--name", device] if device else ["enroll"]
         enroll = [command("sotto-cloud"), *act, tenant, "--token-file", str(token)]
@@ -177,13 +177,13 @@ class Agent(_Server):
         self._start([command("sotto"), "serve"], self.env)
 
     def run(self, *arguments: str, stdin: bytes | None = None) -> bytes:
-        """Runs a ``sotto`` command as this agent's owner; what it prints.
+        """Run a ``sotto`` command as this agent's owner and return its output.
 
         Progress bars and errors go to this process's standard error.
 
         Raises:
             subprocess.CalledProcessError: it failed.
-            subprocess.TimeoutExpired: it waits for what will not come.
+            subprocess.TimeoutExpired: it did not end in time.
         """
         return subprocess.run(
             [command("sotto"), *arguments],

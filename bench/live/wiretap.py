@@ -1,11 +1,11 @@
-"""See for yourself what leaves the device: a TCP relay that keeps what it carries.
+"""A TCP relay that records its traffic, to show the bytes that leave the device.
 
 Put it between an agent and a cloud on loopback without TLS, and read the record:
 
     python -m bench.live.wiretap --to 127.0.0.1:8471 --record build/wire.txt
 
-The demo counts bytes with it and the end-to-end tests search its record, so the
-claim "no clear text on the wire" is checked on the bytes themselves.
+The demo counts bytes with it. The end-to-end tests search its record to check that no clear text
+leaves the device.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Connection:
     received: bytearray = field(default_factory=bytearray)
 
     def requests(self) -> tuple[list[tuple[str, str]], list[bytes]]:
-        """What the device said, decoded: all header fields, all gRPC messages.
+        """Decode the device's traffic: all header fields and all gRPC messages.
 
-        HTTP/2 cuts messages into frames and compresses headers, so a search of
-        the raw bytes alone could miss what is there.
+        HTTP/2 cuts messages into frames and compresses headers, so a search of the raw bytes could
+        miss text.
         """
         if bytes(self.sent[: len(_PREFACE)]) != _PREFACE:
             raise ValueError("not an HTTP/2 connection; is TLS on?")
         return _decoded(bytes(self.sent[len(_PREFACE) :]))
 
     def answers(self) -> tuple[list[tuple[str, str]], list[bytes]]:
-        """The same of what the device was told."""
+        """Decode the traffic to the device in the same way."""
         return _decoded(bytes(self.received))
 
 
@@ -86,10 +86,10 @@ def _messages(body: bytearray) -> list[bytes]:
 
 
 class Wiretap:
-    """A relay from a loopback port of its own to ``target`` ("host:port").
+    """A relay from a free loopback port to ``target`` ("host:port").
 
-    A context manager; the relay runs in a thread. ``stop_after`` bytes from the
-    device it holds everything back, as a stalled network would, until set to None.
+    A context manager; the relay runs in a thread. After ``stop_after`` bytes from the device the
+    relay holds all data back, as a stalled network would, until ``stop_after`` is None.
     """
 
     def __init__(self, target: str, *, port: int = 0, stop_after: int | None = None) -> None:
@@ -184,7 +184,7 @@ class Wiretap:
 
 
 def main() -> None:
-    """Relays until interrupted, then writes what the device sent."""
+    """Relay until interrupted, then write the device's traffic."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--to", required=True, metavar="HOST:PORT", help="the cloud")
     parser.add_argument("--port", type=int, default=9471, help="listen here (default %(default)s)")

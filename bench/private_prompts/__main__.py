@@ -94,12 +94,12 @@ def _cells(arguments: Namespace) -> list[Cell]:
 def _run(cells: list[Cell], place: Place, count: int) -> None:
     missing = [cell for cell in cells if result(place, cell) is None]
     texts = [*dict.fromkeys(cell.text for cell in missing if cell.method == METHODS[0])]
-    # The longest first: nobody should work alone at the end.
+    # The longest first: so all processes end at about the same time.
     missing.sort(key=lambda cell: cell.method == METHODS[0])
     made = processes.share_out(encoding, place, texts, count)
     done = processes.share_out(working, place, missing, count)
     for _ in console.track(made, "states", total=len(texts)):
-        pass  # what is found lies in the cache
+        pass  # results are in the cache
     for _ in console.track(done, "runs", total=len(missing)):
         pass
 

@@ -1,13 +1,15 @@
-"""What would a vote cost by the votes themselves (Papernot et al., 2018), were that told?
+"""What would PATE cost if epsilon depended on the votes (Papernot et al., 2018)?
 
-Why it is here: where teachers agree, one record hardly moves an answer, and the papers' figures are
-prices of that kind. Such a price tells of the records, so it needs noise of its own: in proportion
-to smooth sensitivity, that is to how far it moves with one vote, here or some votes away, the
-farther the less it counts (section B.3). The product neither computes nor tells it
-(docs/training.md says why); this is the published calculation, for comparison. Theorems and
-algorithms are those of that paper's appendix, figures those of its reference code (see the tests).
+Where teachers agree, one record hardly changes an answer, so the data-dependent epsilon is smaller.
+The papers report this epsilon. It reveals information about the records, so its release needs noise
+in proportion to smooth sensitivity (section B.3). Smooth sensitivity is the largest change of the
+cost by one vote, at any distance from the votes, discounted by that distance. The product neither
+computes nor shows this epsilon (docs/training.md says why). This is the published calculation, for
+comparison. Theorems and algorithms are numbered as in the paper's appendix; the tests compare
+figures with its reference code.
 
-All is in Renyi's terms at one order. "Spread" is the standard deviation of the noise on a count.
+All costs are Renyi divergences at one order. "Spread" is the standard deviation of the noise on a
+count.
 """
 
 from __future__ import annotations
@@ -32,17 +34,18 @@ Floats = NDArray[np.float64]
 
 _ORDERS: Final = (1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 14.0, 20.0, 30.0, 50.0)
 _DISCOUNTS: Final = (0.49, 0.3, 0.2, 0.1)
-"""Of what is far away, times the order: less than a half of it."""
+"""Discounts per vote of distance, times the order; each is below a half."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Epsilon at the plan's delta, by Renyi's accounting.
+    """Epsilon at the plan's delta, by Renyi accounting.
 
     Attributes:
-        fixed: whatever the votes.
-        exact: by the votes; to tell it would tell of them.
-        told: by the votes, with the price of telling and twice the noise's spread on it.
+        fixed: independent of the votes.
+        exact: computed from the votes; its release would reveal the votes.
+        told: computed from the votes, plus the cost of its release and twice the standard
+            deviation of its noise.
     """
 
     fixed: float
@@ -82,8 +85,11 @@ def price(counts: Ints, answered: Sequence[int], plan: VotePlan) -> Price:
 
 
 def _telling(moves: Floats, discount: float, order: float) -> float:
-    """What it takes to tell a price that moves so: the mechanism's cost (theorem 23) at the noise
-    that makes the whole least, and twice the noise."""
+    """Return the cost to release a vote-dependent epsilon.
+
+    This is the mechanism's cost (theorem 23) plus twice the noise, at the noise that minimises the
+    sum.
+    """
     smooth = float((moves * np.exp(-discount * np.arange(len(moves)))).max())
     if smooth == 0:
         return 0.0
@@ -95,16 +101,16 @@ def _telling(moves: Floats, discount: float, order: float) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def answer_moves(votes: tuple[int, ...], spread: float, order: float) -> Floats:
-    """Most that one vote moves an answer's cost, at 0, 1, ... votes from ``votes``: Floats1d (T,).
+    """Return the largest change of an answer's cost by one vote: Floats1d (T,).
 
-    Algorithms 4 and 5: what moves it most is between `_least` and a vote before it, and the
-    shortest way there is to take votes from the second for the first, or from the first for the
-    second.
+    Entry k holds at k votes from ``votes``. In algorithms 4 and 5 the largest change lies between
+    `_least` and a vote before it. The shortest way there moves votes between the first and the
+    second label.
 
     Args:
-        votes: for each label, the most first; their sum is T.
-        spread: of the noise on a count.
-        order: of Renyi's divergence, more than 1.
+        votes: votes of each label, in descending order; their sum is T.
+        spread: standard deviation of the noise on a count.
+        order: order of the Renyi divergence, more than 1.
     """
     labels = len(votes)
     highest = _least(spread, order)
@@ -146,9 +152,10 @@ def check_moves(top: int, teachers: int, threshold: float, spread: float, order:
 
 @lru_cache(maxsize=256)
 def _check_costs(teachers: int, threshold: float, spread: float, order: float) -> Floats:
-    """What the first question costs, by the highest count: Floats1d (T + 1,).
+    """Return the cost of the agreement check, by the highest count: Floats1d (T + 1,).
 
-    One vote moves it by 1 and not, as answers, by the square root of 2: the spread counts for more.
+    One vote moves this count by 1, and an answer by the square root of 2. So the same noise hides
+    more.
     """
     passed = norm.logsf(threshold - np.arange(teachers + 1.0), scale=spread)
     rare = np.minimum(passed, norm.logcdf(threshold - np.arange(teachers + 1.0), scale=spread))

@@ -1,10 +1,10 @@
-"""What does an adapter learn from public texts and noisy votes, beside learning privately itself?
+"""How do adapters learnt from public texts and noisy votes compare with private training?
 
-PATE with the product's plan, shares, votes and noise; teachers and students are heads on the frozen
-backbone. The table is that of PromptPATE's paper: nothing learnt, the teachers together without
-noise, one head that learnt from all examples, then the student at each epsilon, on public texts of
-the same kind and of another. Epsilon is data-independent throughout; a second table has what it
-would be by the votes, as the papers have it. Beside it a private head.
+PATE runs with the product's plan, shares, votes and noise. Teachers and students are heads on the
+frozen backbone. The rows are those of PromptPATE's paper: no training, the teachers together
+without noise, one head trained on all examples, then the student at each epsilon. Students use
+public texts of the same kind or of another kind. Epsilon is data-independent. A second table shows
+the papers' data-dependent epsilon. A privately trained head stands beside them.
 
     python -m bench.private_prompts.pate --quick
 """
@@ -52,14 +52,15 @@ Bools = NDArray[np.bool_]
 def measure(
     seen: dict[str, Tensor], targets: dict[str, Tensor], epsilons: Sequence[float], seeds: int
 ) -> tuple[dict[str, Bools], dict[str, Price]]:
-    """Which answers were right, by what answered: Bools2d (seeds, questions); and what the first
-    seed's votes cost, by public texts and epsilon.
+    """Return correct answers by model, Bools2d (seeds, questions), and the prices of the first
+    seed's
+    votes, by public texts and epsilon.
 
     Args:
         seen: states of the parts "private", "dev", "same" and "other", Float (n, h).
-        targets: of "private" and "dev", Int (n,).
-        epsilons: of students and private heads.
-        seeds: how often shares and noise are drawn.
+        targets: labels of "private" and "dev", Int (n,).
+        epsilons: privacy budgets of students and private heads.
+        seeds: number of draws of shares and noise.
     """
     private, wanted = targets["private"], targets["dev"]
     n, labels = len(private), int(private.max()) + 1
@@ -173,11 +174,13 @@ def show(figures: Figures) -> Table:
 
 
 def show_prices(figures: Figures) -> Table:
-    """The votes' epsilons by Renyi's accounting: fixed, by the votes, and by them as it is told."""
+    """The votes' epsilons by Renyi accounting: independent, by the votes, and as released with
+    noise.
+    """
     return table(
-        "epsilon of the first seed's votes, by Renyi's accounting (not what the product tells)",
+        "epsilon of the first seed's votes, by Renyi accounting (the product shows another)",
         ("task", "public texts", "epsilon"),
-        ("whatever the votes", "by the votes", "by the votes, fit to be told"),
+        ("data-independent", "data-dependent", "data-dependent, with noise"),
         (
             (
                 row["task"],

@@ -79,11 +79,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Place:
-    """What a process needs to know.
+    """Settings of a process.
 
     Attributes:
         bundle, data, cache: folders.
-        examples: of each task at most.
+        examples: maximum number of examples of each task.
     """
 
     bundle: Path
@@ -105,17 +105,17 @@ class Place:
 
 
 def result(place: Place, cell: Cell) -> dict[str, Any] | None:
-    """What came of a cell, if it has been run.
+    """Return the result of a cell, or None if it was not run.
 
-    ``right``: of each question of the development part, whether its answer was the label; ``train``
-    examples; ``seconds``.
+    ``right`` says for each question of the development part whether the answer was the label;
+    ``train`` is the number of training examples; ``seconds`` is the time taken.
     """
     file = place.file(cell)
     return json.loads(file.read_text()) if file.is_file() else None
 
 
 class _Worker:
-    """What a process opens once."""
+    """The bundle, tasks and device that a process opens once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -135,7 +135,9 @@ class _Worker:
         return task, join(learnt, tokenizer), join(asked, tokenizer)
 
     def states(self, text: Text) -> dict[str, Tensor]:
-        """What the head sees and should say, of both parts; from disk where it was made before."""
+        """Return the head's inputs and labels for both parts, from disk if they were computed
+        before.
+        """
         task, learnt, asked = self.released(text)
         labels = task.train.labels + task.dev.labels
         name = cache.name_of(_REVISION, learnt, asked, labels)

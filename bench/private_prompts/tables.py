@@ -61,7 +61,7 @@ def _apart(one: dict[int, list[bool]], other: dict[int, list[bool]]) -> NDArray[
 
 
 def show(figures: Figures) -> list[Table]:
-    """Ours, then what was published."""
+    """Return our table, then the published one."""
     epsilons = [f"{epsilon:g}" for epsilon in figures["epsilons"]]
     private = [epsilon for epsilon in epsilons if epsilon != "0"]
     ours = table(

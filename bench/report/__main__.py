@@ -1,8 +1,8 @@
-"""The privacy lab's figures as one self-contained page: what attackers recover, what it costs.
+"""Write the privacy lab's figures as one self-contained page: attack success and utility.
 
-Takes the figures of the last `python -m bench.attacks` for this bundle if there are any: seconds.
-Or else measures them now: about 15 minutes on 2 idle cores, hours with --full. Writes index.html
-and its pictures, and prints the page's path.
+The page takes the figures of the last `python -m bench.attacks` for this bundle, which takes
+seconds. Without such figures it measures them: about 15 minutes on 2 idle cores, hours with --full.
+It writes index.html and its pictures, and prints the page's path.
 
     python -m bench.report
 """

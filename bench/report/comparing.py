@@ -115,7 +115,7 @@ def tails(result: Row) -> Drawn:
 
 
 def people(result: Row) -> Drawn:
-    """Attributes, entities and averaging by level, beside what is reached on clear text."""
+    """Attributes, entities and averaging by level, beside the success on clear text."""
     rows = [*result["clear"]["rows"], *result["rows"]]
     kinds = [
         ("gender", "gender of the author"),
@@ -160,7 +160,7 @@ def _points(result: Row, utility: str) -> dict[str, dict[str, tuple[Any, ...]]]:
     found: dict[str, dict[str, tuple[Any, ...]]] = {}
     for row in result["strongest"]:
         paid = cost.get((row["mechanism"], row["level"]), {})
-        # Of ours on words, the vectors never leave: only what is released has a price.
+        # Word mechanisms keep their vectors on the device, so only their releases are priced.
         tokens = row["mechanism"].startswith("token")
         if utility in paid and (row["sees"] == "word" or tokens):
             found.setdefault(row["mechanism"], {})[row["level"]] = (

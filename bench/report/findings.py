@@ -1,7 +1,6 @@
-"""What the figures say, in words.
+"""The figures' meaning, in sentences.
 
-Why it is here: a claim that a person typed stays when the figures move on. Every sentence here is
-made from the result it stands beside.
+Every sentence is computed from its result, so text and figures cannot disagree.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def _cost(row: Row, paid: Row, clear: Row) -> str:
     said += f". Released sentences keep an embedding cosine of {number(paid['cosine'])}"
     if "accuracy" in paid:
         said += (
-            f"; sentiment is told right {100 * paid['accuracy']:.0f} times of 100, "
+            f"; sentiment is classified correctly {100 * paid['accuracy']:.0f} times of 100, "
             f"{100 * clear['accuracy']:.0f} in the clear"
         )
     return f"{said}."

@@ -1,7 +1,7 @@
 """One self-contained HTML page from a result and its pictures.
 
-Why it is here: a page that fetches nothing can be mailed, archived and read on a train; its own
-content policy forbids it to ask anyone for anything.
+The page fetches nothing, so it can be mailed, archived and read offline. Its content security
+policy forbids all requests.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def render(result: Row, pictures: dict[str, Picture], privacy: str) -> str:
 
 
 def leaks(privacy: str) -> list[str]:
-    """The lists of what leaks, of words and of embeddings, as HTML.
+    """Return the lists of leaks, from words and from embeddings, as HTML.
 
     Raises:
-        ValueError: the document has no such list; the page must not go out without it.
+        ValueError: the document has no leak list; the page must not go out without one.
     """
     found = []
     for title in ("What leaks", "Embeddings"):

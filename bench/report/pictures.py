@@ -1,8 +1,4 @@
-"""The report's pictures, each with a text for those who do not see it.
-
-Why it is here: people look before they read. Every picture is made from the result alone, and says
-in its alternative text what it shows, with figures.
-"""
+"""The report's pictures, each with an alternative text that states its figures."""
 
 from __future__ import annotations
 
@@ -26,8 +22,8 @@ class Picture:
     """A PNG of the page.
 
     Attributes:
-        file: in the page's folder.
-        alt: what it shows, for those who do not see it.
+        file: its name in the page's folder.
+        alt: its content in words, for screen readers.
     """
 
     file: Path

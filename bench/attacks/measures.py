@@ -90,9 +90,7 @@ class Judged:
 
 
 def scores(tallies: dict[str, Tally]) -> dict[str, Any]:
-    """Return success over all judged symbols and the tails, with 95 % intervals; None where none
-    is.
-    """
+    """Return success on all judged symbols and the tails, with 95 % intervals; None without any."""
     found: dict[str, Any] = {}
     for name, tally in tallies.items():
         key, ci = ("success", "ci") if name == "all" else (name, f"{name}_ci")

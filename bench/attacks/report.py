@@ -18,9 +18,7 @@ Row = dict[str, Any]
 
 
 def strongest(rows: list[Row]) -> list[Row]:
-    """Return the strongest attack's row for each mechanism and level, apart by what the attacker
-    sees.
-    """
+    """Return the strongest attack's row for each mechanism, level and observed data."""
     best: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         key = row["mechanism"], row["level"], row["sees"]

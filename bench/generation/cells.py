@@ -1,5 +1,4 @@
-"""The cells of `bench.generation`'s second table: a policy at a level, with or without
-reconstruction.
+"""The cells of `bench.generation`'s second table: policies, levels and reconstruction.
 
 One setting governs the release, the cloud's training and the restoration. The most informative
 cells come first, for runs without time for all.

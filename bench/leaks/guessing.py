@@ -181,10 +181,7 @@ class _Centres:
         return mean
 
     def scores(self, fate: Fate) -> NDArray[np.float64]:
-        """Return cosines with the centres, which order candidates as the von Mises-Fisher
-        likelihood
-        does.
-        """
+        """Return cosines with the centres; the von Mises-Fisher likelihood orders alike."""
         found: NDArray[np.float64] = self._centres @ self._row(fate)
         return found
 

@@ -52,9 +52,9 @@ Bools = NDArray[np.bool_]
 def measure(
     seen: dict[str, Tensor], targets: dict[str, Tensor], epsilons: Sequence[float], seeds: int
 ) -> tuple[dict[str, Bools], dict[str, Price]]:
-    """Return correct answers by model, Bools2d (seeds, questions), and the prices of the first
-    seed's
-    votes, by public texts and epsilon.
+    """Return correct answers by model, and the prices of the first seed's votes.
+
+    Answers are Bools2d (seeds, questions). Prices are by public texts and epsilon.
 
     Args:
         seen: states of the parts "private", "dev", "same" and "other", Float (n, h).
@@ -174,9 +174,7 @@ def show(figures: Figures) -> Table:
 
 
 def show_prices(figures: Figures) -> Table:
-    """The votes' epsilons by Renyi accounting: independent, by the votes, and as released with
-    noise.
-    """
+    """Return the votes' epsilons by Renyi accounting, data-independent and data-dependent."""
     return table(
         "epsilon of the first seed's votes, by Renyi accounting (the product shows another)",
         ("task", "public texts", "epsilon"),

@@ -135,9 +135,7 @@ class _Worker:
         return task, join(learnt, tokenizer), join(asked, tokenizer)
 
     def states(self, text: Text) -> dict[str, Tensor]:
-        """Return the head's inputs and labels for both parts, from disk if they were computed
-        before.
-        """
+        """Return the head's inputs and labels for both parts, from the cache if there."""
         task, learnt, asked = self.released(text)
         labels = task.train.labels + task.dev.labels
         name = cache.name_of(_REVISION, learnt, asked, labels)

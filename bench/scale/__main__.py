@@ -1,20 +1,20 @@
-"""Is each job's effect there once, with many trainers of whom some die or sleep?
+"""Does each job take effect exactly once, while trainers are killed and suspended?
 
-The workers are the real ones, in processes of their own, but for the training itself, which writes
-a small file; the database is a PostgreSQL server made for the purpose, or any that ``--store``
-names. See docs/scaling.md.
+The workers are the product's, in separate processes; only the training is replaced, by writing a
+small file. The database is a temporary PostgreSQL server, or the one named by ``--store``. See
+docs/scaling.md.
 
     python -m bench.scale --jobs 2000 --trainers 8 --kills 100
 
-With ``--local``: what do calls and jobs of devices notice, behind a balancer, of parts that die?
+With ``--local``: how do killed parts of the cloud affect devices' calls and jobs behind a balancer?
 
     python -m bench.scale --local
 
-With ``--simulate``: what do a million devices take, and what does each routing policy give them?
+With ``--simulate``: what do a million devices need, and how does each routing policy serve them?
 
     python -m bench.scale --simulate
 
-With ``--before``: is one process as quick as it was at another commit?
+With ``--before``: is one process as fast as it was at another commit?
 
     python -m bench.scale --before CHECKOUT
 """
@@ -56,7 +56,7 @@ def main() -> None:
         "--simulate", action="store_true", help="a large cloud on paper: routing, sizes, costs"
     )
     parser.add_argument(
-        "--before", type=Path, metavar="CHECKOUT", help="serve beside what it was there"
+        "--before", type=Path, metavar="CHECKOUT", help="serve beside an older checkout"
     )
     parser.add_argument(
         "--rounds", type=int, default=18, help="of --before: 400 calls, or half a job"
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _local(arguments: Namespace) -> None:
-    # Imported late: the workers of --jobs are forked from what is imported, and need less.
+    # Imported late: the forked workers of --jobs must not carry these modules.
     from bench.scale import local
 
     with tempfile.TemporaryDirectory() as folder:

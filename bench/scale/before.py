@@ -1,9 +1,9 @@
-"""One process with SQLite and files, beside what it was at another commit.
+"""The cost of one process with SQLite and files, beside the same at another commit.
 
-Why it is here: who has one machine is not to pay for those who have many. Both clouds run at once,
-each asked by a device of its own checkout, so that the two need not understand each other; rounds
-alternate, and a ratio is one of two neighbours. Processor time is compared, which other work on the
-machine stretches far less than the clock.
+Support for many machines must not slow a single machine. Both clouds run at once. Each serves a
+device of its own checkout, so the two versions need not be compatible. Rounds alternate, and a
+ratio compares two neighbouring rounds. Processor time is compared, because other work on the
+machine stretches it far less than wall-clock time.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["compared", "measure", "processor", "tables"]
 
 _TEXTS = Path("examples/helpdesk")
 _CALLS, _CALLERS = 400, 8
-"""Of a round, and how many of them are open at once."""
+"""Calls of a round, and the number of calls open at once."""
 _EXAMPLES = 64
 """Of a job, of three epochs."""
 _THREADS = ("--threads=1", "--training-threads=1")
-"""Several wait for each other by spinning, which is no work and counts as such."""
+"""One thread each, because threads that spin while they wait would count as work."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -55,7 +55,7 @@ def processor(session: int) -> float:
 
 @dataclass
 class _Side:
-    """A cloud and a device of one checkout, whose wire calls the device's service so."""
+    """A cloud and a device of one checkout; ``service`` is the wire name of the device's."""
 
     cloud: Role
     device: Agent
@@ -72,17 +72,17 @@ class _Side:
 
 
 def measure(folder: Path, bundle: Path, older: Path, *, rounds: int, jobs: int) -> Figures:
-    """Calls and jobs of both.
+    """Measure the calls and jobs of both versions.
 
     Args:
-        folder: empty.
-        bundle: that both serve.
+        folder: an empty folder.
+        bundle: the bundle that both serve.
         older: a checkout of another commit.
-        rounds: of calls, on each side.
-        jobs: on each side.
+        rounds: rounds of calls, on each side.
+        jobs: jobs on each side.
 
     Raises:
-        SystemExit: there is no such checkout.
+        SystemExit: the checkout is missing.
     """
     if not (older / "cloud" / "sottovoce").is_dir():
         raise SystemExit(f"no checkout: {older}; make one by `git worktree add {older} COMMIT`")

@@ -33,13 +33,13 @@ class _Call:
 
 
 class Callers:
-    """So many a device, each with one call open; and one stream a device that never ends.
+    """For each device, several callers with one open call each, and one endless stream.
 
     Args:
-        devices: addresses of agents; what they retry is theirs.
-        adapter: that all have.
-        texts: what is asked, in turn.
-        each: callers a device.
+        devices: addresses of agents; each agent retries failed calls itself.
+        adapter: name of the adapter, the same for all devices.
+        texts: the texts to classify, in turn.
+        each: number of callers for each device.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Callers:
         return time.monotonic()
 
     def measured(self, seconds: float) -> Figures:
-        """What is answered from now on, for so long; see `since`."""
+        """Return the figures of `since` for the next ``seconds``."""
         began = time.monotonic()
         time.sleep(seconds)
         return self.since(began)

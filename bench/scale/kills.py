@@ -1,7 +1,7 @@
-"""Jobs over trainers that are killed and put to sleep: what is each job's effect?
+"""Run jobs over trainers that are killed and suspended, and count each job's effects.
 
-A kill comes whenever so many more jobs have ended, so that as many come on a slow machine. It is
-chance what the trainer was at; `seed` draws which one it is.
+A kill comes after a fixed number of ended jobs, so a slow machine gets as many kills. ``seed``
+chooses the trainer; the trainer's step at that moment is left to chance.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _RELEASE = Release("pct2t.v1", 10.0, "balanced", "0" * 64, "content")
 _PATIENCE = 600.0
 """Seconds without a job that ends, after which something is wrong."""
 _NAP, _TRIES = 60.0, 100
-"""Seconds that one sleeps at most; times that one is looked for who holds a job."""
+"""Longest suspension, in seconds; attempts to find a trainer with a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How many jobs over how many trainers, of which so many are killed and put to sleep."""
+    """Numbers of jobs and trainers, and of kills and suspensions."""
 
     jobs: int
     trainers: int
@@ -46,10 +46,10 @@ class Load:
 
 
 def run(place: Place, load: Load, told: Callable[[int], None] = lambda done: None) -> Figures:
-    """Does the jobs, and says what became of them.
+    """Run the jobs and return the counts of their effects.
 
     Raises:
-        RuntimeError: no job ends any more.
+        RuntimeError: no job has ended for ten minutes.
     """
     database = open_database(place.state, place.store)
     try:
@@ -127,7 +127,7 @@ def _sleep(database: Database, trainers: Trainers, place: Place, drawn: random.R
         name = drawn.choice(trainers.names)
         with trainers.asleep(name):
             held = _jobs_of(database, name)
-            # One that holds a whole file while it sleeps has to be woken before anybody gets on.
+            # A suspended trainer with a file lock blocks all others until it is woken.
             if held:
                 _within(_NAP, partial(_given_on, database, name, held))
         if held:
@@ -136,8 +136,10 @@ def _sleep(database: Database, trainers: Trainers, place: Place, drawn: random.R
 
 
 def _met(place: Place) -> int:
-    """Trainers that found their lease gone, or their connection: the server ends that of one who
-    stands still within a transaction."""
+    """Count the trainers that lost their lease or their connection.
+
+    PostgreSQL ends the connection of a trainer that is suspended within a transaction.
+    """
     return len(lines(place, "refused")) + len(lines(place, "cut off"))
 
 
@@ -163,7 +165,7 @@ def _jobs_of(database: Database, owner: str) -> list[Row]:
 
 
 def _effects(database: Database, place: Place) -> Figures:
-    """What is to be true of every job, counted; beside it how often it was given out."""
+    """Count the jobs with each required effect, and the claims of all jobs."""
     with database.read() as transaction:
         jobs = transaction.rows("SELECT * FROM jobs")
         adapters = {row["job"]: row for row in transaction.rows("SELECT * FROM adapters")}
@@ -185,7 +187,7 @@ def _effects(database: Database, place: Place) -> Figures:
 
 
 def _named(place: Place, job: Row, adapter: Row | None) -> bool:
-    """Whether the adapter is the one that the newest holder of the lease made, and whole."""
+    """Return whether the adapter is complete and from the newest holder of the lease."""
     if adapter is None:
         return False
     folder = place.state / adapter["folder"]
@@ -194,6 +196,9 @@ def _named(place: Place, job: Row, adapter: Row | None) -> bool:
 
 
 def _left_beside(place: Place, job: Row) -> int:
-    """Folders of earlier holders: one that slept between its claim and its first file makes its
-    own when it wakes, and nobody looks at it."""
+    """Count the folders of earlier lease holders, which nothing reads.
+
+    A trainer that was suspended between its claim and its first file makes its folder when it
+    wakes.
+    """
     return len([*(place.state / "jobs" / job["id"]).iterdir()]) - 1

@@ -37,25 +37,25 @@ __all__ = ["LOST", "measure", "tables"]
 _TEXTS = Path("examples/helpdesk")
 _TENANT = "compared"
 _EXAMPLES, _EPOCHS = 40, 6
-"""Of a job; those of devices have one epoch."""
+"""Epochs of a job; the devices' own jobs have one epoch."""
 _PATIENCE = 300.0
 """Seconds that anything may take that is waited for."""
 LOST = "another worker has it now"
-"""What a trainer logs that finds its lease given away."""
+"""The log line of a trainer that finds its lease lost."""
 
 
 def measure(folder: Path, bundle: Path, *, devices: int, callers: int, seconds: float) -> Figures:
-    """All of it; needs PostgreSQL, an S3 server and HAProxy.
+    """Run all measurements; needs PostgreSQL, an S3 server and HAProxy.
 
     Args:
-        folder: empty.
-        bundle: that all serve.
-        devices: daemons, each of a tenant of its own.
-        callers: a device, each with one call open.
-        seconds: that throughput is measured, and what follows each kill.
+        folder: an empty folder.
+        bundle: the bundle that all parts serve.
+        devices: number of daemons, each of a different tenant.
+        callers: number of callers for each device, each with one open call.
+        seconds: duration of the throughput measurement, and of that after each kill.
 
     Raises:
-        SystemExit: one of them is not here.
+        SystemExit: PostgreSQL, the S3 server or HAProxy is missing.
     """
     programs, bucket_program = postgres_server.found(), s3_server.found()
     if programs is None:
@@ -115,7 +115,7 @@ def measure(folder: Path, bundle: Path, *, devices: int, callers: int, seconds: 
                 found["kills"]["a trainer"] = after(lambda: jobs.run("killed", jobs.kill))
                 found["kills"]["a trainer, asleep"] = after(lambda: jobs.run("slept", jobs.sleep))
                 jobs.run("undisturbed")
-                agents[0].run("logs", "second")  # the one that was uploaded when the front died
+                agents[0].run("logs", "second")  # its upload was interrupted by the front's death
                 found["jobs"] = jobs.effects()
     return found
 
@@ -182,7 +182,7 @@ class _Jobs:
                 time.sleep(0.1)
 
     def _holder(self, job: Job) -> tuple[Role, str]:
-        """Who trains it, and the lease's owner: its log names the job last."""
+        """Return the job's trainer, by the newest log line about the job, and its lease owner."""
         holder = max(self._parts.trainers, key=lambda t: t.log.read_text().rfind(f"job {job.id}:"))
         return holder, self._owner(job)
 
@@ -192,11 +192,11 @@ class _Jobs:
         return str(row["lease_owner"]) if row else ""
 
     def kill(self, job: Job) -> None:
-        """Ends who holds the job, as a power cut would; another is started."""
+        """Kill the job's trainer with SIGKILL, and start another."""
         _again(self._holder(job)[0])
 
     def sleep(self, job: Job) -> None:
-        """Has who holds the job sleep until another has it, and find out."""
+        """Suspend the job's trainer until another holds the lease and the first has noticed."""
         holder, owner = self._holder(job)
         assert holder.process is not None
         before = holder.log.read_text().count(LOST)
@@ -209,7 +209,7 @@ class _Jobs:
         self._refused += 1
 
     def effects(self) -> Figures:
-        """What is to be true of the jobs, counted."""
+        """Count the jobs with each required effect."""
         with self._database.read() as transaction:
             ended = transaction.rows("SELECT * FROM jobs WHERE tenant = :t", t=_TENANT)
             devices = transaction.rows("SELECT * FROM jobs WHERE tenant <> :t", t=_TENANT)

@@ -76,7 +76,7 @@ def tables(found: Figures) -> Sequence[Table | str]:
         f"{found['calls_a_second']:,.0f} a second for {inputs['tenants']:,} tenants, on "
         f"{found['replicas']} replicas. Every replica and tenant is simulated; time is the "
         f"sample: {inputs['counted']:,} calls of each policy are counted, "
-        f"{found['seconds_simulated']:.1f} s of such a cloud, after as many that are not."
+        f"{found['seconds_simulated']:.1f} s of simulated time, after a warm-up of the same length."
     )
     routing = console.table(
         "routing",
@@ -99,7 +99,7 @@ def tables(found: Figures) -> Sequence[Table | str]:
     )
     last = list(found["needs"])[-1]
     sizes = console.table(
-        f"what it takes, with {last}",
+        f"machines and costs, with {last}",
         ["what", "how much"],
         ["machines", "$/hour", "one is full at, devices"],
         [

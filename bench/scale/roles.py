@@ -35,8 +35,7 @@ class Roles:
     trainers: list[Role]
 
     def device(self, folder: Path, tenant: str, **env: str) -> Agent:
-        """A running agent of a tenant's, its bundle pulled through the balancer; ``env`` are more
-        settings of it."""
+        """Start a tenant's agent and pull its bundle by the balancer; ``env`` adds settings."""
         folder.mkdir()
         token = folder / "token"
         enroll = [command("sotto-cloud"), "enroll", tenant, "--state", str(self.state)]
@@ -64,20 +63,20 @@ def roles(
     trace: str = "",
     backbone: str = "default",
 ) -> Iterator[Roles]:
-    """All of them, ready, for as long as the block.
+    """Run all roles while the block lasts; all are ready when it begins.
 
     Args:
-        folder: of this machine, where they keep their state and logs.
-        bundle: that all serve.
+        folder: local folder for state and logs.
+        bundle: the bundle that all roles serve.
         store: URL of the database; "" for a file in the folder.
-        replicas: how many.
-        trainers: how many.
-        objects: URL of where adapters and checkpoints lie; "" for the folder.
-        trace: collector that all tell of their spans; "" for none.
-        backbone: of the bundle.
+        replicas: number of replicas.
+        trainers: number of trainers.
+        objects: URL of the store for adapters and checkpoints; "" for the folder.
+        trace: address of the collector for spans; "" for none.
+        backbone: backbone of the bundle.
 
     Raises:
-        SystemExit: there is no HAProxy.
+        SystemExit: HAProxy is missing.
     """
     program = haproxy.found()
     if program is None:

@@ -1,13 +1,14 @@
-"""Many replicas and tenants by simulation: what does each routing policy find in memory, how late?
+"""Simulate many replicas and tenants: cache hits, latency and refusals of each routing policy.
 
-Every replica is there, and every tenant with its share (Zipf); what is sampled is time. So many
-calls are drawn as make some seconds of the whole cloud, after as many that are not counted. Caches
-begin as the last calls of a long past would have left them, so that none is met cold.
+Every replica and every tenant with its share (Zipf) is simulated. The simulation covers some
+seconds of the whole cloud's calls, after as many calls of warm-up. Caches begin in their long-run
+state, so no cache starts cold.
 
-A replica answers one call after the other, ``1 / replica_calls`` seconds each (what batching gives
-is in that rate), and each is under way for ``pass_ms`` beside that. An adapter that is not in
-memory is read first, once for all who wait for it, which holds up nobody else; the least recently
-used leaves. A replica refuses who comes when too many of its calls, or the tenant's, are open.
+A replica answers calls one after the other, in ``1 / replica_calls`` seconds each; the rate
+includes the effect of batching. Each call also takes ``pass_ms``. An adapter that is not in memory
+is read first, once for all waiting calls, and blocks no other adapter's calls. The cache evicts the
+least recently used adapter. A replica refuses a call when it, or the tenant, has too many open
+calls.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ _PAST: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """What is simulated.
+    """The simulated cloud.
 
     Attributes:
-        devices: that ask.
-        calls_a_minute: of each.
-        tenants: that they belong to; each has one adapter.
-        zipf: how unequal tenants are: the n-th has 1 / n ** zipf of the first one's calls.
-        replica_calls: a second that a replica answers at most.
-        load: share of that which replicas are to bear in the mean; says how many there are.
-        cache: adapters that a replica has room for.
-        pass_ms: of a call that waits for nobody.
-        read_ms: until an adapter is there that was not in memory.
-        bound: most that a replica may bear, as a multiple of the mean of open calls.
-        open_calls: at one replica, beyond which it refuses.
-        tenant_calls: the same, of one tenant.
+        devices: number of devices.
+        calls_a_minute: calls of each device.
+        tenants: number of tenants; each has one adapter.
+        zipf: inequality of tenants: the n-th has 1 / n ** zipf of the first one's calls.
+        replica_calls: maximum calls a second of a replica.
+        load: mean share of that maximum; determines the number of replicas.
+        cache: number of adapters that fit in a replica's memory.
+        pass_ms: milliseconds of a call without waiting.
+        read_ms: milliseconds to read an adapter that is not in memory.
+        bound: maximum open calls of a replica, as a multiple of the mean.
+        open_calls: open calls at which a replica refuses further ones.
+        tenant_calls: the same limit for one tenant.
     """
 
     devices: int = 1_000_000
@@ -82,15 +83,15 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a policy gave.
+    """Results of a routing policy.
 
     Attributes:
         hits: share of answered calls whose adapter was in memory.
         refused: share of calls that were refused.
-        p50, p99: milliseconds of those that were answered.
-        busiest: the replica with most calls, as a multiple of the mean.
-        reads: adapters read a second, of all replicas.
-        spilled: share of calls that did not go where the tenant's hash says; None if none does.
+        p50, p99: latency of answered calls, in milliseconds.
+        busiest: calls of the busiest replica, as a multiple of the mean.
+        reads: adapters read a second, over all replicas.
+        spilled: share of calls that left the tenant's hashed replica; None if none does.
     """
 
     hits: float
@@ -148,17 +149,17 @@ def simulate(
     seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Outcome:
-    """Sends ``calls`` calls that count, after as many that do not.
+    """Simulate ``calls`` counted calls, after as many calls of warm-up.
 
     Args:
-        cloud: what they are sent to.
+        cloud: the simulated cloud.
         policy: one of `POLICIES`.
-        calls: how many count.
-        seed: the same for every policy gives them the same calls.
-        progress: is told how many were sent, now and then.
+        calls: number of counted calls.
+        seed: policies with the same seed get the same calls.
+        progress: called now and then with the number of calls so far.
 
     Raises:
-        ValueError: there is no such policy.
+        ValueError: unknown policy.
     """
     if policy not in POLICIES:
         raise ValueError(f"no policy {policy!r}; there are {', '.join(POLICIES)}")
@@ -242,7 +243,7 @@ class _Running:
         else:
             self._hits += ready <= now
             replica.cache.move_to_end(tenant)
-        # Who waits for an adapter holds up nobody: its turn comes when it is there.
+        # A call that waits for an adapter blocks no others; it queues once the adapter is read.
         work = 1 / cloud.replica_calls
         replica.free = max(replica.free, now) + work
         end = max(replica.free, ready + work) + cloud.pass_ms / 1000
@@ -252,7 +253,7 @@ class _Running:
         self._late.append(end - now)
 
     def outcome(self, seconds: float, spilled: float | None) -> Outcome:
-        """Of what was counted, in so many seconds."""
+        """Summarise the counted calls of ``seconds``."""
         calls = [replica.calls for replica in self._replicas]
         p50, p99 = np.percentile(self._late, (50, 99)) * 1000
         return Outcome(
@@ -273,7 +274,7 @@ def _fill(
     homes: NDArray[np.int64] | None,
     draw: np.random.Generator,
 ) -> None:
-    """Gives each cache what the last calls of a long past would have left there."""
+    """Fill each cache with its long-run content."""
     everybody = np.arange(cloud.tenants)
     for number, replica in enumerate(replicas):
         own = everybody if homes is None else np.flatnonzero(homes == number)

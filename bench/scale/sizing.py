@@ -1,8 +1,7 @@
-"""What a cloud of a size needs of each thing, what that costs, and what binds first: arithmetic.
+"""Compute what a cloud needs of each resource, its cost, and the first bottleneck.
 
-Why it is here: a simulation says how calls fall on replicas; what they need of balancer, database,
-store and network is multiplication. Every figure that goes in can be changed, as prices and
-machines do; docs/scaling.md says which were measured.
+The simulation covers the replicas. The needs of balancer, database, store and network follow by
+multiplication. All inputs can be changed; docs/scaling.md says which were measured.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ _HOURS: float = 730.0
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What things do and cost, in US dollars.
+    """Capacities and prices of the parts, in US dollars.
 
     Attributes:
-        replica_cost: of a replica, an hour.
-        adapter_kb: of an adapter.
-        gets_an_adapter: requests to the store for one that is read.
-        get_cost: of a million of those.
-        store_cost: of a GB, a month.
-        database_reads: a second, of one server.
-        reads_a_call: that a call makes there: two of its token, one of the adapter's name.
-        database_cost: of that server, an hour.
-        balancer_calls: a second, of one balancer.
-        balancer_gb: memory of one, for connections.
-        connection_kb: of a device's connection there.
-        balancer_cost: an hour.
-        call_kb: of a call and its answer, padding included.
-        network_cost: of a GB that leaves, answers of ``answer_kb`` alone.
-        answer_kb: of an answer.
-        jobs_a_month: that a tenant has trained.
-        job_minutes: of a trainer.
-        trainer_cost: of a trainer, an hour.
+        replica_cost: a replica, per hour.
+        adapter_kb: size of an adapter.
+        gets_an_adapter: store requests to read one adapter.
+        get_cost: a million store requests.
+        store_cost: a GB of storage, per month.
+        database_reads: maximum reads a second of one server.
+        reads_a_call: database reads of a call: two for its token, one for the adapter's name.
+        database_cost: a database server, per hour.
+        balancer_calls: maximum calls a second of one balancer.
+        balancer_gb: memory of a balancer for connections.
+        connection_kb: memory of a device's connection.
+        balancer_cost: a balancer, per hour.
+        call_kb: bytes of a call and its answer, with padding.
+        network_cost: a GB of outgoing traffic, which consists of answers of ``answer_kb``.
+        answer_kb: size of an answer.
+        jobs_a_month: training jobs of a tenant.
+        job_minutes: trainer minutes of a job.
+        trainer_cost: a trainer, per hour.
     """
 
     replica_cost: float = 0.34
@@ -66,15 +65,15 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Of one thing.
+    """Need of one resource.
 
     Attributes:
-        what: it is.
-        much: of it, in words.
-        units: machines that it takes; 0 where it is none.
-        cost: an hour.
-        devices: at which one unit is full; infinite where devices do not fill it.
-        multiplies: whether one more unit is enough, as things are built.
+        what: name of the resource.
+        much: amount, in words.
+        units: number of machines; 0 if it needs none.
+        cost: cost per hour.
+        devices: number of devices that fill one unit; infinite where devices do not fill it.
+        multiplies: whether adding a unit adds capacity, in the present design.
     """
 
     what: str
@@ -151,5 +150,5 @@ def needs(cloud: Cloud, prices: Prices, reads: float) -> list[Need]:
 
 
 def first(found: Iterable[Need]) -> Need:
-    """What binds first: of what one more machine does not mend, what is full soonest."""
+    """Return the first bottleneck: the resource that fills soonest and cannot be multiplied."""
     return min((need for need in found if not need.multiplies), key=lambda need: need.devices)

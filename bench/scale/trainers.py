@@ -1,8 +1,8 @@
-"""Trainers that are workers in all but the training: that is over in a moment.
+"""Trainers with the real worker's claims, leases, folders and progress, but instant training.
 
-What is asked here is whether each job has its effect once, whoever dies when. So claims, leases,
-folders, progress and ends are the real worker's; only the adapter is a small file at once. A fork
-server imports the worker once, and each trainer is a process that can be killed or put to sleep.
+The question is whether each job takes effect once, when trainers die at any time. So only the
+adapter is replaced, by a small file. A fork server imports the worker once. Each trainer is a
+process that can be killed or suspended.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Trainer(Worker):
 
 
 def _train(place: Place, owner: str) -> None:
-    # The kills are not the jobs' doing: none is given up for them.
+    # Jobs must not fail for too many attempts, because the bench kills their trainers.
     worker.ATTEMPTS = sys.maxsize
     _Trainer(
         place.state, "none", owner=owner, lease_seconds=place.lease_seconds, store=place.store
@@ -91,7 +91,7 @@ def _train(place: Place, owner: str) -> None:
 
 
 class Trainers:
-    """So many processes that claim jobs; who is killed is replaced by one of another name."""
+    """Processes that claim jobs; a killed one is replaced by one with a new name."""
 
     def __init__(self, place: Place, number: int) -> None:
         self._place = place

@@ -1,11 +1,13 @@
-"""What does the daemon hold in memory, and how soon is it ready?
+"""How much memory does the daemon hold, and how soon is it ready?
 
 It starts real `sotto serve` processes over the bundle and reads /proc. It prints the peak (VmHWM)
 after texts of 10 to 50,000 words, the resident parts by file, and the time from the start of the
-process to health SERVING. One daemon only releases texts. Two also embed texts, before or after,
-which loads the denoiser. Over a bundle with an encoder, one more daemon answers at home with an
-adapter that it learnt, and its time to the first answer counts. Texts go by the policy for
-training. One more daemon for each finder takes them by the policy of conversations.
+process to health SERVING.
+
+One daemon only releases texts. Two daemons also embed texts, before or after, which loads the
+denoiser. Over a bundle with an encoder, a further daemon learns an adapter and answers with it; the
+time to its first answer counts. These texts use the policy for training. A further daemon for each
+finder uses the policy for conversations.
 
     python -m bench.edge_memory
 """

@@ -1,14 +1,14 @@
 """How many tokens a second do texts of many tenants get together, and how soon the first?
 
-Texts of equal length are asked for at once: 1, 8 and 32 of the model as it is, and 32 of so many
-LoRA adapters of rank 8, on one machine with the same cores. Beside them one text after the other by
-`transformers`' own ``generate``. The model is random, of 8 layers and 512 wide with 16,384 tokens,
-unless another is given; it makes no difference to the time.
+It requests texts of equal length at once: 1, 8 and 32 texts from the base model, and 32 texts from
+32 LoRA adapters of rank 8. The rival is `transformers`' own ``generate``, one text after the other,
+on the same cores. The default model is random, with 8 layers, a width of 512 and 16,384 tokens;
+random weights do not change the time.
 
-A rate is that of the tokens written while all write; with the prompts' reading it is that of all
-tokens from the first request to the last token. On one core all times are the processor's, which
-are the clock's where nothing else runs. Rounds of all follow each other in one run; figures
-are medians over rounds, and a gain is the median of the rounds' own ratios.
+The decoding rate counts the tokens written while all texts are being written. The total rate also
+includes reading the prompts: all tokens, from the first request to the last token. On one core the
+times are processor times, which other work does not lengthen. Figures are medians over rounds. A
+gain is the median of the rounds' ratios.
 
     python -m bench.generation_serving
 """
@@ -78,7 +78,7 @@ class Run:
 
 
 def random_decoder(dtype: torch.dtype) -> Decoder:
-    """A Llama whose every token is a word, so that each is shown as soon as it is written."""
+    """A Llama whose every token is a word, so each is shown as soon as it is written."""
     words = list(dict.fromkeys(SENTENCE.split()))
     words += [f"w{number}" for number in range(TOKENS - len(words) - 1)]
     made = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["<end>", *words])}, "<end>"))
@@ -128,7 +128,7 @@ def write(
     tokens: int,
     clock: Clock,
 ) -> Run:
-    """All texts at once, each read by a thread of its own."""
+    """Write all texts at once, each read by a separate thread."""
     times: list[list[float]] = [[] for _ in prompts]
     start = clock()
 
@@ -204,7 +204,7 @@ def measure(options: argparse.Namespace, precision: str, root: Path) -> Figures:
 
 
 def show(figures: Figures) -> Table:
-    """A row for so many texts."""
+    """Return a row for each number of texts."""
     rows = []
     for found in figures["compared"]:
         rows.append(

@@ -1,10 +1,13 @@
-"""What does it cost to come in by the OpenAI endpoint rather than by the daemon's own socket?
+"""How much time and memory does the OpenAI endpoint add to the daemon's own gRPC socket?
 
-Real `sotto serve` processes over the bundle, before a server that answers at once. For time, one
-daemon is asked to chat by gRPC and by HTTP in turns, in other words of equal length each time; a
-side's figure is the median time to the first piece of an answer, the cost the median of the
-rounds' own differences. For memory, daemons that chat by gRPC with the OpenAI endpoint closed take
-turns with daemons that chat as often by HTTP; figures are medians of their peaks (VmHWM).
+Real `sotto serve` processes run over the bundle, with a server behind them that answers at once.
+
+Time: one daemon gets chats by gRPC and by HTTP in turns, in different words of equal length. Each
+side's figure is the median time to the first piece of an answer. The cost is the median of the
+rounds' differences.
+
+Memory: daemons with gRPC chats and a closed OpenAI endpoint take turns with daemons that have as
+many HTTP chats. Figures are medians of their peaks (VmHWM).
 
     python -m bench.openai_endpoint
 """
@@ -69,7 +72,7 @@ class _Answering(BaseHTTPRequestHandler):
 
 @contextmanager
 def upstream() -> Iterator[str]:
-    """The address of such a server."""
+    """Run a server that answers at once, and return its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Answering) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -138,7 +141,7 @@ def question(number: int) -> str:
 
 
 def times(bundle: Path, behind: str, rounds: int) -> Figures:
-    """Milliseconds to the first piece, and what the OpenAI endpoint adds."""
+    """Milliseconds to the first piece, and the milliseconds that the OpenAI endpoint adds."""
     found: dict[str, list[float]] = {"gRPC": [], "openai": []}
     with daemon(bundle, behind, endpoint=True) as (_, grpc_chat, http_chat):
         sides = [("gRPC", grpc_chat), ("openai", http_chat)]
@@ -156,7 +159,7 @@ def times(bundle: Path, behind: str, rounds: int) -> Figures:
 
 
 def memory(bundle: Path, behind: str, repeats: int) -> Figures:
-    """Peaks in MB, and what the OpenAI endpoint adds."""
+    """Peaks in MB, and the MB that the OpenAI endpoint adds."""
     found: dict[str, list[float]] = {"gRPC": [], "openai": []}
     for _ in range(repeats):
         for name in found:

@@ -1,7 +1,7 @@
-"""What a private step takes, beside a plain one over the same examples.
+"""Time of a private training step, beside a plain step over the same examples.
 
-A private step works through its sample in pieces, each with a copy of the adapter for every row,
-and draws noise once; so the price of an example falls with the size of the sample.
+A private step works through its sample in pieces, with a copy of the adapter for every row, and
+draws noise once. So the cost of each example falls with the size of the sample.
 """
 
 from __future__ import annotations

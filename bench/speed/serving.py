@@ -1,14 +1,14 @@
 """How many requests a second do many adapters answer on one machine, and how long does each take?
 
-Three ways to serve 1, 8, 32 and 64 LoRA adapters of rank 8 on the default backbone, on the same
-cores, with the same texts (SST-2's held-out sentences) and as many requests in flight:
+Three ways to serve 1, 8, 32 and 64 LoRA adapters of rank 8 on the default backbone. All use the
+same cores, the same texts (SST-2's held-out sentences) and the same number of requests in flight:
 
     shared      one forward pass for rows of all adapters: `sotto-cloud serve`
     switching   PEFT's `set_adapter` and one request at a time
-    processes   a process with a model of its own for every adapter, as many as memory allows
+    processes   a process with a separate model for each adapter, up to the memory limit
 
-Rounds of all sides follow each other in one run; figures are medians over rounds, and a gain is the
-median of the rounds' own ratios.
+Rounds of all sides follow each other in one run. Figures are medians over rounds. A gain is the
+median of the rounds' ratios.
 
     python -m bench.serving --quick
 """
@@ -74,7 +74,7 @@ def summary(runs: Sequence[Run]) -> Figures:
 def compare(
     folders: Sequence[Path], texts: Sequence[str], options: argparse.Namespace, precision: str
 ) -> Figures:
-    """All sides with these adapters; processes only where there are at most as many."""
+    """Compare all sides with this number of adapters; `processes` only up to its memory limit."""
     count = len(folders)
     sides: dict[str, Side] = {}
     shared = sides["shared"] = Shared(folders, precision)

@@ -1,8 +1,8 @@
-"""Ways to serve many adapters, behind one interface, and one load for all of them.
+"""Ways to serve many adapters, behind one interface, and one load for all.
 
-Why it is here: `serving` compares them on the same cores with the same texts. Each side takes
-requests one by one and answers through a future; the load is closed: every stream keeps a number of
-requests in flight and sends the next one when an answer comes.
+`serving` compares them on the same cores with the same texts. Each side takes single requests and
+answers through futures. The load is closed: every stream keeps a fixed number of requests in
+flight, and sends the next one when an answer arrives.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def precisions() -> list[str]:
-    """Those of `DTYPES` that are fast here."""
+    """Return the types of `DTYPES` that are fast on this machine."""
     return ["float32", "bfloat16"][: 2 if torch.cuda.is_available() or fast_bfloat16() else 1]
 
 
@@ -178,7 +178,7 @@ def _private_bytes() -> int:
 
 
 class Processes:
-    """A process with a model of its own for every adapter; each batches what it is sent."""
+    """A process with a separate model for every adapter; each process batches its requests."""
 
     def __init__(self, folders: Sequence[Path], precision: str, threads: int) -> None:
         # Libraries are imported once and shared: processes at their cheapest.
@@ -226,7 +226,7 @@ class Processes:
 
 @dataclass(frozen=True)
 class Run:
-    """What a load saw: seconds in all, and of each stream the seconds every request took."""
+    """Timings of a load: the total in seconds, and each stream's seconds for every request."""
 
     seconds: float
     latencies: list[list[float]]

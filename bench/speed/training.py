@@ -1,4 +1,4 @@
-"""How fast does training go, with reconstruction and without, beside plain transformers and peft?
+"""How fast is training, with reconstruction and without, beside plain transformers and peft?
 
 One step (forward, backward, clipping, AdamW) over the same batches of released SST-2 phrases, LoRA
 of rank 8 in the attention of the default backbone:
@@ -7,11 +7,11 @@ of rank 8 in the attention of the default backbone:
     peft    a plain loop: AutoModelForSequenceClassification, get_peft_model, loss.backward(), its
             model in training mode; for reconstruction a head on the last hidden states
 
-each with texts alone and with plain tokens in front, in bfloat16 where the processor has
-instructions for it (peft: ``from_pretrained(dtype=bfloat16)``) and in float32. All of them take
-turns on every batch. A side's time is the sum over batches of the median of its processor time (on
-a GPU: of the wall clock), so other work on the machine hardly touches the ratios. As a job has
-plain tokens before every k-th batch only, its time is one part with and k - 1 without.
+Each side runs with texts alone and with plain tokens in front. Each runs in float32, and in
+bfloat16 where the processor supports it (peft: ``from_pretrained(dtype=bfloat16)``). All take turns
+on every batch. A side's time is the sum over batches of its median processor time (on a GPU:
+wall-clock time), so other work on the machine hardly changes the ratios. A job has plain tokens
+before every k-th batch only, so its time is one part with and k - 1 parts without.
 
 A second table sets private steps (see `sottovoce.cloud.training.dp_sgd.steps`) beside plain ones.
 
@@ -58,7 +58,7 @@ PAPERS: Final = 40
 """Plain tokens before every example in RAPT v2, section V-A."""
 
 PLAIN: Final = (10, PAPERS)
-"""Plain tokens an example: what a device sends if nothing else is asked, and the paper's."""
+"""Plain tokens of an example: the device's default, and the paper's number."""
 
 Step = Callable[[Batch, Tensor], object]
 
@@ -75,7 +75,7 @@ def ours(light: bool, vocabulary: int, device: torch.device) -> Step:
 
 
 def peft(light: bool, vocabulary: int, device: torch.device) -> Step:
-    """What anybody writes with the two libraries."""
+    """The usual training loop with transformers and peft."""
     on_cpu = device.type == "cpu"
     model: Any = AutoModelForSequenceClassification.from_pretrained(
         backbones.resolve("default"),

@@ -130,13 +130,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(cells: Sequence[Cell], place: Place, count: int) -> Grid:
-    """Runs what is missing."""
+    """Run the missing cells."""
     found = Grid(place, cells)
     sources, missing = found.sources(), found.missing()
     prepared = processes.share_out(preparing, place, sources, count)
     done = processes.share_out(working, place, missing, count)
     for _ in console.track(prepared, "levels", total=len(sources)):
-        pass  # what is found lies in the cache
+        pass  # results are in the cache
     for _ in console.track(done, "runs", total=len(missing)):
         pass
     return found

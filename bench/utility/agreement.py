@@ -1,8 +1,8 @@
-"""Does a device answer as the cloud would? The same adapter and the same texts, in both places.
+"""Does a device answer as the cloud would, with the same adapter and the same texts?
 
-An adapter is trained on clear text by the product's trainer and asked by its predictor, in float32,
-and by the device's adapter over the device's encoder, of rounded numbers. Beside the labels, the
-states that both make of a text without any adapter are compared.
+The product's trainer trains an adapter on clear text. Its predictor answers in float32. The
+device's adapter answers over the device's encoder, which has rounded weights. The labels are
+compared, and so are the states of both encoders without an adapter.
 
     python -m bench.utility.agreement --bundle FOLDER
 """
@@ -25,7 +25,7 @@ from sottovoce.core.local.encoder import Additions, Encoder
 __all__ = ["main"]
 
 _STATES = 1_000
-"""Texts whose states are compared."""
+"""Number of texts whose states are compared."""
 
 
 @torch.no_grad()

@@ -65,13 +65,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is done.
+    """Sizes of the training sets.
 
     Attributes:
-        train: phrases of SST-2 to train on; 0 for all there are.
-        brief: the same of the other tasks.
-        epochs: how often each phrase is seen.
-        brief_epochs: the same of the other tasks; None for as often.
+        train: phrases of SST-2 to train on; 0 for all.
+        brief: the same for the other tasks.
+        epochs: passes over the phrases of SST-2.
+        brief_epochs: the same for the other tasks; None for ``epochs``.
     """
 
     train: int
@@ -82,7 +82,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Place:
-    """What a worker needs to know: folders and budget, and whether devices are asked too."""
+    """Settings of a worker: folders, sizes, and whether devices answer too."""
 
     bundle: Path
     data: Path
@@ -116,8 +116,10 @@ def grid(
 
 
 def grid_at_home(tasks: Sequence[str], seeds: Sequence[int], methods: Sequence[str]) -> list[Cell]:
-    """Every task under PCT2T with one method and every seed: what is compared are two places to ask
-    the same adapter at."""
+    """Return every task under PCT2T with one method and every seed.
+
+    These cells compare the same adapter in the cloud and on the device.
+    """
     return [
         Cell(source, methods[0], seed)
         for task in tasks
@@ -127,13 +129,13 @@ def grid_at_home(tasks: Sequence[str], seeds: Sequence[int], methods: Sequence[s
 
 
 class Grid:
-    """Cells and what came of them."""
+    """Cells and their results."""
 
     def __init__(self, place: Place, cells: Sequence[Cell]) -> None:
         self._files = {cell: _file(place, cell) for cell in cells}
 
     def sources(self) -> list[Source]:
-        """Those with noise whose cells are missing."""
+        """Return the noisy sources of the missing cells."""
         return [*dict.fromkeys(cell.source for cell in self.missing() if cell.source.replaced)]
 
     def missing(self) -> list[Cell]:
@@ -147,7 +149,7 @@ class Grid:
 
 
 class _Worker:
-    """What a process opens once."""
+    """The bundle and tasks that a process opens once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -160,7 +162,7 @@ class _Worker:
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """What a device of this bundle runs."""
+        """The encoder that a device of this bundle runs."""
         if not self.place.at_home:
             return None
         backbone = backbones.load()

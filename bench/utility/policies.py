@@ -1,8 +1,8 @@
-"""Which words should be hidden? What policies cost where one attacker recovers the same of all.
+"""Which words should be hidden? The accuracy of each policy, at equal success of one attacker.
 
-Every policy at every level, beside an older version of this repository: accuracy on releases over
-the share of *all* content words that an attacker recovers from them, words that passed included. A
-killed run goes on where it was. See docs/utility.md.
+Every policy at every level is measured, beside an older version of this repository. The figures are
+accuracy on releases, and the share of *all* content words that an attacker recovers from them.
+Words that passed count as recovered. A killed run continues. See docs/utility.md.
 
     python -m bench.utility.policies --before ../before
 """
@@ -50,7 +50,7 @@ TRAIN: Final = {"sst2": 1_500, "trec": 800, "agnews": 400}
 METHODS: Final = ("head", "lora")
 RELEASED: Final = "released"
 PAIRS: Final = "pairs"
-"""What the attacker learns from: the same training texts, under a key of his own."""
+"""The attacker's training text: the same texts, released under another key."""
 FORMER: Final = "default"
 """The default policy of versions before there were three treatments."""
 _DECISIVE: Final = (CLEAR, FORMER, DEFAULT, "names")
@@ -61,7 +61,7 @@ _REVISION: Final = 1
 
 @dataclass(frozen=True)
 class Cell:
-    """Releases of one task under one key, and what is learnt from them."""
+    """Releases of one task under one key, and the models trained on them."""
 
     task: str
     side: Side
@@ -70,7 +70,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Place:
-    """What a worker needs to know."""
+    """Settings of a worker."""
 
     bundle: Path
     before: Path | None
@@ -79,13 +79,13 @@ class Place:
     methods: tuple[str, ...]
 
     def version(self, side: Side) -> Version:
-        """Whom to ask for a side's releases."""
+        """Return the version that releases a side's texts."""
         if side.version == BEFORE and self.before:
             return Version(self.before, self.before / "build" / "bundle")
         return Version(None, self.bundle)
 
     def methods_of(self, cell: Cell) -> tuple[str, ...]:
-        """What is learnt from a cell's releases."""
+        """Return the methods that train on a cell's releases."""
         tuned = cell.side.policy in _DECISIVE
         return self.methods if tuned else tuple(m for m in self.methods if m == "head")
 
@@ -105,7 +105,7 @@ class Place:
 
 
 class _Worker:
-    """What a process opens once."""
+    """The tasks and versions that a process opens once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -144,7 +144,7 @@ class _Worker:
         return texts[:n], texts[n:]
 
     def _release(self, cell: Cell, texts: list[str]) -> tuple[list[str], list[list[Word]]]:
-        """Under a key of its own: released texts, and the content words of each."""
+        """Release the texts under a separate key, and return them with their content words."""
         fates = self.place.version(cell.side).release(texts, cell.side.level, cell.side.policy)
         both = [*zip(texts, fates, strict=True)]
         words = [content_words(text, each, self.tagger) for text, each in both]
@@ -174,7 +174,7 @@ def working(place: Place) -> Callable[[Cell], None]:
 
 
 def sides(policies: Iterable[str], before: bool) -> list[Side]:
-    """What is compared. Of `names` one level: hardly anything gets noise there."""
+    """Return the compared sides; `names` has one level, because it noises few words."""
     found = [Side(PRESENT, CLEAR, "")]
     for policy in policies:
         levels = ("balanced",) if policy == "names" else LEVELS
@@ -183,7 +183,7 @@ def sides(policies: Iterable[str], before: bool) -> list[Side]:
 
 
 def studies(place: Place, cells: Sequence[Cell]) -> list[Study]:
-    """What came of the cells, by task and method."""
+    """Return the results of the cells, by task and method."""
     by: dict[tuple[str, Side], list[Cell]] = {}
     for cell in cells:
         by.setdefault((cell.task, cell.side), []).append(cell)
@@ -199,8 +199,12 @@ def studies(place: Place, cells: Sequence[Cell]) -> list[Study]:
 
 
 def _attacked(place: Place, cells: Sequence[Cell]) -> dict[str, Tally]:
-    """What is recovered of all content words and of names, by who has a device of his own; and of
-    all, by who knows the texts that were sent for training."""
+    """Return the recovered words, by attack.
+
+    "all" and "names" are content words and names, recovered by an attacker with another device.
+    "known" are all content words, recovered by an attacker with the texts that were sent for
+    training.
+    """
 
     def read(what: str, part: str) -> list[list[Word]]:
         kept = [json.loads(place.file(cell, what).read_text())[part] for cell in cells]

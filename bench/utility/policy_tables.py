@@ -32,14 +32,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, order=True)
 class Side:
-    """Whose releases: which version's, under which policy, at which level."""
+    """The source of releases: a version, a policy and a level."""
 
     version: str
     policy: str
     level: str
 
     def __str__(self) -> str:
-        """Without the level: what a curve is called."""
+        """The version and policy, which name a curve."""
         return f"{self.policy}, {BEFORE}" if self.version == BEFORE else self.policy
 
 
@@ -122,7 +122,7 @@ def verdict(comparisons: Sequence[Row]) -> str:
 
 
 def figures(studies: Iterable[Study]) -> dict[str, list[Row]]:
-    """All of it, as JSON has it."""
+    """Return all figures in JSON types."""
     found: dict[str, list[Row]] = {"rows": [], "comparisons": [], "verdicts": []}
     for study in studies:
         compared = [*study.comparisons()]

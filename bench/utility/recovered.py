@@ -1,10 +1,10 @@
-"""How many content words does one attacker recover, whoever released them?
+"""How many content words does one attacker recover, for any policy and version?
 
-Why it is here: policies hide different words, so levels compare nothing; what a reader of the
-release gets of *all* nouns, verbs, adjectives, adverbs and names does. The attacker is the same for
-every policy and every version and knows no mechanism: he has seen texts of the kind beside their
-releases, and names the word most often met behind what he reads, but trusts what he reads as if he
-had met it once behind itself. A word that passes is recovered.
+Policies hide different words, so their levels are not comparable. The recovered share of *all*
+nouns, verbs, adjectives, adverbs and names is comparable. The attacker is the same for every policy
+and version, and knows no mechanism. He has seen texts of the same kind beside their releases. For
+each released word he guesses the original that he met most often. He counts one extra occurrence of
+the word itself. A word that passes is recovered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Word(NamedTuple):
 
 
 def content_words(text: str, fates: Sequence[Fate], tagger: Tagger) -> list[Word]:
-    """Those of ``text`` by the tags of the true words, whatever the device took them for."""
+    """Return the content words of ``text``, by tags of the original words."""
     words = [text[fate.start : fate.end] for fate in fates]
     tags = [tagger.tagset[tag] for tag in tagger.tag(words).ids] if words else []
     return [
@@ -49,7 +49,7 @@ def content_words(text: str, fates: Sequence[Fate], tagger: Tagger) -> list[Word
 
 
 def released_text(text: str, fates: Iterable[Fate]) -> str:
-    """``text`` with what came out in the place of each word; what stands between stays."""
+    """Return ``text`` with each word replaced by its release; the text between words stays."""
     found, done = [], 0
     for fate in fates:
         found += [text[done : fate.start], fate.after]
@@ -58,7 +58,7 @@ def released_text(text: str, fates: Iterable[Fate]) -> str:
 
 
 class Attacker:
-    """Learns from words beside what was released for them.
+    """An attacker trained on words and their releases.
 
     >>> attacker = Attacker([Word("film", "movie", False)] * 2)
     >>> attacker.guess("movie"), attacker.guess("table")
@@ -77,7 +77,7 @@ class Attacker:
         }
 
     def guess(self, released: str) -> str:
-        """The commonest true word; of equals, and of what was never met, the released one."""
+        """Return the commonest true word; on ties and for unknown words, the released word."""
         return self._guesses.get(released, released)
 
 

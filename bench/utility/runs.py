@@ -1,8 +1,8 @@
 """One cell of `bench.utility`: a tenant's job, from released examples to answers.
 
-Why it is here: an adapter is trained and asked by the product's own trainer and predictor, so what
-is measured is what a tenant gets. Nothing is chosen by looking at the development part: weights are
-those that do best on the part of the training phrases that the trainer holds out.
+The product's own trainer and predictor run the job, so the figures are a tenant's. The development
+part chooses nothing: the trainer picks the weights on its own held-out part of the training
+phrases.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Answers:
-    """What came of one job: a label for each development example, how many trained it, what was
-    released of the development part (nothing for clear text), and the labels that a device gave
-    which had the adapter and the text as it stands, if it was asked."""
+    """Results of one job.
+
+    They are a label for each development example, the number of training examples, and the releases
+    of the development part (empty for clear text). If a device was asked, they also hold its
+    labels, from the same adapter and the original text.
+    """
 
     labels: list[str]
     train: int
@@ -49,14 +52,14 @@ def answer(
     options: TrainingOptions,
     encoder: Encoder | None = None,
 ) -> Answers:
-    """Trains on one release of the task and asks about another.
+    """Train on one release of the task and answer another.
 
     Args:
-        task: what to learn.
-        setting: how it is released, None for not at all.
-        device: releases it.
-        options: of the job; ``seed`` is that of the noise too.
-        encoder: what a device runs the same adapter over, to be asked about the texts themselves.
+        task: the task.
+        setting: privacy setting of the release; None for clear text.
+        device: the device that releases.
+        options: options of the job; ``seed`` also seeds the noise.
+        encoder: the device's encoder; if given, the device answers the original texts.
     """
     learnt, asked, shares = task.train.texts, task.dev.texts, dict[str, float]()
     if setting is not None:

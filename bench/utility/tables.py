@@ -1,7 +1,7 @@
 """Tables and picture of `bench.utility`, in the papers' form.
 
-Why it is here: what is measured should not know how it is shown. The published figures stand beside
-ours and are another backbone's: BERT-base (110M parameters) on 67,000 phrases.
+The published figures beside ours use another backbone: BERT-base (110M parameters) on 67,000
+phrases.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _of_task(task: str, made: list[Row]) -> Iterator[Table | str]:
 
 
 def _of_device(row: Row | None, clear: Row | None) -> Row | None:
-    """What a device answered, in the place of what the cloud did; nothing if none was asked."""
+    """Return the device's results in the place of the cloud's; empty if it was not asked."""
     if row is None or "at_home" not in row:
         return None
     found = row | {"accuracy": row["at_home"], "accuracy_sd": row["at_home_sd"]}

@@ -1,11 +1,12 @@
-"""Public tasks, whole and as a device would release them.
+"""Public tasks, in clear text and as a device would release them.
 
-Why it is here: every measurement of what privacy costs in accuracy must speak of the same phrases,
-the same held-out part and the same share of words replaced. RAPT v2 (table III) states levels as
-the probability that a word is replaced: of words that get noise, or PCT2T could not reach .94, and
-of words in the vocabulary, as others are always replaced, so that .05 would be out of reach. So eta
-is chosen here by that share, on the text at hand, for each mechanism on its own: all words under
-T2T, those of the policy's parts of speech under PCT2T. Texts go through the device's `Privatizer`.
+All utility measurements use the same phrases, held-out part and share of replaced words. RAPT v2
+(table III) states levels as the probability that a word is replaced. This is the share of words
+that get noise, because PCT2T could not reach .94 of all words. It leaves out words outside the
+vocabulary, which are always replaced and would put .05 out of reach.
+
+So eta is chosen by that share, on the given text and for each mechanism: all words under T2T, the
+words of the policy's parts of speech under PCT2T. Texts go through the device's `Privatizer`.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ _MATCHED_ON: Final = 10_000
 
 @dataclass(frozen=True)
 class _Source:
-    """A data set: its columns, and how many rows to set apart where it has no development file; or
-    so many first words of the example's messages."""
+    """Format of a data set: its columns, and rows to hold out if it has no development file.
+
+    Instead of columns it may give a number of first words of the example's messages.
+    """
 
     columns: tuple[str, ...] = ("text",)
     held_out: int = 0
@@ -76,7 +79,7 @@ TASKS: Final = {
 
 @dataclass(frozen=True)
 class Split:
-    """Examples: as many labels as texts."""
+    """Examples, with one label for each text."""
 
     texts: tuple[Parts, ...]
     labels: tuple[str, ...]
@@ -88,7 +91,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Task:
-    """What to learn, and what to be judged on.
+    """Training and development examples of a task.
 
     Attributes:
         name: one of `TASKS`.
@@ -108,14 +111,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Released:
-    """What left the device, and what only the device knows of it.
+    """A release, and figures that only the device knows.
 
     Attributes:
         texts: the released parts of each example.
         protected: share of all words (punctuation apart) that got noise.
-        replaced: share of those in the bundle's list that came out as another word: the papers'
-            replacement probability.
-        replaced_all: the same share of all of them, unlisted words and identifiers too.
+        replaced: the papers' replacement probability: share of noisy words in the bundle's list
+            that became another word.
+        replaced_all: the same over all noisy words, with unlisted words and identifiers.
     """
 
     texts: tuple[Parts, ...]
@@ -169,11 +172,11 @@ def join(texts: Sequence[Parts], tokenizer: Any) -> list[str]:
 
 
 class Device:
-    """Releases tasks as a device with ``bundle`` does; what it released before comes from disk.
+    """Release tasks as a device with ``bundle`` does; earlier releases come from disk.
 
     Args:
         bundle: an opened bundle.
-        folder: where releases are kept.
+        folder: cache of the releases.
     """
 
     def __init__(self, bundle: Bundle, folder: Path = CACHE) -> None:

@@ -1,8 +1,8 @@
-"""SIGKILL to whichever process has part in an errand, at a named moment of it or at any.
+"""SIGKILL for any process that takes part in an errand, at a named moment or at a random one.
 
-A trial has an owner's errand done while the device's daemon, a command, the cloud or its worker
-dies, starts again what nobody else does, and has the same done once more. That must come out as if
-nothing had been, and all that is kept must agree.
+A trial runs an owner's errand and kills the device's daemon, a command, the cloud or its worker. It
+restarts the killed daemon and repeats the errand. The repetition must give the same result, and all
+stored state must be consistent.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _PROBES: Final = ("The doctor was in the garden with Anna", "A letter from the m
 _START: Final = 10.0
 """Seconds of a processor that the next start may take."""
 _TIDY: Final = 90.0
-"""Seconds until nothing is left of who died: a worker that does so often is started less often."""
+"""Seconds to remove a dead process's remains; a worker that dies often restarts more slowly."""
 _PLACES: Final = ("device", "command", "cloud", "worker")
 
 
 @dataclass
 class _Fate:
-    """Who is to die when, in one trial: at a moment, or after so many seconds."""
+    """The process to kill in one trial, at a moment or after ``seconds``."""
 
     process: str
     moment: Moment | None
@@ -55,7 +55,7 @@ class _Fate:
 
 @dataclass
 class _Watch:
-    """What is known over all trials."""
+    """State that lasts over all trials."""
 
     world: World
     death: Death
@@ -65,7 +65,7 @@ class _Watch:
     starts: Counter[str] = field(default_factory=Counter)
 
     def probe(self) -> list[bytes]:
-        """What the device answers to texts that it was asked for long ago."""
+        """Return the device's answers to two texts that earlier trials also sent."""
         answers = (
             self.world.agent.Privatize(wire.PrivatizeRequest(text=text), timeout=60)
             for text in _PROBES
@@ -84,14 +84,16 @@ class _Watch:
                     self.world.connect()
 
     def look(self, fate: _Fate) -> None:
-        """Notes that a moment was reached, and waits for the end of who has announced it."""
+        """Note that the moment was reached, and wait for the process that announced it to end."""
         if fate.moment is not None and not fate.killed and self.death.reached:
             fate.killed = True
             self._gone(fate.process)
 
     def _gone(self, process: str) -> None:
-        """Waits for the end of a daemon that dies: until then it counts as one that runs, which
-        nobody starts again."""
+        """Wait for a dying daemon to end.
+
+        Until then it counts as running, and would not be restarted.
+        """
         daemon = {"device": self.world.device, "cloud": self.world.cloud}.get(process)
         if daemon is not None and daemon.process is not None:
             daemon.process.wait(_TIDY)
@@ -110,11 +112,11 @@ class _Watch:
 def anywhere(
     world: World, death: Death, file: Path, tally: Tally, seed: str, trials: Iterable[int]
 ) -> None:
-    """Kills once a trial: at each of the named moments in turn, and every other time at any.
+    """Kill one process in each trial, at the named moments and at random ones in turn.
 
     Args:
-        world: whose daemons were started with ``death.environment``.
-        file: the one of ``death``.
+        world: its daemons were started with ``death.environment``.
+        file: the file of ``death``.
     """
     watch = _Watch(world, death, file)
     tried: Counter[str] = Counter()
@@ -179,7 +181,7 @@ def _fate(watch: _Watch, chance: random.Random, kind: str, moment: Moment | None
 
 
 def _disturbed(watch: _Watch, errand: Errand, name: str, fate: _Fate) -> tuple[list[object], Any]:
-    """What `done` gives, while somebody dies and is started again."""
+    """Run `done` while the process is killed and restarted, and return its result."""
     begun = time.monotonic()
     with ThreadPoolExecutor(1) as doing:
         asked: Future[tuple[list[object], Any]] = doing.submit(done, errand, watch.world, name)

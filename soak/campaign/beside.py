@@ -1,9 +1,9 @@
-"""Every page and every command beside a running daemon, which is then killed.
+"""All pages and commands beside a running daemon, which is then killed.
 
 The daemon and the commands share one database. POSIX drops a process's locks on a file when the
-process closes any descriptor of that file; a daemon without its locks loses its write-ahead log to
-the next command. After such a loss the ledger falls with the daemon's death, a removed app is
-answered, and a destroyed key is still in use.
+process closes any descriptor of that file. A daemon without its locks loses its write-ahead log to
+the next command. After such a loss and the daemon's death, the ledger has lost charges, a removed
+app gets answers, and a destroyed key is still in use.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FIRST: Final = ("customize", "share")
 """What others need."""
 _LAST: Final = "rm"
 _LONG: Final = ("bench", "bugreport", "doctor", "enroll", "serve")
-"""Take seconds each, so a trial runs one of them, in turn."""
+"""Slow commands, which take seconds each; a trial runs one of them, in turn."""
 COMMANDS: Final[dict[str, tuple[tuple[str, ...], int]]] = {
     "serve": ((), 3),  # one runs already
     "enroll": (("AAAA-AAAA", "--address", "127.0.0.1:9"), 6),
@@ -125,7 +125,7 @@ def running(folder: Path, bundle: Path) -> Iterator[Daemon]:
 
 @dataclass
 class _Trial:
-    """One life of the daemon, and what it promised."""
+    """One life of the daemon, and the state that it must keep."""
 
     daemon: Daemon
     number: int
@@ -133,7 +133,7 @@ class _Trial:
     """Of an app."""
     removed: bool = False
     spent: tuple[float, ...] = ()
-    """What the ledger said last."""
+    """The last known state of the ledger."""
     released: dict[str, str] = field(default_factory=dict)
     """By text, under the key in use."""
 
@@ -142,7 +142,7 @@ class _Trial:
         return f"Anna was in the garden of house {self.number} with 4 of 7 doctors"
 
     def sotto(self, name: str, *arguments: str, code: int = 0) -> str:
-        """What a command prints; it is run in this process, which is not the daemon's."""
+        """Return a command's output; the command runs in this process, not in the daemon's."""
         done = CliRunner().invoke(
             main, [name, *arguments, "--json"], input=self.text, env=self.daemon.environ
         )
@@ -247,8 +247,10 @@ class _Trial:
 
 
 def beside(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    """In each trial opens every page and runs the commands in a drawn order, with a kill at the
-    end; nothing that was promised until then may be otherwise after a new start."""
+    """In each trial, open all pages and run the commands in random order, then kill the daemon.
+
+    After a restart, the recorded state must be unchanged.
+    """
     table = [f"{each.text}\t{each.label}" for each in labelled()]
     (daemon.folder / "table").write_text("\n".join(["text\tlabel", *table, ""]))
     short = [name for name in COMMANDS if name not in (*_FIRST, _LAST, *_LONG)]

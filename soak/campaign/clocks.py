@@ -1,9 +1,9 @@
-"""Clocks that jump by years, forwards and back: what an owner has done comes out as ever.
+"""Clocks that jump by years, forwards and back: an owner's errands must give the same results.
 
-The daemons run with the clock of the wall taken over (libfaketime), as a board without a battery
-or a machine with a wrong server of the time has it; the one that only goes forward stays. A trial
-does an errand of `network` while the clock of a side jumps in its midst, and once more after the
-next jump: what came must come again, and be charged and queued once.
+libfaketime sets the wall clock of the daemons, as on a board without a battery or with a wrong time
+server; the monotonic clock stays correct. In a trial one side's clock jumps during an errand of
+`network`. The errand is repeated after the next jump. It must give the same result, and be charged
+and queued once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Clock:
     """The clock of a daemon, set by a file.
 
     Attributes:
-        environ: what the daemon is started with.
+        environ: environment variables to start the daemon with.
     """
 
     def __init__(self, file: Path) -> None:
@@ -53,7 +53,7 @@ class Clock:
         }
 
     def jump(self, seconds: int) -> None:
-        """So many from the true time, for all who look from now on."""
+        """Set the clock so many seconds from the true time, for all later readings."""
         half = self._file.with_suffix(".new")
         half.write_text(f"{seconds:+d}")
         half.replace(self._file)

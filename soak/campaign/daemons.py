@@ -41,7 +41,7 @@ class Daemon:
 
     @property
     def log(self) -> Path:
-        """What it writes to its standard outputs, over all its lives."""
+        """The daemon's standard outputs, over all its lives."""
         return self.folder / "log"
 
     @property
@@ -115,7 +115,7 @@ def cloud(
     environ: Mapping[str, str] = MappingProxyType({}),
     **options: str,
 ) -> Iterator[Daemon]:
-    """``sotto-cloud serve`` with a state of its own, and more options; killed at the end."""
+    """Run ``sotto-cloud serve`` with a fresh state and more options; it is killed at the end."""
     address = f"unix:{folder}/cloud.sock"
     options |= {
         "listen": address,

@@ -1,8 +1,8 @@
-"""Files of a side, damaged by rule one at a time: refused by name, or all as it was.
+"""Damage one file of a side: the side must refuse it by name, or work as before.
 
-The device's world is a pulled and signed bundle, a configuration and a state that has released and
-charged; what is asked of it afterwards is texts seen and unseen, and what the ledger says. The
-cloud's is in `damaged_cloud`.
+The device's files are a pulled and signed bundle, a configuration, and a state with releases and
+charges. Afterwards the device gets seen and unseen texts and reports its ledger. The cloud's files
+are in `damaged_cloud`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ _UNSEEN: Final = "A cold morning by the river, and 4711 letters"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is damaged.
+    """A set of files to damage.
 
     Attributes:
-        make: lays it into a folder; twice gives two that have nothing secret in common.
-        asked: what it answers, the first of which must never be lost; raises what it refuses with.
-        known: files that may be obeyed with a change, and why.
+        make: writes the files into a folder; each call makes new secrets.
+        asked: returns the side's answers, of which the first must never be lost, or raises its
+            refusal.
+        known: files that may take effect when changed, with the reason.
     """
 
     make: Callable[[Path], None]
@@ -47,7 +48,7 @@ class World:
 
 
 Rule = Callable[[bytes, bytes, random.Random], bytes | None]
-"""What is in a file's place, given what was, what is in another's, and a source of chance."""
+"""A file's new content, from its old content, another file's content and a random source."""
 
 
 def _flip(data: bytes, other: bytes, chance: random.Random) -> bytes:
@@ -58,7 +59,7 @@ def _flip(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 
 def _zero(data: bytes, other: bytes, chance: random.Random) -> bytes:
-    """A sector of it, as disks lose them."""
+    """Zero one sector, as disks lose them."""
     start = chance.randrange(len(data)) // 512 * 512
     end = min(start + 512, len(data))
     return data[:start] + bytes(end - start) + data[end:]
@@ -75,12 +76,12 @@ RULES: Final[dict[str, Rule]] = {
 
 
 def damage(attacked: World, folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    """Does each of ``trials`` to a fresh world.
+    """Apply each of ``trials`` to a fresh world.
 
     Args:
-        attacked: what is damaged.
-        folder: an empty one to work in.
-        trials: their numbers; each says which file and rule, and with the seed where.
+        attacked: the files to damage.
+        folder: an empty folder to work in.
+        trials: trial numbers; each selects a file and a rule, and with the seed the position.
     """
     world, kept, other = folder / "world", folder / "kept", folder / "other"
     for place in (other, kept):
@@ -168,7 +169,7 @@ def _damage(file: Path, rule: str, other: bytes, chance: random.Random) -> None:
 
 
 def _asked(world: Path) -> tuple[bytes, ...]:
-    """What the ledger says, and what becomes of a text seen before and of one that was not."""
+    """Return the ledger, and the releases of a seen and an unseen text."""
     with opened(_configured(world), LexiconTagger()) as device:
         spent = status(device).ledger.SerializeToString(deterministic=True)
         answers = [

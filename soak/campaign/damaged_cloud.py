@@ -1,7 +1,7 @@
 """The cloud's world for `damage`: a bundle, and a state with an adapter and half a job.
 
-What is asked of it is its bundle as a device pulls it, a prediction, and that the job comes to its
-end with the adapter that an undisturbed one ends with.
+Afterwards a device pulls the bundle and asks for a prediction. The job must end with the adapter of
+an undisturbed job.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _HALF: Final = "others"
 _ROW: Final = "a value in a row, for which SQLite does not vouch"
 _STEPS: Final = 14
 _BESIDE: Final = "acme.lock"
-"""What the tenant's device has, which is not the cloud's to lose."""
+"""Files of the tenant's device, which the cloud cannot lose."""
 
 
 def cloud() -> World:
-    """A cloud whose tiny backbone lies beside it, as does its tenant's token."""
+    """Run a cloud with its tiny backbone and its tenant's token beside it."""
     return World(_make, _asked, {"sottovoce.db": _ROW, "sottovoce.db-wal": _ROW})
 
 

@@ -1,8 +1,8 @@
-"""A disk of one's own, whose power can be cut: what was not synced is gone.
+"""A small disk whose power can be cut: data that was not synced is lost.
 
-It is an ext4 in a file, mounted by a loop device. The cut is the file system's own
-(`EXT4_IOC_SHUTDOWN` without its log, which file systems are tested by): from then on nothing is
-written, and the next mount replays the journal as after a real one. Both take root.
+The disk is an ext4 in a file, mounted by a loop device. The file system cuts itself off
+(`EXT4_IOC_SHUTDOWN` without its log, as in file system tests): nothing more is written. The next
+mount replays the journal, as after a real power cut. Both need root.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["SmallDisk", "needed", "small_disk"]
 _SHUTDOWN: Final = 0x8004587D
 _WITHOUT_LOG: Final = 2
 _OPTIONS: Final = "loop,commit=300"
-"""What is not synced waits so many seconds; a trial takes fewer."""
+"""Seconds until unsynced data is written back; a trial takes less."""
 
 
 def needed() -> str:
@@ -47,7 +47,7 @@ class SmallDisk:
         subprocess.run(command, check=True)
 
     def unmount(self) -> None:
-        """Takes it away; nobody may have a file of it open."""
+        """Unmount the disk; no process may have a file open on it."""
         subprocess.run(["umount", str(self.folder)], check=True)
 
     def fail(self) -> None:
@@ -59,7 +59,7 @@ class SmallDisk:
             os.close(opened)
 
     def cut(self) -> None:
-        """The power goes, and comes back. Whoever has files open here must be dead by now."""
+        """Cut the power and restore it; processes with files open on the disk must be dead."""
         self.fail()
         self.unmount()
         self.mount()

@@ -38,7 +38,7 @@ def _trained(world: World, name: str) -> Iterator[object]:
 
 
 def _apart(world: World, name: str, **more: str) -> dict[str, str]:
-    """A device of its own, without a daemon."""
+    """A separate device without a daemon."""
     folder = world.device.folder / name
     return {
         "HOME": str(folder),

@@ -1,4 +1,4 @@
-"""A line that knows HTTP/2's frames, and does one thing to one of them."""
+"""A relay that reads HTTP/2 frames and applies one fault to one frame."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _HEAD: Final = 9
 
 @dataclass
 class Fault:
-    """What is to happen, and whether it did.
+    """A fault, and whether it was applied.
 
     Attributes:
-        kind: of `KINDS`.
-        way: of `WAYS`.
-        place: frames of that way that come through before it.
-        seconds: of a stall.
-        met: whether there was such a frame.
+        kind: one of `KINDS`.
+        way: direction, one of `WAYS`.
+        place: number of frames in that direction before the fault.
+        seconds: duration of a stall.
+        met: whether the connection had a frame at that place.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class FaultyLine(Line):
         super().__init__(target)
 
     def arm(self, fault: Fault | None) -> None:
-        """Counts frames from here on, and has one of them meet ``fault``; what stalls goes on."""
+        """Count frames from now on, and apply ``fault`` to one; stalled connections continue."""
         with self._lock:
             self._going_on.set()
             self._going_on = threading.Event()

@@ -1,8 +1,8 @@
-"""Disks that fill under running daemons: said with its remedy, and gone on with by the same ones.
+"""Disks that fill under running daemons: errors name the remedy, and the daemons recover.
 
-A trial does one of `network`'s errands while the disk of the device's state, the cloud's or both is
-full but for some bytes, from its beginning or from any moment of it; then there is room again.
-What had to wait goes on by itself, the same done again is the same, and all that is kept agrees.
+In a trial the disk of the device's state, of the cloud's or of both is full except for some bytes,
+from the errand's start or a random moment. Then space is freed. Waiting work must continue by
+itself, the repeated errand must give the same result, and all stored state must be consistent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ERRANDS: Final = (
     *("predict", "customize", "fetch", "embed", "train", "chat", "rm", "predict many", "cancel"),
     *("generate", "rollback", "embed many"),
 )
-"""Those that write to either state; what a command does alone is of `machine`."""
+"""Errands that write to either state; `machine` covers commands without a daemon."""
 _SIDES: Final = (("device",), ("cloud",), ("device", "cloud"))
 _SPARE: Final = (0, 0, 0, 8_192, 50_000)
 _HOLD: Final = (0.2, 1.0, 4.0)
@@ -38,7 +38,7 @@ _BEGUN: Final = (0.05, 0.3, 1.0, 2.0)
 """Seconds, at most, until it is, where an errand has begun before: what takes its time is still
 under way then, and ends while there is no room."""
 _FULL: Final = {"device": (Code.RESOURCE_EXHAUSTED,), "cloud": (Code.UNAVAILABLE,)}
-"""What the device says of its own disk, and of a cloud that is to be asked again later."""
+"""Errors of the device about its disk, and about a cloud that should be asked again later."""
 _TIDY: Final = 90.0
 _TRAINING: Final = 10.0
 """Seconds for which a job is waited for, which may wait for the disk itself."""
@@ -96,7 +96,7 @@ def _want(
         try:
             if late:
                 asked = doing.submit(done, errand, world, name)
-                if errand.jobs == 1:  # what is trained ends while nobody can note that
+                if errand.jobs == 1:  # the training's end cannot be recorded
                     _wait(asked, lambda: _state(world, queued) not in ("", "UPLOADING"))
                 else:
                     wait_for([asked], chance.choice(_BEGUN))
@@ -120,7 +120,7 @@ def _wait(asked: Future[Any], condition: Callable[[], bool]) -> None:
 
 
 def _state(world: World, queued: int) -> str:
-    """Of the job that was made after so many; empty if there is none yet."""
+    """Return the state of the job made after ``queued`` jobs; empty if there is none yet."""
     return next((state for state, _ in world.jobs()[queued:]), "")
 
 
@@ -147,7 +147,7 @@ def _left(world: World) -> list[str]:
 
 
 def _waiting(world: World) -> Iterator[str]:
-    """What the device's database holds and nobody works on any more."""
+    """Return stale work in the device's database, on which no process works."""
     file = world.device.folder / "state" / "agent.db"
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)) as database:
         for what, query in (

@@ -1,6 +1,4 @@
-"""SIGKILL at drawn moments, or the power goes: what was answered stays so, and what was spent is
-what was released.
-"""
+"""SIGKILL at random moments, or a power cut: answers stay the same, and charges match releases."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ _MOMENTS: Final = (
     ("end of job", 1),
     ("adapter named", 1),
 )
-"""What a worker may die at, and at which call of it at most; `tests.support.kills` says what."""
+"""Calls at which a worker may die, each with its highest count; see `tests.support.kills`."""
 
 
 def agent_killed(
@@ -54,12 +52,12 @@ def agent_killed(
     trials: Iterable[int],
     disk: SmallDisk | None = None,
 ) -> None:
-    """Kills the device's daemon while texts are being privatised, once a trial, and starts it
-    again. Afterwards what was answered must be answered the same, and the ledger hold each text
-    that was ever sent once.
+    """Kill the device's daemon during each trial's texts, and restart it.
+
+    Afterwards each answered text must get the same answer, and the ledger must hold each text once.
 
     Args:
-        disk: holds its state, and loses its power each time, before the daemon or with it.
+        disk: holds the state; in each trial it loses its power, before the daemon or with it.
     """
     answered: dict[str, bytes] = {}
     slowest = 0.0
@@ -72,7 +70,7 @@ def agent_killed(
             asked = asking.submit(_ask, daemon.address, texts, found)
             until(lambda: len(found) >= after or asked.done())  # noqa: B023 - waited for here
             if disk is not None and chance.random() < 0.5:
-                disk.fail()  # what comes from now on must not be a promise
+                disk.fail()  # later answers must not count
                 until(lambda: len(found) >= after + 2 or asked.done())  # noqa: B023
             daemon.kill()
             asked.result(_SECONDS)
@@ -119,7 +117,7 @@ def _text(trial: int, number: int) -> str:
 
 
 def _ask(address: str, texts: Iterable[str], found: dict[str, bytes]) -> None:
-    """Puts answers into ``found``, one by one, for as long as there is somebody to give them."""
+    """Add answers to ``found`` one by one, until the daemon fails."""
     with grpc.insecure_channel(address) as channel:
         stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
         for text in texts:
@@ -144,11 +142,12 @@ def worker_killed(
     trials: Iterable[int],
     disk: SmallDisk | None = None,
 ) -> None:
-    """Has a worker die in the middle of a job, once to three times a trial; what comes after must
-    end with the very adapter that an undisturbed one ends with.
+    """Kill a worker one to three times during each trial's job.
+
+    The job must end with the same adapter, to the bit, as an undisturbed job.
 
     Args:
-        disk: holds the state, and loses its power each time, and once the job is queued.
+        disk: holds the state; it loses its power at each death, and once the job is queued.
     """
     from tests.support import killed_jobs  # which imports torch
 
@@ -188,8 +187,11 @@ def worker_killed(
 
 
 def _moment(chance: random.Random, trial: int, *, first: bool) -> tuple[str, int]:
-    """What to die at, and at which call of it: a job's first death is by each in turn, every other
-    time as it begins; where it died before, any."""
+    """Return the call to die at, and its count.
+
+    A job's first death uses each call in turn, every other time at its first occurrence. Later
+    deaths are random.
+    """
     turn, which = divmod(trial, len(_MOMENTS))
     what, most = _MOMENTS[which] if first else chance.choice(_MOMENTS)
     return what, 1 if first and turn % 2 == 0 else chance.randint(1, most)

@@ -1,8 +1,8 @@
-"""A machine that has too little of something: said with its remedy, and the state is as it was.
+"""A machine that lacks a resource: the error names the remedy, and the state stays intact.
 
-Each trial is a command of the device's in a process that may write so much to a file, open so many,
-hold so much memory, or not write at all; and then the same text without. What was answered the
-first time comes again, and each text was charged once.
+Each trial runs a command of the device in a process with a limit on file size, open files or
+memory, or without write permission. The same text follows without the limit. The first answer must
+come again, and each text must be charged once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STANDS_STILL: Final = 60.0
 
 
 def _file_size(chance: random.Random, _: Path) -> list[str]:
-    """As a disk that is full after so many bytes: at the first write, or a later one."""
+    """Limit the file size, like a disk that fills at the first write or a later one."""
     most = chance.choice((0, 1, 4_096, 20_000, 40_000, 70_000, chance.randrange(200_000)))
     return ["prlimit", f"--fsize={most}"]
 
@@ -101,7 +101,7 @@ def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterabl
 def _command(
     config: Config, limited: list[str], text: str, seconds: float
 ) -> subprocess.CompletedProcess[str]:
-    """``sotto privatize`` in want of something; killed after so many seconds."""
+    """Run ``sotto privatize`` under a limit; kill it at a timeout."""
     command = [sys.executable, "-c", PROGRAM.format("edge"), "privatize", text, "--json"]
     environ = {
         "HOME": str(config.agent.state.parents[3]),

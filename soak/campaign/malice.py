@@ -1,7 +1,7 @@
-"""Four tenants that wish another one ill, in a process of their own: what `tenants` sets on it.
+"""Four hostile tenants in a separate process, controlled by `tenants`.
 
-It reads a line of JSON for each attack, says "begun" once all of them are at it, and when it is
-told to end, what they met.
+The process reads a line of JSON for each attack. It prints "begun" once all attackers run. At the
+next line it stops them and prints their results.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _SECONDS: Final = 30.0
 _AT_ONCE: Final = 2
 """Threads of each tenant."""
 _HELD: Final = 20
-"""Streams of a kind that each of them tries to hold: together more than a tenant may."""
+"""Streams of each kind that an attacker tries to hold: together more than a tenant's limit."""
 _STREAMED: Final = 16
 
 
 @dataclass
 class Attacker:
-    """One of them, while it is at one thing.
+    """One thread of a hostile tenant during one attack.
 
     Attributes:
-        caller: says who it is, and with what token.
-        bundle: the cloud's.
-        victim: the tenant that is attacked.
-        job: of that one, an adapter by now.
-        end: is set when this one is to stop.
-        ends: how its calls ended, by status.
-        crossed: what it got and should not have.
-        held: calls that are left open.
+        caller: the connection, with the tenant's name and token.
+        bundle: id of the cloud's bundle.
+        victim: the attacked tenant.
+        job: the victim's finished job.
+        end: set when the attacker must stop.
+        ends: number of calls by status.
+        crossed: answers that the attacker should not have received.
+        held: open calls.
     """
 
     caller: Caller
@@ -78,7 +78,7 @@ class Attacker:
         return answer
 
     def asked(self, text: str) -> inference.InferenceServicePredictRequest:
-        """A text for its adapter, which is called what the victim's is."""
+        """Return a request for the attacker's adapter, which has the name of the victim's."""
         return inference.InferenceServicePredictRequest(
             adapter="topics", released_text=text, bundle_id=self.bundle
         )
@@ -93,7 +93,7 @@ class Attacker:
         self.end.wait()
 
     def created(self, **settings: object) -> str:
-        """A job of its own; empty where it got none."""
+        """Create a job of this tenant, and return its id; empty on failure."""
         try:
             job = self.caller.create(self.bundle, adapter="more", training=settings)
         except grpc.RpcError as error:
@@ -104,7 +104,7 @@ class Attacker:
 
 
 def _idle_streams(me: Attacker) -> None:
-    """As many as can be had, of every kind, on which something was said once."""
+    """Hold as many idle streams of every kind as possible, with at most one message on each."""
     if me.held:
         me.end.wait(0.1)
         return
@@ -234,7 +234,7 @@ def _attack(told: dict[str, Any], address: str, end: threading.Event) -> dict[st
         print("begun", flush=True)
         end.wait()
         for attacker in attackers:
-            attacker.caller.channel.close()  # which ends what is under way
+            attacker.caller.channel.close()  # ends the open calls
     for each in ended:
         each.result()
     found = sum((attacker.ends for attacker in attackers), Counter[str]())
@@ -256,7 +256,7 @@ def _go_on(step: Callable[[Attacker], None], me: Attacker, begun: threading.Barr
 
 
 def main() -> None:
-    """Attacks as it is told, until nothing more is said."""
+    """Run the attacks that standard input names, until it ends."""
     address, *processors = sys.argv[1:]
     os.sched_setaffinity(0, map(int, processors))
     for line in sys.stdin:

@@ -27,7 +27,7 @@ def methods(services: tuple[str, ...]) -> list[MethodDescriptor]:
 
 
 def made(kind: str, method: MethodDescriptor, chance: random.Random) -> bytes:
-    """A message for the method, or, by ``kind``, what was one or never was."""
+    """Return a message for the method: valid, damaged or random, by ``kind``."""
     if kind == "malformed":
         return chance.randbytes(chance.choice((1, 3, 40, 3_000)))
     message = message_factory.GetMessageClass(method.input_type)()

@@ -1,9 +1,8 @@
-"""What a device does with its cloud over a line that fails: done once, or said why not.
+"""A device's errands with its cloud over a faulty line: done once, or refused with a reason.
 
-A trial does one errand over a line on which one frame meets a fault, and then the same again over
-a whole one. The second time it must work; what came the first time must be what comes the second,
-or the beginning of it and an error with its remedy; both together are charged once, and queue one
-job.
+A trial runs one errand over a line with one faulty frame, then the same errand over an intact line.
+The second run must succeed. The first run's output must be the same, or the beginning of the same
+and an error with its remedy. Both together must be charged once and queue one job.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ __all__ = [
 ]
 
 _SECONDS: Final = 400.0
-"""For anything: longer than every deadline of the device's, so that its own error is what comes."""
+"""Timeout of any call: longer than all the device's deadlines, so that its own error appears."""
 _MINUTES: Final = 100.0
-"""Of a stall that keepalive must notice; one trial in so many has it, whatever the errand."""
+"""Seconds of a stall that keepalive must notice; one trial in `_RARELY` has it."""
 _RARELY: Final = 61
 _STALLS: Final = (0.05, 0.5, 2.0)
 _TOPICS: Final = "topics"
@@ -65,13 +64,13 @@ _STREAMED: Final = 12
 
 
 class World:
-    """A device's daemon, a line, and a cloud with an adapter of it in two versions.
+    """A device's daemon, a line, and a cloud with two versions of the device's adapter.
 
     Args:
         device, line, cloud: all running.
 
     Attributes:
-        environ: of commands, beside the device's.
+        environ: environment of commands, beside the device's.
     """
 
     environ: Mapping[str, str] = MappingProxyType({})
@@ -93,7 +92,7 @@ class World:
         self._channel.close()
 
     def releases(self) -> int:
-        """What the ledger was charged for so far."""
+        """Return the number of releases charged so far."""
         status = self.agent.GetStatus(agent.GetStatusRequest(), timeout=_SECONDS)
         return int(status.ledger.releases)
 
@@ -105,10 +104,10 @@ class World:
             return database.execute(found).fetchall()
 
     def command(self, *arguments: str, **environ: str) -> dict[str, Any]:
-        """What a command of the device's prints as JSON.
+        """Run a command of the device and return its JSON output.
 
         Raises:
-            SottovoceError: what it said on its standard error.
+            SottovoceError: the command's error on its standard error.
             AssertionError: it was killed.
         """
         done = subprocess.run(
@@ -131,14 +130,14 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """Something that an owner has done.
+    """An action of an owner.
 
     Attributes:
-        do: gives what comes of it piece by piece; with the same name it is the same errand.
-        frames: about so many go each way, over a connection of its own.
-        charged: releases, the first time.
-        jobs: that the cloud queues, the first time.
-        prepare: what must be there before.
+        do: yields the results piece by piece; calls with the same name are the same errand.
+        frames: approximate number of frames each way, over a new connection.
+        charged: releases charged by the first run.
+        jobs: jobs queued by the first run.
+        prepare: sets up the preconditions.
     """
 
     do: Callable[[World, str], Iterator[object]]
@@ -311,7 +310,7 @@ ERRANDS: Final = {
 
 
 def network(world: World, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    """Does an errand a trial, with one frame of it in trouble, and once more without."""
+    """Run one errand in each trial, with a fault in one frame, and repeat it without."""
     names = list(ERRANDS)
     for trial in trials:
         chance = random.Random(f"{seed} {trial}")
@@ -352,11 +351,11 @@ def network(world: World, tally: Tally, seed: str, trials: Iterable[int]) -> Non
 def done(
     errand: Errand, world: World, name: str
 ) -> tuple[list[object], SottovoceError | AssertionError | None]:
-    """All that came, and what was said instead of the rest."""
+    """Return all results, and the error in place of missing ones."""
     came = []
     try:
         for piece in errand.do(world, name):
-            came.append(piece)  # noqa: PERF402 - what came before an error counts
+            came.append(piece)  # noqa: PERF402 - results before an error count
     except grpc.RpcError as error:
         return came, from_rpc_error(error, peer="the agent")
     except (SottovoceError, AssertionError) as error:

@@ -1,4 +1,4 @@
-"""What the campaign is made of: each part sets up what it attacks, and counts what it sees."""
+"""The parts of the campaign: each sets up its target, runs trials and counts the results."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ class Part:
     """One kind of trials.
 
     Attributes:
-        what: is tried.
-        run: does the given trials in an empty folder.
-        full, short: how many, in the whole campaign and among the tests; none are no test.
-        minutes: that the whole campaign goes on with it, where trials are not counted.
-        missing: what this machine lacks for it; empty if nothing.
-        pieces: that the whole may be cut into, as each trial is judged by itself.
-        alone: whether nothing else may go on meanwhile, as it judges how long things take.
+        what: description of the trials.
+        run: runs the given trials in an empty folder.
+        full, short: number of trials in the whole campaign and among the tests; 0 excludes it
+            from the tests.
+        minutes: duration in the whole campaign, for parts without a number of trials.
+        missing: the machine's missing requirement; empty if none.
+        pieces: maximum number of pieces; each trial is judged by itself.
+        alone: whether it must run alone, because it measures time.
     """
 
     what: str
@@ -61,10 +62,10 @@ class Part:
 
 
 def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
-    """The tally of these trials of a part.
+    """Return the tally of these trials of a part.
 
-    What ends the part itself is a finding too: it costs neither what was counted until then nor, as
-    an error that cannot be sent from one process to another would, the other parts.
+    An exception in the part becomes a finding. So earlier counts survive, and an exception that
+    cannot be pickled does not stop the other parts.
     """
     part = PARTS[name]
     tally = Tally(part.what, f"python -m soak.campaign {name} --seed {seed} --trial {{}}")
@@ -78,14 +79,14 @@ def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
 
     try:
         part.run(folder, tally, seed, numbers())
-    except Exception:  # whatever it is, it is told
+    except Exception:  # any exception becomes a finding
         said = " ".join(traceback.format_exc().split())
         tally.fault("unexplained", begun, f"the part ended of itself: ...{said[-600:]}")
     return tally
 
 
 def _bert(folder: Path) -> Path:
-    from tests.support.backbones import tiny_bert  # which imports torch, as many parts do without
+    from tests.support.backbones import tiny_bert  # imports torch, which few parts need
 
     return tiny_bert(folder / "bert")
 
@@ -167,8 +168,10 @@ def _threads(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> No
 def _world(
     folder: Path, environs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 ) -> Iterator[World]:
-    """A device, a line and a cloud that trains, predicts and writes; each side may be started with
-    variables of its own."""
+    """Run a device, a line and a cloud that trains, predicts and writes.
+
+    Each side may get extra environment variables.
+    """
     from tests.support import decoders  # which imports torch
 
     database = SqliteDatabase(folder / "cloud" / "state")

@@ -1,7 +1,7 @@
-"""Parts of the campaign in processes of their own, several at a time: most of a trial is waiting.
+"""Run parts of the campaign in several processes at once, because most of a trial is waiting.
 
-A part whose trials say nothing of each other is cut into pieces, each over a world of its own. A
-trial draws from the seed and its number, so it is the same in whichever piece.
+A part with independent trials is cut into pieces, each over a separate world. A trial draws from
+the seed and its number, so it is the same in every piece.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from soak.campaign.tally import Tally
 __all__ = ["Piece", "pieces", "together"]
 
 _SUBREAPER: Final = 36
-"""`PR_SET_CHILD_SUBREAPER`: who outlives a cloud that was killed becomes a child of ours."""
+"""`PR_SET_CHILD_SUBREAPER`: processes that outlive a killed cloud become our children."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some trials of a part: so many, or as many as there is time for.
+    """Some trials of a part, by number or by duration.
 
     Attributes:
-        part: its name.
-        trials: their numbers; any, from 0, with ``minutes``.
-        minutes: that it goes on for.
+        part: name of the part.
+        trials: numbers of the trials; with ``minutes``, all numbers from 0.
+        minutes: duration of the piece.
     """
 
     part: str
@@ -50,12 +50,12 @@ class Piece:
 
 
 def pieces(part: str, share: float, minutes: float | None, trial: int | None) -> list[Piece]:
-    """What a part is cut into.
+    """Cut a part into pieces.
 
     Args:
-        share: of its trials.
-        minutes: instead of them.
-        trial: this one alone.
+        share: share of its trials to run.
+        minutes: duration to run instead.
+        trial: the one trial to run.
     """
     found = PARTS[part]
     if trial is not None:
@@ -77,7 +77,7 @@ def together(todo: list[Piece], seed: str, jobs: int) -> dict[str, Tally]:
     found: dict[str, list[Tally]] = {piece.part: [] for piece in todo}
     alone = [piece for piece in todo if PARTS[piece.part].alone]
     others = [piece for piece in todo if not PARTS[piece.part].alone]
-    # Those that take their time, not so many trials, begin first: they are the longest.
+    # Parts with a duration begin first, because they are the longest.
     others.sort(key=lambda piece: piece.minutes is None)
     for some, most in ((alone, 1), (others, jobs)):
         context = multiprocessing.get_context("spawn")
@@ -89,7 +89,7 @@ def together(todo: list[Piece], seed: str, jobs: int) -> dict[str, Tally]:
 
 
 def tried(piece: Piece, seed: str) -> Tally:
-    """The tally of a piece, with what it took; to be called once in a process."""
+    """Return the tally of a piece, with the time it took; call it once in a process."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
@@ -100,8 +100,8 @@ def tried(piece: Piece, seed: str) -> Tally:
 
 
 def _processor() -> float:
-    """Seconds of a processor that this process has had, and all under it, who are ended here."""
-    while children := [*_children()]:  # whose own are ours next
+    """Return the processor seconds of this process and its descendants, and kill these."""
+    while children := [*_children()]:  # their children become ours
         for child in children:
             with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(child, signal.SIGKILL)  # a server of forks, say

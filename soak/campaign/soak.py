@@ -1,10 +1,10 @@
-"""Mixed use for as long as is wanted: what comes stays right, and nothing grows.
+"""Mixed use for a chosen time: answers stay right, and memory, files and tables do not grow.
 
-A round is every errand of `network` once, over a whole line, then a text of 30,000 words, and four
-such at once. Texts come again after a few rounds, so that from then on there is nothing new to
-remember. What is flat: of the rounds after the first, the median slope between any two (Theil and
-Sen), over as many rounds as there were, is at most `_MAY_GROW`; rows of a table do not grow at all.
-Fewer than `ENOUGH` rounds say nothing of growth, and the tally says that.
+A round is every errand of `network` once, over an intact line, then a text of 30,000 words, then
+four of these at once. Texts repeat after `_CYCLE` rounds, so only later rounds count. Growth is the
+median slope between any two of them (Theil and Sen), times their number. It may be at most
+`_MAY_GROW`; tables may not grow at all. With fewer than `ENOUGH` rounds the tally says that growth
+is unknown.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _CYCLE: Final = 4
 ENOUGH: Final = 12
 """Rounds, the first `_CYCLE` among them, for a slope to say something."""
 _MAY_GROW: Final = {"device bytes": 3e6, "cloud bytes": 40e6, "descriptors": 3, "threads": 3}
-"""Over all of them; every other figure not at all."""
+"""Allowed growth over all rounds; all other figures may not grow."""
 _BOUNDED: Final = {"jobs": "past_jobs", "usage": "an hour each", "sqlite_sequence": "one a table"}
-"""Tables of the cloud that remember what is over, each to a limit that tests hold it to."""
+"""Tables of the cloud that keep past records, up to limits that other tests check."""
 _LASTING: Final = ("charged", "labelled", "accounts")
-"""Tables of the device's ledger: they know what was charged, and grow with each new training."""
+"""Tables of the device's ledger: they record charges, and grow with each training."""
 
 Figures = dict[str, float]
 
@@ -71,7 +71,7 @@ def _round(world: World, trial: int) -> list[str]:
     """What went wrong."""
     wrong = []
     for kind, errand in ERRANDS.items():
-        # What is trained is new each time, and thrown away again; texts are not.
+        # Each training is new and is deleted again; texts repeat.
         trains = kind in ("customize", "cancel", "rm")
         name = f"{kind.replace(' ', '-')}-{trial if trains else trial % _CYCLE}"
         errand.prepare(world, name)
@@ -123,8 +123,10 @@ def _rows(file: Path) -> dict[str, int]:
 
 
 def growth(seen: list[Figures]) -> Figures:
-    """Of each figure over the rounds after the first, by the median of the slopes between any two
-    of them, which a round that is out of line does not move; nothing where there are too few."""
+    """Return each figure's growth after the first `_CYCLE` rounds; empty with too few rounds.
+
+    The slope is a median, so a single unusual round does not move it.
+    """
     if len(seen) < ENOUGH:
         return {}
     later = seen[_CYCLE:]

@@ -23,8 +23,7 @@ _WORKER = b"sottovoce.cloud.training.process"
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What the device's ledger says it was charged for, by its sum, its accounts and its notes of
-    what was charged."""
+    """The ledger's charges: its sum, its accounts' sum, and the number of recorded releases."""
 
     releases: int
     accounts: int
@@ -42,7 +41,7 @@ class Books:
 
 
 def faults_of_device(before: Books, now: Books, charged: int, *, rotated: bool) -> Iterator[str]:
-    """What the books do not agree in, after ``charged`` releases more."""
+    """Yield the ledger's inconsistencies, given ``charged`` releases since ``before``."""
     if now.releases - before.releases != charged:
         yield f"{now.releases - before.releases} charged, not {charged}"
     if now.accounts != now.releases:
@@ -83,13 +82,13 @@ def faults_of_cloud(state: Path) -> Iterator[str]:
 
 
 def left_aside(world: World) -> Iterator[str]:
-    """What was being written by somebody who died, and nobody removed since."""
+    """Yield the temporary files of dead processes that have not been removed."""
     for file in _aside(world):
         yield f"left aside: {'/'.join(file.parts[-3:])}"
 
 
 def make_old(world: World) -> None:
-    """Has what is left by the dead be as old as what the living may remove."""
+    """Backdate temporary files, so that daemons may remove them."""
     age(*_aside(world))
 
 

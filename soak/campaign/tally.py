@@ -1,4 +1,4 @@
-"""What was tried, what went wrong, and how to see it again."""
+"""Results of the trials: counts, findings, and the commands that repeat a trial."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Tally:
     """The trials of one kind.
 
     Attributes:
-        what: is tried.
-        command: shows one trial again, with its number in place of ``{}``.
-        ends: how trials ended, by number.
+        what: description of the trials.
+        command: repeats one trial, with its number in place of ``{}``.
+        ends: number of trials by result.
         findings: a line for each fault.
-        seconds: that they took, those of pieces at a time added up.
-        processor: seconds of one that they took, without what goes on.
+        seconds: duration; the durations of parallel pieces are added up.
+        processor: processor seconds, without processes that still run.
     """
 
     what: str
@@ -71,8 +71,10 @@ class Tally:
         reached: Mapping[str, int],
         instead: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Says how many named moments were come by; one that never was has been no trial, and
-        ``instead`` may say what came of it."""
+        """Record the share of named moments that were reached.
+
+        A moment that was never reached was not tested; ``instead`` may describe the trial's result.
+        """
         missed = [name for name in tried if not reached.get(name)]
         self.figures["named moments tried"] = len(tried)
         self.figures["named moments reached"] = len(tried) - len(missed)
@@ -82,7 +84,7 @@ class Tally:
             )
 
     def line(self) -> str:
-        """For who waits: how many, how long, and what was found."""
+        """Return a line of progress: number of trials, duration and findings."""
         told = f"{self.what}: {self.count:,} in {self.seconds:,.0f} s"
         return "\n".join([f"{told}, {self.processor:,.0f} of a processor", *self.findings])
 

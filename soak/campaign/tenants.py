@@ -1,9 +1,9 @@
-"""Four tenants against one: it is answered as ever, and nobody gets what is another's.
+"""Four tenants attack one: its answers stay the same, and tenants never see each other's data.
 
-A trial is a day of the one in small, once undisturbed and once under an attack: texts that it has
-classified, singly and by a stream, a job that it makes, uploads and gives up, its list of jobs.
-Whatever the others do, each call must be answered, and as it was before they came. How long the
-single texts take, the 99th of 100 as a rule, is compared over all trials.
+A trial runs a tenant's usual calls twice, first undisturbed and then under an attack. The tenant
+classifies texts, singly and by a stream. It creates a job, uploads examples, cancels it, and lists
+its jobs. Each call must give the same answer under attack. The latency of single texts, usually the
+99th percentile, is compared over all trials.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Town:
     """A cloud's state before it starts.
 
     Attributes:
-        tokens: of every tenant; the first is the one that is attacked.
-        bundle: the id of what the cloud serves.
-        job: of the one's adapter.
+        tokens: tokens of every tenant; the first tenant is the victim.
+        bundle: id of the cloud's bundle.
+        job: job of the victim's adapter.
     """
 
     tokens: dict[str, str]
@@ -69,7 +69,7 @@ class Town:
 
 
 def settled(state: Path, backbone: str, bundle: Path) -> Town:
-    """Five tenants, each with an adapter "topics" whose labels say whose it is."""
+    """Set up five tenants, each with an adapter "topics" whose labels name the tenant."""
     from sottovoce.cloud.training.worker import Worker  # which imports torch
 
     identity = Bundle.open(bundle).id
@@ -95,9 +95,11 @@ def settled(state: Path, backbone: str, bundle: Path) -> Town:
 
 @contextmanager
 def apart() -> Iterator[Collection[int]]:
-    """Within it this process, and what it starts, has the first half of its processors; the other
-    half, which it gives, is the attackers': their machines would be elsewhere. A single one is
-    shared."""
+    """Restrict this process and its children to half of the processors, and yield the other half.
+
+    The attackers use the other half, as real attackers use other machines. A single processor is
+    shared.
+    """
     every = sorted(os.sched_getaffinity(0))
     half = len(every) // 2
     os.sched_setaffinity(0, every[:half] or every)
@@ -161,7 +163,7 @@ def tenants(
 
 @contextmanager
 def _attackers(cloud: Daemon, processors: Collection[int]) -> Iterator[tuple[IO[str], IO[str]]]:
-    """Their process, with what it is told and says."""
+    """Run the attackers' process, and yield its input and output."""
     command = [sys.executable, "-m", "soak.campaign.malice", cloud.address, *map(str, processors)]
     with subprocess.Popen(
         command,
@@ -248,8 +250,10 @@ def _rest_of_day(one: Caller, bundle: str, expected: dict[str, Any], job: str) -
 def _renewed(
     known: Tenants, line: grpc.Channel, bundle: str, tokens: dict[str, str], chance: random.Random
 ) -> list[str]:
-    """Takes a token away from one of the others in mid flood: it must open nothing from then on.
-    Gives what it opened."""
+    """Renew a hostile tenant's token during its flood, and return the faults found.
+
+    The old token must open nothing.
+    """
     name = chance.choice(_OTHERS)
     old = Caller(line, credentials(name, tokens[name]))
     tokens[name] = known.renew(name)
@@ -264,7 +268,7 @@ def _renewed(
 
 
 def _tidied(line: grpc.Channel, tokens: dict[str, str]) -> None:
-    """Ends what the others left, so that the next day begins quietly."""
+    """Cancel the attackers' jobs, so that the next trial starts with an idle cloud."""
     for name, token in tokens.items():
         caller = Caller(line, credentials(name, token))
 

@@ -1,9 +1,9 @@
-"""A device's daemon that gets no more threads: it answers, or says why not, and goes on.
+"""A device's daemon that can start no more threads: it answers, or names the reason, and continues.
 
-Each trial has the daemon in a group of processes that may have only so many threads more than it
-has, while many ask at once; then as many as it likes. What was answered comes again, each text is
-charged once, and the daemon is the same process all along. One trial in four starts it anew with
-too few to begin with: it serves, or ends with an error.
+In each trial a control group limits the daemon to a few more threads than it has, while many
+clients ask at once. Then the limit is lifted. Answers must come again unchanged, each text must be
+charged once, and the daemon must be the same process. In one trial of four it restarts under a
+limit that is too low: it serves, or ends with an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ANEW: Final = 4
 _GROUPS: Final = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
 """Where groups that count threads are made: in the first version, and in the second."""
 _SAID: Final = ("error:", "pthread_create failed")
-"""What a start that did not succeed says: gRPC's library, of its own threads, in its own words."""
+"""Errors of a failed start; gRPC's library reports its own threads in its own words."""
 _OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 
@@ -69,7 +69,7 @@ class _Room:
         self._group = group
 
     def of(self, most: int | str) -> None:
-        """So many together, from now on."""
+        """Set the limit on threads from now on."""
         (self._group / "pids.max").write_text(str(most))
 
     def hold(self, process: int) -> None:
@@ -77,7 +77,7 @@ class _Room:
         (self._group / "cgroup.procs").write_text(str(process))
 
     def used(self) -> int:
-        """So many there are."""
+        """Return the number of threads."""
         return int((self._group / "pids.current").read_text())
 
     def before(self) -> list[str]:
@@ -162,7 +162,7 @@ def _begun(daemon: Daemon, room: _Room, chance: random.Random) -> str:
 
 
 def _asked(address: str, texts: list[str]) -> list[str | SottovoceError]:
-    """All at once, each on a connection of its own."""
+    """Send all requests at once, each on a separate connection."""
 
     def ask(text: str) -> str | SottovoceError:
         with grpc.insecure_channel(address, _OWN_CONNECTION) as channel:

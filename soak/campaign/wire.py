@@ -1,4 +1,4 @@
-"""Messages of every kind to every method of a running daemon, and what they leave behind."""
+"""Messages of every kind to every method of a running daemon, and their effects."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Would the tests notice if the code were wrong?
+"""Would the tests notice faults in the code?
 
-Small faults are put into the code that privacy, money and people's work hang on, one at a time: a
-comparison turned, a number changed, an argument left out. A fault that no test notices survived.
-Those that nothing can or should notice are excused one by one, with a reason, in
-`soak/mutants.toml`; the share killed is given with and without them.
+Small faults are put into the code for privacy, money and people's work, one at a time: a reversed
+comparison, a changed number, a missing argument. A fault that no test notices has survived. Faults
+that no test can or should notice are excused one by one, with a reason, in `soak/mutants.toml`. The
+killed share is printed with and without the excused faults.
 
     python -m soak.mutation noise ledger
 """

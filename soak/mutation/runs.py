@@ -1,9 +1,9 @@
-"""Mutates one module with mutmut and keeps what came of it.
+"""Mutate one module with mutmut, and keep the results.
 
-mutmut wants a project of one environment with its sources under ``src``; this repository is a
-namespace over three distributions and two environments. So each module gets a folder under
-``build`` that looks like such a project, made of links; all its mutants lie there in one file, and
-each is tried in a process forked off one that has imported everything already.
+mutmut expects a project of one environment with its sources under ``src``. This repository is a
+namespace over three distributions and two environments. So each module gets a folder of links under
+``build``, in the form of such a project. One file there holds all its mutants. Each is tried in a
+process forked from one that has imported everything.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LINKED: Final = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed place. ``line`` and ``mutant`` are given for those that survived."""
+    """One changed place. Only survivors have ``line`` and ``mutant``."""
 
     name: str
     status: str
@@ -80,12 +80,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where mutants are made and tried.
+    """The folders and settings of a run of mutmut.
 
     Args:
-        build: a folder of its own for each module lies here, with its results.
+        build: holds a folder for each module, with its results.
         tool: the folder that mutmut is installed in, beside both environments.
-        bundle: what tests of the real bundle open.
+        bundle: the bundle for tests of the real one.
         jobs: mutants tried at once.
         wording: regular expressions of lines that are not mutated.
     """
@@ -209,7 +209,7 @@ class Workshop:
 
 
 def changed(diff: str) -> tuple[str, str]:
-    """What a unified diff takes away and what it adds, each as one line without indentation."""
+    """Return a unified diff's removed and added text, each as one line without indentation."""
     body = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     gone = [line[1:].strip() for line in body if line.startswith("-")]
     come = [line[1:].strip() for line in body if line.startswith("+")]

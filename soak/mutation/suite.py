@@ -1,8 +1,8 @@
-"""What is mutated, which tests must notice, and which mutants are excused; read from a TOML file.
+"""The mutated modules, their tests and the excused mutants, read from a TOML file.
 
-A module's tests are named one by one, because a mutant is only as cheap as the tests that may kill
-it. An excuse is tied to the text of the line and of its mutation, not to numbers, so that it
-outlives edits elsewhere and dies with the line it speaks of.
+A module's tests are listed one by one, because the cost of a mutant is the time of its tests. An
+excuse is tied to the text of the line and its mutation, not to line numbers. So it survives edits
+elsewhere, and ends with its line.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ class Module:
 
 @dataclass(frozen=True)
 class Excuse:
-    """Why nothing can, or should, notice a mutation.
+    """The reason why no test can, or should, notice a mutation.
 
-    ``line`` is what the mutation takes away and ``mutant`` what it puts there, as `changed` in
-    `runs` reads them off a diff.
+    ``line`` is the removed text and ``mutant`` the added text, as `changed` in `runs` returns them.
     """
 
     module: str
@@ -58,10 +57,11 @@ class Suite:
     """The file's contents.
 
     Attributes:
-        modules: what is mutated.
-        excuses: of single mutations.
-        wording: regular expressions of lines that are not mutated at all.
-        caseless: of lines that mean the same in capitals and in small letters.
+        modules: the modules to mutate.
+        excuses: excuses of single mutations.
+        wording: regular expressions of lines that are not mutated.
+        caseless: regular expressions of lines that mean the same in capitals and in small
+            letters.
     """
 
     modules: tuple[Module, ...]
@@ -92,7 +92,7 @@ class Suite:
         return cls(modules, excuses, tuple(data["wording"]), tuple(data["caseless"]))
 
     def excuses_of(self, module: Module) -> tuple[Excuse, ...]:
-        """Those of one module."""
+        """Return the excuses of one module."""
         return tuple(excuse for excuse in self.excuses if excuse.module == module.name)
 
     def stale(self, module: Module, source: str) -> tuple[Excuse, ...]:
@@ -109,7 +109,7 @@ class Suite:
         return same and any(re.search(pattern, line) for pattern in self.caseless)
 
     def chosen(self, names: tuple[str, ...]) -> tuple[Module, ...]:
-        """The modules whose path ends in one of ``names`` (``noise``, ``privacy/noise``).
+        """Return the modules whose path ends in one of ``names`` (``noise``, ``privacy/noise``).
 
         Raises:
             InvalidInput: a name fits none.

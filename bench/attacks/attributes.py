@@ -31,10 +31,10 @@ _HIDDEN: Final = 768
 _BATCH: Final = 64
 _EPOCHS: Final = 6
 _SPREAD: Final = 8.0
-"""Usual length of a word's vector: the mean of a hundred is an eighth of that or less."""
+"""Usual length of a word's vector; the mean of a hundred vectors is at most 1 long."""
 _WORDS: Final = 120
 _LEAST: Final = 4
-"""Documents a word must stand in to be learnt about."""
+"""Minimum number of documents with a word, for the attack to learn about it."""
 
 
 @dataclass(frozen=True)

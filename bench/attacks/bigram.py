@@ -45,7 +45,7 @@ class Bigrams:
 
     @classmethod
     def of(cls, text: NDArray[np.integer], size: int) -> Bigrams:
-        """Counts neighbours in ``text``, symbols in order with boundaries among them."""
+        """Count neighbours in ``text``, which holds symbols in order with boundaries among them."""
         symbols = np.minimum(text, size).astype(np.int64)
         keys, counts = np.unique(symbols[:-1] * (size + 1) + symbols[1:], return_counts=True)
         first, second = keys // (size + 1), keys % (size + 1)
@@ -100,7 +100,7 @@ def public_sequences(data: Path, words: int) -> Iterable[list[str]]:
 def numbered(
     sequences: Iterable[list[str]], lexicon: Lexicon, clitics: tuple[str, ...]
 ) -> NDArray[np.int32]:
-    """One long text, sentences with boundaries between them."""
+    """Return one long text, with boundaries between sentences."""
     found: list[int] = [lexicon.boundary]
     for sequence in sequences:
         for word in split(" ".join(sequence), clitics):

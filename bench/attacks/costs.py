@@ -31,7 +31,7 @@ from sottovoce.edge.measure.classifier import Classifier
 __all__ = ["DRAWS", "Embed", "Meaning", "Sentiment", "apart"]
 
 Embed = Callable[[Text, Generator], Floats]
-"""Texts to one vector a document, from fresh releases: Floats2d (documents, width)."""
+"""A function from texts to a vector for each, on fresh releases: Floats2d (documents, width)."""
 
 DRAWS: Final = 2
 """Releases of the judged phrases. Noise differs from phrase to phrase, so more phrases narrow an
@@ -104,7 +104,7 @@ class Sentiment:
         return np.array(found, np.float32)
 
     def of_words(self, release: Callable[[Text, Generator], Releases]) -> Embed:
-        """Means of the vectors of released words; those that are not listed have none."""
+        """Return means of the vectors of released words; unlisted words have no vector."""
 
         def embed(text: Text, random: Generator) -> Floats:
             symbols = release(text, random).seen.symbols
@@ -154,7 +154,7 @@ class Meaning:
         self._clear = self._encoder.encode_clean(self._sentences(text.ids))
 
     def of_words(self, symbols: Ints) -> Floats:
-        """Cosines for the same text's released words: Floats1d (sentences,)."""
+        """Return cosines for the same text's released words: Floats1d (sentences,)."""
         found = self._encoder.encode_clean(self._sentences(symbols))
         cosines: Floats = (found * self._clear).sum(1).numpy()
         return cosines

@@ -35,7 +35,7 @@ _DROP: Final = 0.4
 
 @dataclass(frozen=True)
 class Entities:
-    """Sentences of tokens, and of each token the label (IOB2)."""
+    """Sentences of tokens, with the label of each token (IOB2)."""
 
     tokens: tuple[tuple[str, ...], ...]
     labels: tuple[tuple[str, ...], ...]
@@ -101,7 +101,7 @@ class EntityTagger(nn.Module):
         return tagger.eval()
 
     def forward(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        """Scores of the labels: Float (sentences, longest, labels)."""
+        """Return the scores of the labels: Float (sentences, longest, labels)."""
         longest = max(map(len, sentences))
         ids: list[int] = []
         starts: list[int] = []
@@ -125,7 +125,7 @@ class EntityTagger(nn.Module):
 
     @torch.no_grad()
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """The labels of every token."""
+        """Return the labels of every token."""
         found = []
         for start in range(0, len(sentences), _BATCH):
             part = sentences[start : start + _BATCH]

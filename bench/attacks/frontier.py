@@ -48,11 +48,11 @@ class Point:
     utility: dict[str, Floats]
 
     def clear(self) -> dict[str, Tally]:
-        """The tallies of text that is not hidden."""
+        """Return the tallies of clear text."""
         return {name: Tally(each.judged, each.judged) for name, each in self.tallies.items()}
 
     def figures(self) -> dict[str, Any]:
-        """Each utility and its 95 % interval, for the tables."""
+        """Return each utility and its 95 % interval, for the tables."""
         found: dict[str, Any] = {}
         for name, replicates in self.resampled.utility.items():
             found[name], found[f"{name}_ci"] = interval_of(replicates)
@@ -66,7 +66,7 @@ class Point:
 
 @dataclass(frozen=True)
 class _Resampled:
-    """Replicates of a point's figures, the measured one first: Doubles1d (1 + resamples,) each."""
+    """Replicates of a point's figures, Doubles1d (1 + resamples,), the measured figure first."""
 
     attack: dict[str, Doubles]
     utility: dict[str, Doubles]
@@ -87,12 +87,12 @@ class _Resampled:
 
 @cache
 def _weights(n: int, what: str) -> Doubles:
-    """How often each of ``n`` is drawn: (1 + resamples, n); first, each once."""
+    """Return how often each of ``n`` is drawn: (1 + resamples, n); in the first row, each once."""
     return np.vstack([np.ones(n), drawn(n, [ord(letter) for letter in what])])
 
 
 def interval_of(replicates: Doubles) -> tuple[float, list[float]]:
-    """The measured figure and its 95 % interval."""
+    """Return the measured figure and its 95 % interval."""
     return float(replicates[0]), interval(replicates[1:])
 
 

@@ -35,7 +35,7 @@ class Tally:
 
     @property
     def share(self) -> float:
-        """Guessed of all that are judged."""
+        """Share of judged symbols that were guessed."""
         return float(self.right.sum() / self.judged.sum())
 
     def interval(self, seed: int = 0) -> list[float]:
@@ -66,7 +66,7 @@ class Judged:
 
     @classmethod
     def of(cls, text: Text, tags: Sequence[str], common: Bools) -> Judged:
-        """By the tags people gave."""
+        """Build the masks from the treebank's tags."""
         judged = text.tagged(tags) | text.identifier
         listed = np.minimum(text.ids, len(common) - 1)
         frequent = common[listed] & (text.ids < len(common))
@@ -100,5 +100,5 @@ def scores(tallies: dict[str, Tally]) -> dict[str, Any]:
 
 
 def _per(place: NDArray[np.integer[Any]], which: Bools, n: int) -> Counts:
-    """How many of ``which`` are at each of ``n`` places."""
+    """Count the ``which`` at each of ``n`` places."""
     return np.bincount(place[which], minlength=n)

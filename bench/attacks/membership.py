@@ -37,18 +37,18 @@ from bench.resampling import drawn, interval
 __all__ = ["chance", "halves", "likelihood_ratios", "main", "success"]
 
 ALARMS: Final = (0.01, 0.001)
-"""False alarms at which the members found are counted."""
+"""False positive rates at which the found members are counted."""
 
 TASKS: Final = ("sst2", "trec", "agnews", "dbpedia")
 
 _DEALS: Final = 100
-"""How often memberships are dealt anew to see what chance alone shows."""
+"""Number of reassignments of memberships, for the range of chance."""
 
 _FEW: Final = 64
-"""With fewer models, spreads are estimated over all examples together."""
+"""With fewer models, deviations are estimated over all examples together."""
 
 _SHADOWS: Final = {True: 255, False: 32}
-"""Of heads, which are trained in a second, and of what takes longer."""
+"""Number of models: of heads, which train in a second, and of slower methods."""
 _QUICK: Final = 63
 
 
@@ -179,7 +179,7 @@ def main(given: Sequence[str] | None = None) -> None:
 
 
 def show(figures: Figures) -> Any:
-    """A row for each target and attacker."""
+    """Return a row for each target and attacker."""
 
     def cell(found: dict[str, Any]) -> str:
         return f"{share(found['mean'])} ({span(found['interval'])})"

@@ -42,7 +42,7 @@ Kind = Literal["tokens", "words", "attributes", "entities", "averaging", Clear]
 
 
 class Job(NamedTuple):
-    """What to do, to what, at which level."""
+    """An action, its mechanism and its level."""
 
     kind: Kind
     name: str = ""
@@ -79,7 +79,7 @@ class Part:
 
 
 def plan(scope: Scope) -> list[Job]:
-    """The jobs of ``scope``, as the tables order them."""
+    """Return the jobs of ``scope``, in the order of the tables."""
     jobs = [Job("attacks on clear words"), Job("attacks on clear vectors")] if scope.rest else []
     jobs += [Job("words", name, level) for name in scope.mechanisms for level in scope.levels]
     if scope.rest:
@@ -92,7 +92,7 @@ def plan(scope: Scope) -> list[Job]:
 
 
 def do(harness: Harness, job: Job) -> Part:
-    """What ``job`` finds, whatever ran before it."""
+    """Run ``job``, independently of earlier jobs."""
     public, data, budget = harness.public, harness.data, harness.budget
     match job.kind:
         case "clear text":

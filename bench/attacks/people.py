@@ -23,13 +23,13 @@ from sottovoce.core.privacy.setting import Setting
 __all__ = ["attributes", "entities", "recogniser"]
 
 _CLOSER = 3.0
-"""Vectors of length 1 are too short beside the hashed forms."""
+"""Factor for vectors, because length 1 is too short beside the hashed forms."""
 
 
 def attributes(
     public: Public, data: Path, posts: tuple[int, int], setting: Setting
 ) -> list[dict[str, Any]]:
-    """Gender and age group from released blogs, of authors the attacker has not met."""
+    """Infer gender and age group from released blogs of unknown authors."""
     train, test = (
         read_blogs(data / "blogs" / f"{name}.tsv.gz", n)
         for name, n in zip(("train", "dev"), posts, strict=True)
@@ -52,7 +52,7 @@ def attributes(
 
 
 def entities(public: Public, data: Path, messages: int, setting: Setting) -> list[dict[str, Any]]:
-    """F1 of entities in released messages, by a tagger trained on released messages."""
+    """Return the F1 of entities in released messages, by a tagger trained on released messages."""
     train = read_entities(data / "wnut17" / "train.jsonl.gz", messages)
     test = read_entities(data / "wnut17" / "dev.jsonl.gz")
     channel, random = Words(public, setting), np.random.default_rng(12)
@@ -68,7 +68,7 @@ def _row(channel: Words, attack: str, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def recogniser(public: Public, text: Entities) -> EntityTagger:
-    """A tagger trained on ``text``."""
+    """Return a tagger trained on ``text``."""
     numbers = {word: number for number, word in enumerate(public.bundle.words)}
     rows = np.asarray(public.bundle.space, np.float32) * np.float32(_CLOSER)
     return EntityTagger.fit(text, rows, numbers)

@@ -30,7 +30,7 @@ __all__ = ["Public", "Remembering"]
 
 
 class Remembering:
-    """A tagger that is asked about a window of words once: texts are released at many levels."""
+    """A tagger that keeps its answers, because texts are released at many levels."""
 
     def __init__(self, tagger: Tagger) -> None:
         self.tagset, self.reach = tagger.tagset, tagger.reach
@@ -50,23 +50,23 @@ class Public:
 
     @cached_property
     def lexicon(self) -> Lexicon:
-        """Numbers of the listed words, and of what else is met."""
+        """Numbers of the listed words, and of further words as they appear."""
         return Lexicon(self.bundle)
 
     @cached_property
     def privatizer(self) -> Privatizer:
-        """The device's own."""
+        """The device's own privatizer."""
         tagger = Remembering(OnnxTagger.load(self.bundle.tagger_folder))
         return Privatizer.of(self.bundle, tagger=lambda: tagger)
 
     @cached_property
     def clitic(self) -> NDArray[np.bool_]:
-        """Bools1d (words,)."""
+        """Words that are clitics: Bools1d (words,)."""
         return np.isin(np.array(list(self.bundle.words)), np.array(self.bundle.manifest.clitics))
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
-        """Floats2d (words, tags)."""
+        """Counts of each word by tag: Floats2d (words, tags)."""
         table = frequencies.load(self.models / "frequencies")
         return counts_by_tag(list(self.bundle.words), self.clitic, table)
 
@@ -81,21 +81,21 @@ class Public:
         return {name: self.bundle.class_members(name) for name in self.bundle.manifest.classes}
 
     def tags(self, mechanism: str, policy: str = policies.DEFAULT) -> tuple[str, ...] | None:
-        """What ``mechanism`` never mixes under ``policy``: parts of speech; None where it mixes."""
+        """Return the tags that ``mechanism`` never mixes under ``policy``; None for all mixed."""
         return registry.make(mechanism, Level(1.0), policies.find(policy).with_noise()).tags
 
     def weights(self, tags: Sequence[str] | None) -> dict[str, NDArray[np.float64]]:
-        """How often each word is written as one of each class: see `weights_by_class`."""
+        """Return the frequency of each word in each class: see `weights_by_class`."""
         return weights_by_class(self.counts, self.clitic, tags)
 
     @cached_property
     def backbone(self) -> LoadedBackbone:
-        """The bundle's."""
+        """The bundle's backbone."""
         return backbones.load()
 
     @cached_property
     def meaning(self) -> Floats:
-        """Embeddings of the listed words, means of their tokens': Floats2d (words, width)."""
+        """Mean token embeddings of the listed words: Floats2d (words, width)."""
         tokens = backbones.input_embeddings(self.backbone)
         pieces = self.backbone.tokenizer(list(self.bundle.words), add_special_tokens=False)
         return np.stack([tokens[ids].mean(axis=0) for ids in pieces["input_ids"]])

@@ -87,7 +87,7 @@ def _left(success: float | None) -> str:
 
 
 def worked(result: Row) -> str:
-    """Whether low scores prove anything."""
+    """Return whether low scores of the attacks prove privacy."""
     if not result["clear"]["rows"]:
         return "not tested on clear text in this run"
     if broken := result["clear"]["failed"]:

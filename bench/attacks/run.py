@@ -42,7 +42,7 @@ class Place:
     budget: Budget
 
     def harness(self) -> Harness:
-        """Opens them."""
+        """Open the texts and the bundle."""
         return Harness(Public(Bundle.open(self.bundle), self.models), self.data, self.budget)
 
 
@@ -76,7 +76,7 @@ def measure(place: Place, scope: Scope = ALL, processes: int = 0) -> dict[str, A
 
 
 def parts(jobs: Sequence[Job], place: Place, count: int) -> list[Part]:
-    """What ``jobs`` find, in their order; see `processes.share_out`."""
+    """Return the results of ``jobs``, in their order; see `processes.share_out`."""
     first = sorted(jobs, key=lambda job: _LONGEST_FIRST.index(job.kind))
     done = processes.share_out(_opened, place, first, count)
     found = dict(console.track(done, "attacking", total=len(jobs)))

@@ -74,12 +74,12 @@ class Target:
 
     @property
     def options(self) -> TrainingOptions:
-        """The job."""
+        """Return the options of the training job."""
         return TrainingOptions(self.method, dp_epsilon=self.epsilon)
 
 
 def confidences(log_probabilities: Tensor, targets: Tensor) -> Floats:
-    """log p / (1 - p) of the right label: Floats1d (N,). Nearly normal over models."""
+    """Return log p / (1 - p) of the right label, Floats1d (N,); nearly normal over models."""
     right = log_probabilities.double().gather(1, targets[:, None])[:, 0]
     wrong = torch.log(-torch.expm1(right.clamp(max=-1e-12)))
     found: Floats = (right - wrong).numpy()
@@ -109,7 +109,7 @@ class Pool:
 
     @lru_cache  # noqa: B019 - a program has one pool
     def texts(self, release: str) -> tuple[str, ...]:
-        """As they are, or released at a level."""
+        """Return the pool's texts, in clear or released at a level."""
         if release == CLEAR:
             return self._texts
         bundle, random = Bundle.open(self._bundle), np.random.default_rng(2)
@@ -119,7 +119,7 @@ class Pool:
         return tuple(privatizer.release(text, setting, random).text for text in self._texts)
 
     def learner(self, target: Target) -> Learner:
-        """Learns from its text, and is asked with that and, where it was released, in clear."""
+        """Return the learner for a target; it is queried with its training text and clear text."""
         asked = {"the release" if target.release != CLEAR else "the text": target.release}
         if target.release != CLEAR:
             asked["the clear text"] = CLEAR
@@ -133,7 +133,7 @@ class Pool:
     def _head(
         self, target: Target, inside: NDArray[np.int64], asked: Mapping[str, str]
     ) -> dict[str, Tensor]:
-        """On frozen states: the same numbers as by the trainers, thousands of times sooner."""
+        """Train heads on frozen states: the trainers' numbers, thousands of times faster."""
         states, targets = self._frozen(target.release)[inside], self.targets[inside]
         labels = int(self.targets.max()) + 1
         if target.epsilon:
@@ -168,7 +168,7 @@ class Pool:
 
     @lru_cache  # noqa: B019 - a program has one pool
     def _frozen(self, release: str) -> Tensor:
-        """States over the typical length of clear ones."""
+        """Return frozen states, divided by the typical length of clear ones."""
         clear = _states(backbone.load(), Row(), self._texts)
         texts = self.texts(release)
         states = clear if texts is self._texts else _states(backbone.load(), Row(), texts)

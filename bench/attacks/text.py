@@ -26,12 +26,12 @@ __all__ = ["BOUNDARY", "UNTAGGED", "Ints", "Lexicon", "Text", "read_treebank"]
 Ints = NDArray[np.int32]
 
 BOUNDARY: Final = "\n"
-"""The form that stands between two sentences."""
+"""The boundary between two sentences."""
 UNTAGGED: Final = -1
 
 
 class Lexicon:
-    """Forms to numbers: the bundle's words first, with their own ids, then whatever is met."""
+    """Numbers of forms: the bundle's words with their own ids, then other words as they appear."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._vectors = Vectors(bundle)
@@ -43,7 +43,7 @@ class Lexicon:
         self.boundary = self.number(BOUNDARY)
 
     def number(self, word: str) -> int:
-        """The number of a word as it stands in a text: its form's id, or one past the list."""
+        """Return the number of a word in a text: its form's id, or one past the list."""
         if word not in self._numbers:
             form = word if word == BOUNDARY else self._vectors.normal_form(word)
             number = self._listed.get(form)
@@ -55,11 +55,11 @@ class Lexicon:
         return self._numbers[word]
 
     def written(self, numbers: Ints) -> str:
-        """The forms with these numbers, spaces between them."""
+        """Return the forms with these numbers, separated by spaces."""
         return " ".join(self._forms[number] for number in numbers.tolist())
 
     def __len__(self) -> int:
-        """How many forms have a number."""
+        """Return the number of numbered forms."""
         return self.listed + len(self._by_form)
 
 
@@ -127,17 +127,17 @@ class Text:
         return cls(tuple(texts), ids, tags, sentence, identifier, punctuation, clitic)
 
     def __len__(self) -> int:
-        """Words."""
+        """Return the number of words."""
         return len(self.ids)
 
     def tagged(self, tags: Sequence[str]) -> NDArray[np.bool_]:
-        """Which words people gave one of ``tags``: Bools1d (n,)."""
+        """Return the words that people gave one of ``tags``: Bools1d (n,)."""
         found: NDArray[np.bool_] = np.isin(self.gold, [UPOS.index(tag) for tag in tags])
         return found & ~self.punctuation
 
 
 def _ends(tokens: Sequence[str]) -> NDArray[np.int64]:
-    """Where each token and the space after it ends."""
+    """Return the end of each token, with the space after it."""
     ends: NDArray[np.int64] = np.cumsum([len(token) + 1 for token in tokens])
     return ends
 
@@ -145,7 +145,7 @@ def _ends(tokens: Sequence[str]) -> NDArray[np.int64]:
 def read_treebank(
     path: Path, sentences: int, lexicon: Lexicon, clitics: Sequence[str], least: int = 6
 ) -> Text:
-    """``sentences`` of a treebank, spread evenly over it, each of at least ``least`` tokens."""
+    """Read ``sentences`` of a treebank, evenly spaced, each of at least ``least`` tokens."""
     found = [each for each in read_conllu(path) if len(each.words) >= least]
     found = found[:: max(1, len(found) // sentences)][:sentences]
     gold = [[tags.bit_length() - 1 for tags in each.allowed] for each in found]

@@ -31,7 +31,7 @@ _COMMON = 5_000
 
 
 def levels_of(bundle: Bundle) -> list[Noised]:
-    """The bundle's levels of `token-embedding.v1`."""
+    """Return the bundle's levels of `token-embedding.v1`."""
     rows = unit_rows(np.asarray(bundle.tokens))
     prior = np.load(bundle.folder / "token_prior.npy", allow_pickle=False)
     log_prior: Floats = prior.astype(np.float32)
@@ -43,7 +43,7 @@ def levels_of(bundle: Bundle) -> list[Noised]:
 
 
 def to_tokens(text: Text, bundle: Bundle) -> tuple[Ints, Ints]:
-    """A text's tokens, and the place of the word each is from: Ints1d (tokens,) twice."""
+    """Return a text's tokens and each token's word: Ints1d (tokens,) twice."""
     ids: list[int] = []
     origin: list[int] = []
     words = (word for each in text.documents for word in split(each, bundle.manifest.clitics))
@@ -55,7 +55,7 @@ def to_tokens(text: Text, bundle: Bundle) -> tuple[Ints, Ints]:
 
 
 def judged_tokens(judged: Judged, tokens: Ints, origin: Ints, log_prior: Floats) -> Judged:
-    """Tokens of judged words; rare are those outside the 5,000 commonest tokens."""
+    """Return the tokens of judged words; rare are those outside the 5,000 commonest tokens."""
     rank = np.empty(len(log_prior), np.int64)
     rank[np.argsort(-log_prior, kind="stable")] = np.arange(len(log_prior))
     return Judged(
@@ -68,14 +68,14 @@ def judged_tokens(judged: Judged, tokens: Ints, origin: Ints, log_prior: Floats)
 
 
 def released(channel: Noised, tokens: Ints, sentence: Ints, random: Generator) -> Releases:
-    """Fresh noise on every token."""
+    """Release all tokens with fresh noise."""
     group = np.zeros(len(tokens), np.int32)
     vectors = channel.send(tokens, group, random)
     return Releases(Seen(np.full_like(tokens, -1), vectors, group, sentence), tokens)
 
 
 def bigrams_of(sequences: Iterable[list[str]], tokenizer: Any) -> Bigrams:
-    """A bigram model of tokens, sentences apart by the tokenizer's separator."""
+    """Return a bigram model of tokens; the tokenizer's separator divides sentences."""
     texts = [" ".join(sequence) for sequence in sequences]
     found = tokenizer(texts, add_special_tokens=True, verbose=False)["input_ids"]
     # Special tokens stand at both ends; one between two texts is enough.

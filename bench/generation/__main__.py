@@ -30,11 +30,11 @@ _QUICK: Final = 4
 _ASKED: Final = 8
 """The decoder writes about every n-th held-out entry."""
 _KNOWN, _EPOCHS = {True: 240, False: 6_000}, {True: 1, False: 3}
-"""Entries to learn from and how often, quick and not."""
+"""Number of training entries and epochs, with ``--quick`` and without."""
 
 
 def main() -> None:
-    """Prints the tables, and keeps the figures."""
+    """Print the tables, and keep the figures."""
     quick = f"every {_QUICK}th entry through the gates, {_KNOWN[True]} to learn from"
     parser = console.parser("generation", __doc__, quick=quick, models=True, data="webnlg")
     console.ask_names(parser, "--only", ("gates", "written"))

@@ -103,8 +103,10 @@ class Run:
         return Texts(run.answers, tuple(back), run)
 
     def _examples(self, cell: Cell) -> list[Example]:
-        """As the device sends them: facts and text are one document, so that what stands in both
-        leaves alike."""
+        """Return the examples as the device sends them.
+
+        Facts and text are one document, so words in both are released alike.
+        """
         device, setting = self.device, SETTINGS[cell.policy]
         random = np.random.default_rng(0)
         words = token_embedding.vocabulary(device.bundle, setting.policy)

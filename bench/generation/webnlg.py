@@ -17,7 +17,7 @@ __all__ = ["FILE", "KNOWN", "Entry", "read"]
 
 FILE: Final = "webnlg/dev.jsonl.gz"
 KNOWN: Final = "webnlg/train.jsonl.gz"
-"""Other entries, to learn from."""
+"""Further entries, for training."""
 
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NOTE = re.compile(r" \([^)]*\)$")
@@ -39,7 +39,7 @@ class Entry:
 
 
 def read(file: Path, every: int = 1) -> list[Entry]:
-    """Each ``every``-th entry of a part; a few have no text and are left out."""
+    """Read each ``every``-th entry of a part; a few without a text are left out."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         found = map(json.loads, [*lines][::every])
         return [_entry(each) for each in found if each["texts"]]

@@ -26,7 +26,7 @@ PUBLISHED: Final = {
 """BLEU of Qwen2.5-3B with LoRA on all of WebNLG (RAPT v2, table IV), restored; None is clear."""
 
 AIMS: Final = {"names": 0.9, "gain": 10.0}
-"""Least share of the clear text's chrF under `names`, and least BLEU that restoration adds."""
+"""Minimum share of the clear text's chrF under `names`, and minimum BLEU gained by restoration."""
 
 
 _FITTED: Final = 300

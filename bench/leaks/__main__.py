@@ -36,11 +36,11 @@ _QUICK: Final = 8
 """With ``--quick``, every n-th document is read."""
 PRESIDIO: Final = "Presidio"
 _LEAST: Final = frozenset({"default"})
-"""Policies that promise nothing of names."""
+"""Policies that make no promise about names."""
 
 
 def main() -> None:
-    """Prints the tables, and keeps the figures."""
+    """Print the tables, and keep the figures."""
     parser = console.parser(
         "leaks", __doc__, quick=f"every {_QUICK}th document", data="the marked texts"
     )

@@ -33,16 +33,16 @@ GROUPS: Final = {
 """The data sets' kinds of entities, by our group."""
 
 OTHER_WORDS: Final = "other words"
-"""The corpus in which everything *but* names and numbers is marked, word by word."""
+"""The corpus that marks, word by word, everything except names and numbers."""
 
 TWIN: Final = "synthetic"
-"""What anyone can have in place of `pii`: `make data` makes it."""
+"""The substitute for `pii` that `make data` generates."""
 
 _GROUP: Final = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
 _NAMING: Final = {"PROPN", "NUM", "PUNCT", "SYM", "X"}
 _MOSTLY_SMALL: Final = 0.6
 _SHORT: Final = 3
-"""Letters: "New", "Old"."""
+"""Letters of words like "New" and "Old"."""
 _HARDLY: Final = 5
 """A capitalised form must be this many times as frequent as the lower-case form."""
 _NO_ORIGIN: Final = frozenset(
@@ -56,7 +56,7 @@ _NO_ORIGIN: Final = frozenset(
 
 
 class Span(NamedTuple):
-    """``text[start:end]``, in code points, is of this one of `GROUPS`, or of `OTHER_WORDS`."""
+    """``text[start:end]``, in code points, is marked as one of `GROUPS` or as `OTHER_WORDS`."""
 
     start: int
     end: int
@@ -78,7 +78,7 @@ class _Token(NamedTuple):
 
 
 def _token(row: Sequence[str]) -> _Token:
-    """Of a line of CoNLL-U. "United" in a name is tagged an adjective, and a name's part beside."""
+    """Read a line of CoNLL-U; "United" in a name is tagged ADJ there, with NNP as its own tag."""
     form, tag, own_tag, features = row[1], row[3], row[4], row[5]
     naming = tag in _NAMING or own_tag.startswith("NNP") or "NumType=Ord" in features
     return _Token(form, tag, naming)
@@ -101,7 +101,7 @@ def _span(text: str, span: dict[str, int | str]) -> Span | None:
 
 
 def _one_line(text: str) -> str:
-    """The same length, on one line: `sotto privatize` reads a text a line."""
+    """Put text on one line of the same length, because `sotto privatize` reads a text a line."""
     return "".join(" " if each in "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029" else each for each in text)
 
 
@@ -115,7 +115,7 @@ def _entities(path: str) -> Callable[[Path], Iterator[Document]]:
 
 
 def _groups(labels: Sequence[str]) -> list[tuple[int, int, str]]:
-    """First and last token (past it) of each entity, of labels in IOB2."""
+    """Yield the first token of each entity and the token after its last, from labels in IOB2."""
     found: list[tuple[int, int, str]] = []
     for place, label in enumerate(labels):
         kind = label[2:]
@@ -137,7 +137,7 @@ def _joined(tokens: Sequence[str], marked: Iterable[tuple[int, int, str]]) -> Do
 
 
 def _nationalities(data: Path) -> Iterator[Document]:
-    """Sentences with a word of `_origins`, and their copies in small letters."""
+    """Return sentences with a word of `_origins`, and their lower-case copies."""
     sentences = [sentence for path in _TREEBANKS for sentence in _treebank(data / path)]
     origins = _origins(sentences)
     for sentence in sentences:
@@ -170,13 +170,13 @@ def _origins(sentences: Sequence[Sequence[_Token]]) -> set[str]:
 
 
 def _in_sentence_case(sentence: Sequence[_Token]) -> bool:
-    """Whether capitals mean something: in a heading they do not."""
+    """Return whether capitals carry meaning; in a heading they do not."""
     words = [token.form for token in sentence if token.form[0].isalpha()]
     return sum(form[0].islower() for form in words) > _MOSTLY_SMALL * len(words)
 
 
 def _other_words(data: Path) -> Iterator[Document]:
-    """A treebank, marked where people tagged neither a name, a number nor a sign."""
+    """Mark all words of a treebank that are tagged neither as names nor as numbers or signs."""
     sentences = [sentence for path in _TREEBANKS for sentence in _treebank(data / path)]
     origins = _origins(sentences)
     for sentence in _treebank(data / _GUM_DEV):
@@ -227,7 +227,7 @@ FILES: Final[dict[str, tuple[str, ...]]] = {
     OTHER_WORDS: _TREEBANKS,
     TWIN: (_TWIN,),
 }
-"""What of the data folder each needs."""
+"""Files of the data folder that each corpus needs."""
 
 
 def read(name: str, data: Path, every: int = 1) -> list[Document]:

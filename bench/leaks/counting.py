@@ -25,7 +25,7 @@ __all__ = ["FUNCTION_WORDS", "Rate", "Tally", "kept", "tally"]
 FUNCTION_WORDS: Final = frozenset(
     "a an and at by for from in of on or the to with 's ’s &".split()  # noqa: SIM905
 )
-"""In small letters; they tell nothing of a name they stand in."""
+"""Lower-case function words, which reveal nothing of their name."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Rate:
     n: list[int] = field(default_factory=list)
 
     def add(self, hits: int, n: int) -> None:
-        """Another document; one without any is no document of this rate."""
+        """Add a document; one without any item is ignored."""
         if n:
             self.hits.append(hits)
             self.n.append(n)
@@ -99,14 +99,14 @@ class Tally:
 
 
 def kept(text: str, fate: Fate) -> bool:
-    """Whether a word was released as it was, but for its case."""
+    """Return whether a word was released unchanged, apart from case."""
     return fate.after.casefold() == text[fate.start : fate.end].casefold()
 
 
 def tally(
     documents: Sequence[Document], released: Iterable[Sequence[Fate]]
 ) -> tuple[dict[str, Tally], Rate]:
-    """What became of the spans of each group; and how many of all words came through."""
+    """Count the leaks of each group of spans, and the unchanged share of all words."""
     found: dict[str, Tally] = {}
     every = Rate()
     for document, fates in zip(documents, released, strict=True):

@@ -25,7 +25,7 @@ from bench.leaks.released import Fate
 __all__ = ["DIGITS", "Budget", "Releases", "digits", "names", "rare"]
 
 Releases = Callable[[Sequence[str]], list[tuple[Fate, ...]]]
-"""Texts, released under a key that no other call has."""
+"""A function that releases texts, under a new key for each call."""
 
 DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _SPELLED: Final = 10
@@ -74,7 +74,7 @@ def digits(release: Releases, budget: Budget, seed: int = 0) -> dict[str, Any]:
 
 
 def _numbers(release: Releases, n: int, random: Generator) -> Iterator[tuple[list[int], list[str]]]:
-    """Spelled numbers, and the word that came back in the place of each digit."""
+    """Return spelled numbers, and the released word of each digit."""
     numbers = random.integers(0, len(DIGITS), (n, _SPELLED)).tolist()
     texts = [f"{_BEFORE} {' '.join(DIGITS[digit] for digit in number)} ." for number in numbers]
     for number, text, fates in zip(numbers, texts, release(texts), strict=True):
@@ -87,8 +87,7 @@ def _likeliest(met: Mapping[tuple[str, int], int], word: str) -> int:
 
 
 def rare(documents: Sequence[Document], listed: Container[str]) -> list[str]:
-    """First and last names marked in ``documents`` that are not ``listed`` in small letters, in an
-    order that says nothing."""
+    """Return unlisted first and last names marked in ``documents``, in an uninformative order."""
     words = {
         document.text[span.start : span.end]
         for document in documents
@@ -135,7 +134,7 @@ def names(
 def _named(
     release: Releases, candidates: Sequence[str], each: int, first: int
 ) -> Iterator[list[Fate]]:
-    """What became of each candidate, in ``each`` texts that differ."""
+    """Return the released words of each candidate, in ``each`` different texts."""
     messages = data.messages()
     chosen = [messages[(first + place) % len(messages)] for place in range(each)]
     contexts = [" ".join(message.split()[:_CONTEXT]) for message in chosen]
@@ -157,7 +156,7 @@ class _Looks:
         self._kinds = len(set().union(*self._counts))
 
     def scores(self, fate: Fate) -> NDArray[np.float64]:
-        """log P(looks | candidate), by candidate."""
+        """Return log P(looks | candidate), by candidate."""
         met = np.array([counts[self._look(fate)] for counts in self._counts], float)
         total = np.array([counts.total() for counts in self._counts])
         found: NDArray[np.float64] = np.log((met + 1) / (total + self._kinds))
@@ -165,7 +164,7 @@ class _Looks:
 
 
 class _Centres:
-    """The mean vector of what each candidate turned into; nearer is likelier."""
+    """The mean vector of each candidate's released words; the nearest is likeliest."""
 
     def __init__(self, learnt: Sequence[Sequence[Fate]], space: Mapping[str, NDArray[Any]]) -> None:
         self._space, self._width = space, len(next(iter(space.values())))

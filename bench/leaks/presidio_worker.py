@@ -12,7 +12,7 @@ import warnings
 
 
 def main() -> None:
-    """Answers."""
+    """Answer the texts of standard input."""
     warnings.simplefilter("ignore")
     import spacy
     from presidio_analyzer import AnalyzerEngine

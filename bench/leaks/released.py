@@ -33,7 +33,7 @@ print(json.dumps([LEVELS, [n for n, p in POLICIES.items() if not getattr(p, "con
 
 
 class VersionError(Exception):
-    """A version could not be asked; the message says why, and what to do."""
+    """A version failed; the message says why, and what to do."""
 
 
 class Fate(NamedTuple):
@@ -66,7 +66,7 @@ class Version:
     bundle: Path
 
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The levels and the policies it knows."""
+        """Return the version's levels and policies."""
         levels, policies = json.loads(self._run(["-c", _NAMES]))
         return tuple(levels), tuple(policies)
 
@@ -121,7 +121,7 @@ class Version:
                 each()
 
     def _environment(self, place: Path) -> dict[str, str]:
-        """This process's, less the owner's own settings, with folders for one call."""
+        """Return the environment without the owner's settings, with folders for one call."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SOTTO_")}
         own = {
             "HOME": str(place),
@@ -163,7 +163,7 @@ def _fates(text: str, answer: dict[str, Any]) -> Iterator[Fate]:
 
 
 def _treatment(word: dict[str, Any]) -> str:
-    """As the version calls it; those before this one told only protected words and identifiers."""
+    """Return the treatment; older versions tell only protected words and identifiers."""
     if "treatment" in word:
         return str(word["treatment"]).rpartition("_")[2].lower()
     if not word["protected"]:

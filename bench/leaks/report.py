@@ -28,7 +28,7 @@ in ten, and must be: else it would tell which it was not.) Last, what that may c
 
 
 def kept_promises(sides: list[Figures]) -> list[Figures]:
-    """Each promise beside the worst figure of the sides that make it, by policy."""
+    """Return each promise and the worst figure of its sides, by policy."""
     found: list[Figures] = []
     for policy in dict.fromkeys(side["policy"] for side in sides if side["promises"]):
         mine = [side for side in sides if side["promises"] and side["policy"] == policy]
@@ -57,7 +57,7 @@ def _worst(
 
 
 def tables(result: Figures) -> Iterator[Table | str]:
-    """Spans and words that came through, by group; what else it costs; and the promises."""
+    """Return the tables of leaked spans and words by group, of the cost, and of the promises."""
     sides: list[Figures] = result["sides"]
     groups = [group for group in GROUPS if any(group in side["groups"] for side in sides)]
     for what, title in (

@@ -16,7 +16,7 @@ __all__ = ["HINT", "Balancer", "found", "running"]
 
 HINT = "no HAProxy can be run here: see `make test-deps`"
 _STARTING = 60.0
-"""Seconds a start may take."""
+"""Maximum seconds of a start."""
 
 
 def found() -> str | None:
@@ -46,12 +46,12 @@ class Balancer:
         self.start()
 
     def start(self) -> None:
-        """Starts it, at first or again."""
+        """Start HAProxy, for the first time or again."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """Ends it as a power cut would."""
+        """Kill HAProxy with SIGKILL."""
         self.process.kill()
         self.process.wait()
 

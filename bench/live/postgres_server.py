@@ -1,4 +1,4 @@
-"""A PostgreSQL server that is thrown away: its files in a temporary folder, reached by a socket."""
+"""A temporary PostgreSQL server: its files in a temporary folder, reached by a socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["HINT", "PostgresServer", "found", "running"]
 HINT = "no PostgreSQL server can be run here: see `make test-deps`"
 _USER = "postgres"
 _STARTING = 120.0
-"""Seconds a start may take."""
+"""Maximum seconds of a start."""
 _CLUSTER = ("-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 _SETTINGS = {
     "listen_addresses": "",
@@ -50,7 +50,7 @@ class PostgresServer:
         self.start()
 
     def start(self) -> None:
-        """Starts it, at first or again; it takes connections afterwards."""
+        """Start the server, for the first time or again, and wait until it takes connections."""
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -81,19 +81,19 @@ class PostgresServer:
         self._process.wait()
 
     def throw_away(self) -> None:
-        """Ends it without keeping anything. A server that just started may overlook a signal."""
+        """Stop the server without keeping data. A newly started server may miss a signal."""
         while self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(5)
 
     def url(self, schema: str = "public") -> str:
-        """Of a schema."""
+        """Return the URL of a schema."""
         search = f"options=-csearch_path%3D{schema}"
         return f"postgresql://{_USER}@/postgres?host={self._folder}&{search}"
 
     def on_disk(self) -> bytes:
-        """All that lies in its files, its log included."""
+        """Return the content of all the server's files, its log included."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute("CHECKPOINT")
         files = [f for f in (self._folder / "data").rglob("*") if f.is_file()]
@@ -109,8 +109,10 @@ class PostgresServer:
 
 
 def _as_user() -> list[str]:
-    """Begins a command that ends with this process, and does not run as root, which PostgreSQL
-    refuses."""
+    """Start a command that ends with this process; run it as another user than root.
+
+    PostgreSQL refuses to run as root.
+    """
     user = [f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.getuid() == 0 else []
     return ["setpriv", "--pdeathsig", "QUIT", *user]
 
@@ -137,7 +139,7 @@ def found() -> Path | None:
 
 @contextmanager
 def running(programs: Path) -> Iterator[PostgresServer]:
-    """A server for as long as the block."""
+    """Run a server while the block lasts."""
     # Not below pytest's folder, which other users cannot enter; and a socket's path is short.
     with tempfile.TemporaryDirectory(prefix="sotto-pg-") as folder:
         server = PostgresServer(programs, Path(folder))

@@ -24,7 +24,7 @@ __all__ = ["HINT", "S3Server", "found", "running"]
 HINT = "no S3 server can be run here: run `make install`"
 _KEY, _SECRET = "sotto-tests", "secret-of-tests"
 _STARTING = 120.0
-"""Seconds a start may take."""
+"""Maximum seconds of a start."""
 
 
 class S3Server:
@@ -70,7 +70,7 @@ class S3Server:
         self.start()
 
     def start(self) -> None:
-        """Starts it, at first or again; it answers afterwards."""
+        """Start the server, for the first time or again, and wait until it answers."""
         with (self._folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 self._command, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
@@ -93,12 +93,12 @@ class S3Server:
         return True
 
     def kill(self) -> None:
-        """Ends it as a power cut would."""
+        """Kill the server with SIGKILL."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def client(self, bucket: str) -> S3Store:
-        """Of a bucket, which is made when something is first put there."""
+        """Return a client of a bucket, which is created by its first object."""
         return S3Store(
             bucket,
             endpoint=self.endpoint,
@@ -110,7 +110,7 @@ class S3Server:
         )
 
     def url(self, bucket: str, prefix: str = "") -> str:
-        """What `--objects` is for it."""
+        """Return the value of `--objects` for a bucket."""
         return f"s3://{bucket}/{prefix}?endpoint={self.endpoint}"
 
     def new(self) -> str:
@@ -131,14 +131,14 @@ class S3Server:
 
 
 def found() -> Path | None:
-    """The program, from the environment this Python runs in; None if it is not there."""
+    """Return the program from this Python's environment; None if it is missing."""
     program = Path(command("weed"))
     return program if program.exists() else None
 
 
 @contextmanager
 def running(program: Path) -> Iterator[S3Server]:
-    """A server for as long as the block."""
+    """Run a server while the block lasts."""
     with tempfile.TemporaryDirectory(prefix="sotto-s3-") as folder:
         server = S3Server(program, Path(folder))
         try:

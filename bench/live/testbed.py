@@ -24,13 +24,13 @@ __all__ = ["Agent", "Cloud", "Role", "command", "free_address", "serving"]
 
 READY_SECONDS = 180.0
 _PATIENCE = 900.0
-"""Seconds that a command may take: one that takes longer waits for what will not come."""
+"""Maximum seconds of a command; a longer one is stuck."""
 
 _KEPT: list[socket.socket] = []
 
 
 def command(name: str) -> str:
-    """Path of an installed command, from the environment this Python runs in."""
+    """Return the path of an installed command, from this Python's environment."""
     return str(Path(sys.executable).parent / name)
 
 
@@ -79,11 +79,11 @@ class _Server:
             time.sleep(0.05)
 
     def _trains(self, before: int) -> bool:
-        """Whether a trainer, which has no address, has said that it is ready."""
+        """Return whether a trainer, which has no address, has reported that it is ready."""
         return b"training the jobs of" in self.log.read_bytes()[before:]
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM, and return the exit code."""
         if self.process is None:
             return 0
         self.process.send_signal(signal.SIGTERM)
@@ -96,7 +96,7 @@ class _Server:
             self.process = None
 
     def kill(self) -> None:
-        """``kill -9`` of the main process only, as the kernel would do it."""
+        """``kill -9`` the main process only, as the kernel would."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -113,12 +113,12 @@ class Cloud(_Server):
 
     @classmethod
     def at(cls, folder: Path, bundle: Path, *options: str) -> Cloud:
-        """A cloud that keeps everything under ``folder``; not started yet."""
+        """Return a cloud with all its files under ``folder``; it is not started."""
         log, state = folder / "cloud.log", folder / "cloud"
         return cls(free_address(), log, state=state, bundle=bundle, options=options)
 
     def start(self) -> None:
-        """Starts it and waits until its health is SERVING."""
+        """Start the cloud and wait until its health is SERVING."""
         serve = [command("sotto-cloud"), "serve", "--listen", self.address, *self.options]
         self._start([*serve, "--state", str(self.state), "--bundle", str(self.bundle)], {})
 
@@ -140,7 +140,7 @@ class Role(_Server):
     env: dict[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Starts it, and waits until its health is SERVING, or a trainer says that it is ready."""
+        """Start the role, and wait until it is SERVING, or a trainer reports that it is ready."""
         self._start([command("sotto-cloud"), *self.arguments], self.env)
 
 
@@ -154,7 +154,7 @@ class Agent(_Server):
     def at(
         cls, folder: Path, *, cloud: str = "", tenant: str = "", token: Path | None = None
     ) -> Agent:
-        """An agent that keeps its state under ``folder``; not started yet."""
+        """Return an agent with its state under ``folder``; it is not started."""
         address = f"unix:{folder / 'agent.sock'}"
         env = {
             "SOTTO_AGENT_LISTEN": address,
@@ -166,14 +166,14 @@ class Agent(_Server):
         return cls(address, folder / "agent.log", env=env)
 
     def hold(self, bundle: Path) -> None:
-        """Gives it a bundle as if it had pulled it; a pull takes seconds, and measures it anew."""
+        """Install a bundle without a pull, which would take seconds to check it again."""
         held = self.log.parent / "bundles"
         held.mkdir()
         (held / "current").symlink_to(bundle)
         self.env["SOTTO_BUNDLE_PATH"] = str(held)
 
     def start(self) -> None:
-        """Starts it and waits until its health is SERVING."""
+        """Start the agent and wait until its health is SERVING."""
         self._start([command("sotto"), "serve"], self.env)
 
     def run(self, *arguments: str, stdin: bytes | None = None) -> bytes:

@@ -30,7 +30,7 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 @dataclass
 class Connection:
-    """The bytes of one connection: ``sent`` by the device, ``received`` by it."""
+    """The bytes of one connection: ``sent`` and ``received`` by the device."""
 
     sent: bytearray = field(default_factory=bytearray)
     received: bytearray = field(default_factory=bytearray)
@@ -104,17 +104,17 @@ class Wiretap:
 
     @property
     def address(self) -> str:
-        """Where the device should connect."""
+        """Return the address for the device."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes that left the device, HTTP/2 framing and all."""
+        """Return the bytes sent by the device, HTTP/2 framing included."""
         return sum(len(c.sent) for c in self.connections)
 
     @property
     def bytes_received(self) -> int:
-        """Bytes that came back."""
+        """Return the bytes received by the device."""
         return sum(len(c.received) for c in self.connections)
 
     def __enter__(self) -> Self:

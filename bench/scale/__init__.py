@@ -1,1 +1,1 @@
-"""What many machines on one state bear."""
+"""Load and failure measurements of a cloud on many machines."""

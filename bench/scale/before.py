@@ -34,14 +34,14 @@ _TEXTS = Path("examples/helpdesk")
 _CALLS, _CALLERS = 400, 8
 """Calls of a round, and the number of calls open at once."""
 _EXAMPLES = 64
-"""Of a job, of three epochs."""
+"""Examples of a job, which has three epochs."""
 _THREADS = ("--threads=1", "--training-threads=1")
 """One thread each, because threads that spin while they wait would count as work."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processor(session: int) -> float:
-    """Seconds of processor time of the processes of a session, and of their children that ended."""
+    """Return the processor seconds of a session's processes and of their ended children."""
     ticks = 0
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -62,7 +62,7 @@ class _Side:
     service: str
 
     def costs(self, work: Callable[[_Side], int]) -> tuple[float, float]:
-        """Processor time of the cloud, and the clock's: milliseconds for each thing done."""
+        """Return the cloud's processor time and the wall-clock time, in milliseconds per item."""
         assert self.cloud.process is not None
         session = self.cloud.process.pid  # which it leads
         spent, began = processor(session), time.monotonic()
@@ -191,7 +191,7 @@ def compared(spent: Sequence[dict[str, tuple[float, float]]]) -> Figures:
 
 
 def tables(found: Figures) -> list[Table]:
-    """A row for calls, one for jobs."""
+    """Return a table with a row for calls and a row for jobs."""
     return [
         table(
             "sotto-cloud serve with SQLite: processor time, now and before",

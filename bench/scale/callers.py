@@ -1,4 +1,4 @@
-"""Programs that ask agents for predictions, as fast as they answer, and note how that went."""
+"""Callers that send predictions through agents without pause, and record the results."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sottovoce.v1 import edge_agent_pb2_grpc
 __all__ = ["Callers"]
 
 _PATIENCE = 60.0
-"""Seconds a call may take."""
+"""Timeout of a call, in seconds."""
 _AHEAD = 4
-"""Requests of a stream without an answer."""
+"""Unanswered requests of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Callers:
 
     @staticmethod
     def now() -> float:
-        """A moment, for `since`."""
+        """Return the present moment, for `since`."""
         return time.monotonic()
 
     def measured(self, seconds: float) -> Figures:
@@ -121,7 +121,7 @@ class Callers:
         return self.since(began)
 
     def since(self, began: float) -> Figures:
-        """Of calls that were open then or began later: a second, in milliseconds, lost."""
+        """Summarise the calls ended after ``began``: calls a second, milliseconds, lost calls."""
         now = time.monotonic()
         calls = [call for call in [*self._calls] if call.ended > began]
         streamed = [call for call in [*self._answers] if call.ended > began]

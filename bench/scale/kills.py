@@ -29,7 +29,7 @@ _TENANTS = 10
 _EXAMPLES = [Upload(f"e{n}", Example(f"text {n}", "ab"[n % 2])) for n in range(8)]
 _RELEASE = Release("pct2t.v1", 10.0, "balanced", "0" * 64, "content")
 _PATIENCE = 600.0
-"""Seconds without a job that ends, after which something is wrong."""
+"""Seconds without an ended job, after which the run fails."""
 _NAP, _TRIES = 60.0, 100
 """Longest suspension, in seconds; attempts to find a trainer with a job."""
 
@@ -121,7 +121,7 @@ def _until_ended(database: Database, wanted: int, told: Callable[[int], None]) -
 
 
 def _sleep(database: Database, trainers: Trainers, place: Place, drawn: random.Random) -> None:
-    """Has one that holds a job sleep until another has it, and then find out."""
+    """Suspend a trainer with a job until another trainer has the job, then wake it."""
     met = _met(place)
     for _ in range(_TRIES):
         name = drawn.choice(trainers.names)

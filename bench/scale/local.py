@@ -39,7 +39,7 @@ _TENANT = "compared"
 _EXAMPLES, _EPOCHS = 40, 6
 """Epochs of a job; the devices' own jobs have one epoch."""
 _PATIENCE = 300.0
-"""Seconds that anything may take that is waited for."""
+"""Longest wait for any step, in seconds."""
 LOST = "another worker has it now"
 """The log line of a trainer that finds its lease lost."""
 
@@ -146,13 +146,13 @@ def _again(role: Role) -> None:
 
 
 def _upload_through(front: Role, agent: Agent) -> None:
-    """A front that dies while a device uploads."""
+    """Kill the front while a device uploads."""
     _customise(agent, "second", "--no-watch")
     _again(front)
 
 
 class _Jobs:
-    """Jobs of the same examples, of which some are disturbed."""
+    """Jobs with the same examples, some of which are disturbed."""
 
     def __init__(self, parts: Roles, database: Database, bundle: Bundle) -> None:
         self._parts, self._database, self._bundle = parts, database, bundle
@@ -161,7 +161,7 @@ class _Jobs:
         self._refused = 0
 
     def run(self, name: str, disturb: Callable[[Job], None] = lambda job: None) -> None:
-        """Queues a job for adapter ``name``, disturbs it once it has a checkpoint, and waits."""
+        """Queue a job for adapter ``name``, disturb it after an epoch, and wait for its end."""
         release = Release("pct2t.v2", 10.0, "balanced", self._bundle.id, "content")
         options = TrainingOptions(epochs=_EPOCHS, batch_size=8, seed=7)
         lines = [line.split("\t") for line in _examples(_EXAMPLES)]
@@ -255,7 +255,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def tables(found: Figures) -> list[Table]:
-    """Serving, kills and jobs."""
+    """Return the tables of serving, kills and jobs."""
     rows = {"serve": found["serve"], "2 replicas": found["roles"]} | found["kills"]
     columns = [*found["serve"]]
     return [

@@ -1,4 +1,4 @@
-"""A cloud of any size on paper: routing by simulation, the rest by multiplication, in tables."""
+"""Size a cloud on paper: routing by simulation, all other needs by multiplication."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from bench.scale.sizing import Prices, first, needs
 __all__ = ["add_inputs", "measure", "tables"]
 
 _SHARED = ("devices",)
-"""Fields that another part of the bench has an option for already."""
+"""Fields for which another part of the bench already has an option."""
 
 
 def add_inputs(parser: ArgumentParser) -> None:
-    """An option for every figure that goes in, with its value here."""
+    """Add an option for every input, with its present value as the default."""
     parser.add_argument("--counted", type=int, default=500_000, help="calls simulated by policy")
     for kind in (Cloud, Prices):
         group = parser.add_argument_group(f"{kind.__name__.lower()} of --simulate")
@@ -36,7 +36,7 @@ def _made(kind: Any, given: Namespace) -> Any:
 
 
 def measure(given: Namespace) -> Figures:
-    """Simulates every policy and sizes the rest for each."""
+    """Simulate every policy, and size the other resources for each."""
     cloud: Cloud = _made(Cloud, given)
     prices: Prices = _made(Prices, given)
     found: Figures = {
@@ -69,7 +69,7 @@ def measure(given: Namespace) -> Figures:
 
 
 def tables(found: Figures) -> Sequence[Table | str]:
-    """What people are shown."""
+    """Return the tables and the summary."""
     inputs, binds = found["inputs"], found["binds_first"]
     said = (
         f"{inputs['devices']:,} devices, {inputs['calls_a_minute']:g} calls a minute each: "

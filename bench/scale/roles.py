@@ -18,12 +18,12 @@ from sottovoce.cloud.config import STORE_VARIABLE
 __all__ = ["Roles", "roles"]
 
 _MANY = ("--peer-calls=100000", "--peer-connections=1000", "--peer-streams=1000")
-"""All devices have one address here."""
+"""Limits for one client address, because all devices share one address here."""
 
 
 @dataclass
 class Roles:
-    """What runs; a trainer is called by its place in the list."""
+    """The running processes; a trainer's name is its place in the list."""
 
     address: str
     state: Path

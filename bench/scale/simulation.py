@@ -28,9 +28,9 @@ __all__ = ["POLICIES", "Cloud", "Outcome", "simulate"]
 
 POLICIES: Final = ("random", "tenant hash", "bounded hash")
 _POINTS: Final = 64
-"""Of each replica on the ring."""
+"""Points of each replica on the ring."""
 _PAST: Final = 16
-"""Calls drawn for each place in a cache, so that it is full of what would be there."""
+"""Calls drawn for each place of a cache, so that the cache is in its long-run state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ class Cloud:
 
     @property
     def calls(self) -> float:
-        """A second, of all devices."""
+        """Calls a second of all devices."""
         return self.devices * self.calls_a_minute / 60
 
     @property
     def replicas(self) -> int:
-        """How many there are."""
+        """Number of replicas."""
         return max(1, math.ceil(self.calls / (self.replica_calls * self.load)))
 
     def shares(self) -> NDArray[np.float64]:
-        """Of all calls, by tenant: Float (tenants,)."""
+        """Each tenant's share of all calls: Float (tenants,)."""
         weights = np.arange(1, self.tenants + 1, dtype=np.float64) ** -self.zipf
         return np.asarray(weights / weights.sum())
 
@@ -106,16 +106,16 @@ class Outcome:
 @dataclass(slots=True)
 class _Replica:
     free: float = 0.0
-    """When it has answered all that came."""
+    """Time at which the replica has answered all its calls."""
     open: int = 0
     cache: OrderedDict[int, float] = field(default_factory=OrderedDict)
-    """By tenant, when the adapter is there."""
+    """Time at which each tenant's adapter is in memory."""
     own: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     calls: int = 0
 
 
 class _Ring:
-    """Consistent hashing: replicas in the order in which a tenant may be sent to them."""
+    """Consistent hashing: for each tenant, the order of the replicas that may serve it."""
 
     def __init__(self, replicas: int, tenants: int, draw: np.random.Generator) -> None:
         places = draw.random(replicas * _POINTS)
@@ -126,11 +126,11 @@ class _Ring:
         self._replicas = replicas
 
     def home(self, tenant: int) -> int:
-        """Where its hash says."""
+        """Return the tenant's hashed replica."""
         return self._owners[self._first(tenant)]
 
     def from_home(self, tenant: int, fits: Callable[[int], bool]) -> int:
-        """The first that ``fits``, from there on; where none does, home."""
+        """Return the first replica from the hashed one on that ``fits``; else the hashed one."""
         first = self._first(tenant)
         for step in range(len(self._owners)):
             owner = self._owners[(first + step) % len(self._owners)]
@@ -197,7 +197,7 @@ def simulate(
 
 
 class _Running:
-    """Calls on their way, by the time at which each ends."""
+    """Open calls, by the time at which each ends."""
 
     def __init__(self, cloud: Cloud, replicas: list[_Replica]) -> None:
         self._cloud, self._replicas = cloud, replicas
@@ -206,14 +206,14 @@ class _Running:
         self.count()
 
     def count(self) -> None:
-        """Counts anew from now on."""
+        """Restart the counts."""
         self._late: list[float] = []
         self._refused = self._hits = self._reads = 0
         for replica in self._replicas:
             replica.calls = 0
 
     def leave(self, now: float) -> None:
-        """Ends what has been answered by now."""
+        """Remove the calls that have ended by now."""
         while self._ends and self._ends[0][0] <= now:
             _, number, tenant = heapq.heappop(self._ends)
             replica = self._replicas[number]
@@ -223,12 +223,15 @@ class _Running:
                 del replica.own[tenant]
 
     def has_room(self, number: int) -> bool:
-        """As HAProxy has it: fewer open calls than its share of all times the bound, rounded up."""
+        """Check HAProxy's bound: open calls below the replica's share of all, times ``bound``,
+        rounded
+        up.
+        """
         most = math.ceil(self._cloud.bound * (len(self._ends) + 1) / len(self._replicas))
         return self._replicas[number].open < most
 
     def take(self, tenant: int, replica: _Replica, now: float) -> None:
-        """One call, at a replica."""
+        """Send one call to a replica."""
         cloud = self._cloud
         replica.calls += 1
         if replica.open >= cloud.open_calls or replica.own.get(tenant, 0) >= cloud.tenant_calls:

@@ -15,7 +15,7 @@ from bench.scale.simulation import Cloud
 __all__ = ["Need", "Prices", "first", "needs"]
 
 _HOURS: float = 730.0
-"""Of a month."""
+"""Hours of a month."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Need:
 
 
 def needs(cloud: Cloud, prices: Prices, reads: float) -> list[Need]:
-    """Everything, with ``reads`` adapters read a second."""
+    """Return the needs of all resources, with ``reads`` adapters read a second."""
     calls = cloud.calls
     a_device = cloud.calls_a_minute / 60
     asked = calls * prices.reads_a_call

@@ -29,9 +29,9 @@ from sottovoce.core.errors import Unavailable
 __all__ = ["STEPS", "Place", "Trainers", "lines"]
 
 STEPS = 4
-"""Times that a job's progress is reported; each counts as a second of training."""
+"""Progress reports of a job; each counts as a second of training."""
 _STEP_SECONDS = 0.02
-"""That it takes: most of a trainer's time goes by without a transaction."""
+"""Seconds between reports, because a trainer spends most time outside a transaction."""
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["sottovoce.cloud.training.worker"])
@@ -39,7 +39,7 @@ _processes.set_forkserver_preload(["sottovoce.cloud.training.worker"])
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where trainers find their jobs, and how long their leases last."""
+    """The trainers' state folder and database, and the duration of a lease."""
 
     state: Path
     store: str
@@ -47,13 +47,13 @@ class Place:
 
 
 def lines(place: Place, what: str) -> list[str]:
-    """What trainers noted of ``what``: "ended", "refused" or "cut off", a job a line."""
+    """Return the job ids recorded as ``what``: "ended", "refused" or "cut off"."""
     file = place.state / what
     return file.read_text().splitlines() if file.exists() else []
 
 
 class _Trainer(Worker):
-    """A worker that trains nothing, and notes how its jobs ended for it."""
+    """A worker without training that records how its jobs ended."""
 
     def _fit(self, job: Job, lease: Lease, place: Scratch, base: Base | None) -> None:
         self.queue.begin(lease, ("a", "b"))
@@ -108,11 +108,11 @@ class Trainers:
 
     @property
     def names(self) -> list[str]:
-        """Of those that run, the oldest first."""
+        """Return the names of the running trainers, the oldest first."""
         return [*self._running]
 
     def kill(self, name: str) -> None:
-        """Ends one as a power cut would, and starts another."""
+        """Kill a trainer with SIGKILL, and start another."""
         process = self._running.pop(name)
         process.kill()
         process.join()
@@ -120,7 +120,7 @@ class Trainers:
 
     @contextlib.contextmanager
     def asleep(self, name: str) -> Iterator[None]:
-        """One that stands still for as long as the block."""
+        """Suspend a trainer while the block lasts."""
         pid = self._running[name].pid
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -129,7 +129,7 @@ class Trainers:
             os.kill(pid, signal.SIGCONT)
 
     def close(self) -> None:
-        """Ends all."""
+        """Kill all trainers."""
         for process in self._running.values():
             process.kill()
             process.join()

@@ -49,7 +49,7 @@ FULL: Final = Budget(train=0, brief=0, epochs=3)
 
 
 def main() -> None:
-    """Runs what has not been run, and prints the tables."""
+    """Run the missing cells, and print the tables."""
     parser = _parser()
     arguments = parser.parse_args()
     bundle = Bundle.open(arguments.bundle)

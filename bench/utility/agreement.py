@@ -30,7 +30,7 @@ _STATES = 1_000
 
 @torch.no_grad()
 def cosines(encoder: Encoder, texts: list[str]) -> list[float]:
-    """Of the pooled states that device and torch make of each text."""
+    """Return the cosines between the device's and torch's pooled states of each text."""
     backbone, plain = backbones.load(), Additions.none(encoder.shape)
     found = []
     for text in texts:
@@ -42,7 +42,7 @@ def cosines(encoder: Encoder, texts: list[str]) -> list[float]:
 
 
 def main() -> None:
-    """Trains, asks in both places, and prints how often the labels are equal."""
+    """Train, answer in both places, and print the share of equal labels."""
     parser = console.parser("utility.agreement", __doc__, data="the task")
     parser.add_argument("--task", choices=sorted(TASKS), default="agnews")
     parser.add_argument("--train", type=int, default=2_000, help="examples to learn from")

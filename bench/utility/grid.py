@@ -91,7 +91,7 @@ class Place:
     at_home: bool = False
 
     def options(self, cell: Cell) -> TrainingOptions:
-        """The job of a cell."""
+        """Return the job options of a cell."""
         budget = self.budget
         often = budget.epochs if cell.source.task == "sst2" else budget.brief_epochs
         return TrainingOptions(
@@ -139,12 +139,12 @@ class Grid:
         return [*dict.fromkeys(cell.source for cell in self.missing() if cell.source.replaced)]
 
     def missing(self) -> list[Cell]:
-        """Cells without a result."""
+        """Return the cells without a result."""
         return [cell for cell, file in self._files.items() if not file.exists()]
 
     @property
     def cells(self) -> list[tuple[Cell, dict[str, Any]]]:
-        """All results."""
+        """Return all results."""
         return [(cell, json.loads(file.read_text())) for cell, file in self._files.items()]
 
 
@@ -205,7 +205,7 @@ class _Worker:
 
 
 def accuracy(found: Sequence[str], wanted: Sequence[str]) -> float:
-    """Share of answers that are right."""
+    """Return the share of correct answers."""
     return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
 
 
@@ -241,10 +241,10 @@ def _bundle_id(folder: Path) -> str:
 
 
 def preparing(place: Place) -> Callable[[Source], None]:
-    """Finds a source's level; the releases that takes stay in the cache."""
+    """Find a source's level; its releases stay in the cache."""
     return _Worker(place).prepare
 
 
 def working(place: Place) -> Callable[[Cell], None]:
-    """Runs a cell, which leaves its result in the cache."""
+    """Run a cell, and leave its result in the cache."""
     return _Worker(place).run

@@ -46,15 +46,15 @@ from sottovoce.core.text.tagger import OnnxTagger
 __all__ = ["main"]
 
 TRAIN: Final = {"sst2": 1_500, "trec": 800, "agnews": 400}
-"""Texts that each seed learns from; others for every seed."""
+"""Training texts of each seed; different seeds have different texts."""
 METHODS: Final = ("head", "lora")
 RELEASED: Final = "released"
 PAIRS: Final = "pairs"
 """The attacker's training text: the same texts, released under another key."""
 FORMER: Final = "default"
-"""The default policy of versions before there were three treatments."""
+"""The default policy of versions without the three treatments."""
 _DECISIVE: Final = (CLEAR, FORMER, DEFAULT, "names")
-"""Policies under which adapters are trained, too."""
+"""Policies under which adapters are trained too."""
 _REVISION: Final = 1
 """Goes up when a change here makes earlier results wrong."""
 
@@ -90,12 +90,12 @@ class Place:
         return self.methods if tuned else tuple(m for m in self.methods if m == "head")
 
     def done(self, cell: Cell) -> bool:
-        """Whether all that is wanted of a cell is there."""
+        """Return whether all results of a cell exist."""
         releases = () if cell.side.policy == CLEAR else (RELEASED, PAIRS)
         return all(self.file(cell, each).exists() for each in (*releases, *self.methods_of(cell)))
 
     def file(self, cell: Cell, what: str) -> Path:
-        """Where the releases of a cell are kept, or which answers a method got right."""
+        """Return the file with a cell's releases, or with a method's correct answers."""
         manifest = (self.version(cell.side).bundle / "manifest.json").read_bytes()
         versions = [version(name) for name in ("torch", "transformers", "peft")]
         name = cache.name_of(
@@ -131,7 +131,7 @@ class _Worker:
                 cache.keep(file, {"right": right, "seconds": time.process_time() - began})
 
     def _released(self, cell: Cell, task: Task) -> tuple[list[str], list[str]]:
-        """Texts to learn from and to be judged on, under one key."""
+        """Return training and test texts, released under one key."""
         texts, n = [parts[0] for parts in (*task.train.texts, *task.dev.texts)], len(task.train)
         if cell.side.policy != CLEAR:
             file, pairs = (self.place.file(cell, what) for what in (RELEASED, PAIRS))
@@ -153,7 +153,7 @@ class _Worker:
     def _head(
         self, learnt: Sequence[str], labels: Sequence[str], asked: Sequence[str], _: int
     ) -> list[str]:
-        """Logistic regression on the frozen backbone's embeddings, as jobs begin with."""
+        """Logistic regression on the frozen backbone's embeddings, the start of every job."""
         names = sorted(set(labels))
         targets = torch.tensor([names.index(label) for label in labels])
         features = self.encoder.encode_clean([*learnt, *asked])
@@ -164,12 +164,12 @@ class _Worker:
     def _adapter(
         self, learnt: Sequence[str], labels: Sequence[str], asked: Sequence[str], seed: int
     ) -> list[str]:
-        """LoRA, by the product's trainer and predictor."""
+        """LoRA by the product's trainer and predictor."""
         return learnt_and_asked(learnt, labels, asked, TrainingOptions("lora", seed=seed))
 
 
 def working(place: Place) -> Callable[[Cell], None]:
-    """Runs a cell, which leaves its results in the cache."""
+    """Run a cell, and leave its results in the cache."""
     return _Worker(place).run
 
 
@@ -224,14 +224,14 @@ def _attacked(place: Place, cells: Sequence[Cell]) -> dict[str, Tally]:
 
 
 def _tally(documents: Sequence[Sequence[Word]], attacker: Attacker, keys: int) -> Tally:
-    """By document, over all keys it was released under, one key's documents after another's."""
+    """Return the tally by document, summed over the keys."""
     right = [sum(recovered(word, attacker) for word in words) for words in documents]
     judged = [len(words) for words in documents]
     return Tally(*(np.reshape(each, (keys, -1)).sum(axis=0) for each in (right, judged)))
 
 
 def main() -> None:
-    """Runs what has not been run, and prints the tables."""
+    """Run the missing cells, and print the tables."""
     parser = console.parser("utility.policies", __doc__, data="the tasks")
     for option, known in (("--tasks", TRAIN), ("--policies", POLICIES), ("--methods", METHODS)):
         console.ask_names(parser, option, known)

@@ -23,9 +23,9 @@ __all__ = ["BEFORE", "CLEAR", "PRESENT", "Side", "Study", "figures", "plot", "sh
 PRESENT: Final = "present"
 BEFORE: Final = "before"
 CLEAR: Final = "clear"
-"""In the place of a policy: nothing is hidden."""
+"""The policy name of clear text."""
 NEAR: Final = 0.01
-"""How far from clear text `names` may be."""
+"""Maximum drop of `names` from clear text."""
 
 Row = dict[str, Any]
 
@@ -70,7 +70,7 @@ class Study:
         return {"task": self.task, "method": self.method, **row}
 
     def rows(self) -> Iterator[Row]:
-        """Attack success and accuracy of every side, with their intervals."""
+        """Return attack success and accuracy of every side, with their intervals."""
         for side, point in self.points.items():
             named = {"side": str(side), "level": side.level}
             found: Row = {**named, "seeds": len(point.utility["accuracy"])}
@@ -80,7 +80,7 @@ class Study:
             yield self._told({**found, **point.figures()})
 
     def comparisons(self) -> Iterator[Row]:
-        """The default against every other curve, and each other against the default's."""
+        """Compare the default with every other curve, and each other with the default's."""
         curves = self._curves()
         if DEFAULT not in curves:
             return
@@ -94,7 +94,9 @@ class Study:
                             yield self._told(row)
 
     def verdicts(self, comparisons: Sequence[Row]) -> Iterator[Row]:
-        """The default against each other curve, and `names` against clear text."""
+        """Return the verdicts on the default against each other curve, and on `names` against clear
+        text.
+        """
         for name in self._curves():
             some = [row for row in comparisons if name in (row["ours"], row["against"])]
             if name != DEFAULT and some:
@@ -133,7 +135,7 @@ def figures(studies: Iterable[Study]) -> dict[str, list[Row]]:
 
 
 def show(result: dict[str, Any]) -> Iterator[Table | str]:
-    """The tables."""
+    """Return the tables."""
     yield table(
         "accuracy, and the share of content words that one attacker recovers (95 %)",
         ("task", "method", "policy", "level"),
@@ -169,7 +171,7 @@ def show(result: dict[str, Any]) -> Iterator[Table | str]:
 
 
 def plot(result: dict[str, Any]) -> Figure:
-    """Accuracy over attack success: a panel a task and method, a line a policy."""
+    """Plot accuracy over attack success: a panel per task and method, a line per policy."""
     panels: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in result["rows"]:
         lines = panels.setdefault((row["task"], row["method"]), {})

@@ -82,5 +82,5 @@ class Attacker:
 
 
 def recovered(word: Word, attacker: Attacker) -> bool:
-    """Whether it passed, or is guessed right."""
+    """Return whether the word passed or is guessed correctly."""
     return word.passed or attacker.guess(word.released) == word.true

@@ -27,7 +27,7 @@ from sottovoce.core.privacy.setting import Setting
 __all__ = ["Answers", "answer", "learnt_and_asked"]
 
 _AT_ONCE = 64
-"""Questions in flight."""
+"""Number of questions in flight."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _trained(
 
 
 def _ask_at_home(folder: Path, questions: Sequence[str], encoder: Encoder) -> Iterator[str]:
-    """The same by a device, of one text after the other."""
+    """Return the device's labels of single texts."""
     adapter = to_local(folder, backbones.load().model)
     adapter.check(encoder.shape)
     for question in questions:
@@ -119,7 +119,7 @@ def _ask_at_home(folder: Path, questions: Sequence[str], encoder: Encoder) -> It
 
 
 def _ask(folder: Path, questions: Sequence[str]) -> Iterator[str]:
-    """The label of each question, by the adapter in ``folder``, which `train` wrote."""
+    """Return the label of each question, by the adapter that `train` wrote into ``folder``."""
     with closing(ModelThread(backbones.load(), packed=False)) as thread:
         predictor, adapter = Predictor(thread), AdapterFiles.of(folder)
         for first in range(0, len(questions), _AT_ONCE):

@@ -40,8 +40,7 @@ _NAMES: Final = {PCT2T2.name: "PCT2T", T2T.name: "T2T", "": "none"}
 
 
 def rows(cells: Cells) -> list[Row]:
-    """One for each task, mechanism, share and method: mean and deviation, and the drop from clear
-    text."""
+    """Return a row per task, mechanism, share and method: mean, deviation, drop from clear."""
     groups: dict[tuple[Source, str], list[dict[str, Any]]] = {}
     for cell, result in cells:
         groups.setdefault((cell.source, cell.method), []).append(result)
@@ -73,7 +72,7 @@ def rows(cells: Cells) -> list[Row]:
 
 
 def show(result: dict[str, Any]) -> Iterator[Table | str]:
-    """The tables."""
+    """Return the tables."""
     made: list[Row] = result["rows"]
     for task in dict.fromkeys(row["task"] for row in made):
         yield from _of_task(task, [row for row in made if row["task"] == task])
@@ -130,7 +129,7 @@ def _of_device(row: Row | None, clear: Row | None) -> Row | None:
 
 
 def _percent(row: Row | None) -> str:
-    """Mean, deviation, and in brackets how far from clear text; or nothing."""
+    """Format mean and deviation, with the drop from clear text in brackets; empty for none."""
     if row is None:
         return ""
     spread, drop = row["accuracy_sd"], row.get("drop")
@@ -140,7 +139,7 @@ def _percent(row: Row | None) -> str:
 
 
 def plot(result: dict[str, Any]) -> Figure:
-    """Accuracy by share replaced: a panel a task and method."""
+    """Plot accuracy by share replaced: a panel for each task and method."""
     panels: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in result["rows"]:
         lines = panels.setdefault((row["task"], row["method"]), {})

@@ -42,15 +42,15 @@ REPLACED: Final = (0.85, 0.45, 0.14)
 """Replacement probabilities at which tables are made: eta 75, 125 and 150 of RAPT v2, table III."""
 
 CACHE: Final = Path("build/bench/cache")
-"""Below the working folder, ignored by git: releases of data that may not be committed."""
+"""Cache of releases, ignored by git, because some data may not be committed."""
 
 Parts = tuple[str, ...]
 """The one or two texts of an example."""
 
 _HELD_OUT: Final = 20
-"""Seeds the split of data sets that come in one file; the same for every run."""
+"""Seed of the split of single-file data sets; the same for every run."""
 _MATCHED_ON: Final = 10_000
-"""Words on which a level is matched to its share, about."""
+"""Approximate number of words on which a level is matched to its share."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Split:
     labels: tuple[str, ...]
 
     def __len__(self) -> int:
-        """Examples."""
+        """Return the number of examples."""
         return len(self.texts)
 
 
@@ -128,7 +128,7 @@ class Released:
 
 
 def files(names: Sequence[str]) -> list[str]:
-    """What tasks read, relative to the data folder; for `bench.data.require`."""
+    """Return the files of the tasks, relative to the data folder; for `bench.data.require`."""
     return [
         f"{name}/{part}.tsv.gz"
         for name in names
@@ -189,7 +189,7 @@ class Device:
         return Privatizer.of(self.bundle, tagger=lambda: tagger)
 
     def eta(self, setting: Setting) -> float:
-        """The privacy parameter a setting stands for."""
+        """Return the privacy parameter of a setting."""
         return self.bundle.manifest.level(setting.mechanism, setting.level).eta
 
     def setting(
@@ -257,7 +257,7 @@ class Device:
 
 
 def _some(texts: Sequence[Parts]) -> Sequence[Parts]:
-    """Evenly taken ones that have about `_MATCHED_ON` words."""
+    """Return evenly spaced examples with about `_MATCHED_ON` words."""
     words = sum(len(part.split()) for parts in texts for part in parts)
     return texts[:: max(1, words // _MATCHED_ON)]
 
@@ -273,7 +273,7 @@ def _read(file: Path, source: _Source) -> list[tuple[Parts, str]]:
 
 
 def _messages(part: str, words: int) -> Split:
-    """The beginnings of the example's messages."""
+    """Return the beginnings of the example's messages."""
     return _split(
         [((" ".join(text.split()[:words]),), label) for text, label in labelled_messages(part)]
     )

@@ -18,7 +18,7 @@ __all__ = ["aside", "keep", "name_of"]
 
 
 def name_of(*facts: object) -> str:
-    """A file's name for what depends on ``facts``, each told by its `repr`."""
+    """Return a file name from the `repr` of all ``facts``."""
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
@@ -31,6 +31,6 @@ def aside(file: Path) -> Iterator[Path]:
 
 
 def keep(file: Path, content: Any) -> None:
-    """Writes JSON."""
+    """Write JSON."""
     with aside(file) as path:
         path.write_text(json.dumps(content), encoding="utf-8")

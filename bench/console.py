@@ -98,7 +98,7 @@ def ask_names(
 
 
 def track(items: Iterable[_Item], what: str, total: int | None = None) -> Iterable[_Item]:
-    """The items, and a bar of how many are done."""
+    """Iterate over the items with a progress bar."""
     return rich.progress.track(items, what, total=total, console=STEPS)
 
 
@@ -138,7 +138,7 @@ class Table:
 def table(
     title: str, words: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[object]]
 ) -> Table:
-    """A table of whatever cells hold; nothing stands for None."""
+    """Return a table of any cells; None becomes an empty cell."""
     made = (tuple("" if cell is None else str(cell) for cell in row) for row in rows)
     return Table(title, tuple(words), tuple(figures), tuple(made))
 
@@ -153,14 +153,14 @@ def span(ends: Sequence[float] | None, digits: int = 3, *, sign: str = "") -> st
 
 
 def percent(found: Figures | None) -> str:
-    """A ``mean`` and its ``interval`` in percent; nothing where there is none."""
+    """Format ``mean`` and ``interval`` in percent; empty for None."""
     if found is None:
         return ""
     return f"{100 * found['mean']:.1f} ({span([100 * end for end in found['interval']], 1)})"
 
 
 def share(value: float | None, digits: int = 3, *, sign: str = "") -> str:
-    """A share as tables write it; nothing where there is none."""
+    """Format a share; empty for None."""
     return "" if value is None else f"{value:{sign}.{digits}f}"
 
 
@@ -173,7 +173,7 @@ def sheet(
 
 
 def versions(*names: str) -> dict[str, str]:
-    """Of libraries on which figures depend."""
+    """Return the versions of libraries that affect the figures."""
     return {name: version(name) for name in names}
 
 

@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["DATA", "document", "labelled_messages", "messages", "require", "rows"]
 
 DATA: Final = Path(__file__).parents[2] / "shared" / "data"
-"""Beside a development checkout."""
+"""Default data folder, beside a development checkout."""
 
 _MESSAGES: Final = Path(__file__).parents[1] / "examples" / "helpdesk"
 
@@ -27,20 +27,20 @@ def require(parser: ArgumentParser, folder: Path, *paths: str) -> None:
 
 
 def rows(file: Path) -> list[dict[str, str]]:
-    """A data set in gzip TSV, by the names of its columns."""
+    """Read a data set in gzip TSV; each row maps column names to values."""
     with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         return [*csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)]
 
 
 def labelled_messages(part: str = "train") -> list[tuple[str, str]]:
-    """The helpdesk messages of the example, which anyone may use, and what each is about."""
+    """Return the example's helpdesk messages, which are free to use, with their topics."""
     lines = (_MESSAGES / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
     parted = (line.partition("\t") for line in lines)
     return [(text, label) for text, _, label in parted]
 
 
 def messages(part: str = "train") -> list[str]:
-    """Those messages alone."""
+    """Return the messages without their topics."""
     return [text for text, _ in labelled_messages(part)]
 
 

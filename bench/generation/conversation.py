@@ -29,9 +29,9 @@ SETTINGS: Final = {
     **{f"PCT2T {level}": Setting(level, "pct2t.v1", "papers") for level in _LEVELS},
     **{f"T2T {level}": Setting(level, "t2t.v1", "all") for level in _LEVELS},
 }
-"""The compared settings: our policies, and the published mechanisms with the parts of speech that
-they
-protect, at the levels of equal attack success.
+"""The compared settings: our policies, and the published mechanisms with their parts of speech, at
+the
+levels of equal attack success.
 """
 
 

@@ -35,10 +35,7 @@ class Judge:
 
     @cached_property
     def _references(self) -> list[tuple[str | None, ...]]:
-        """Return the first reference of every entry, then the second ones, and so on; None for
-        missing
-        ones.
-        """
+        """Return all entries' first references, then the second ones, and so on."""
         return [*zip_longest(*(entry.texts for entry in self.entries))]
 
     @cached_property

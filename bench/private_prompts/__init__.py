@@ -1,1 +1,1 @@
-"""What private training costs in accuracy: by method, epsilon and release."""
+"""The accuracy lost by private training, by method, epsilon and release."""

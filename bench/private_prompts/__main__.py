@@ -27,11 +27,11 @@ RELEASES: Final = (CLEAR, "balanced")
 EPSILONS: Final = (0.0, 8.0, 3.0, 1.0)
 
 _SHOWN_OFF: Final = ("lora", 8.0)
-"""What quick mode trains beside heads, and the epsilon it does so at."""
+"""Methods beside heads that quick mode trains, and their epsilon."""
 
 
 def main() -> None:
-    """Runs what has not been run, and prints the tables."""
+    """Run the missing cells, and print the tables."""
     quick = "as without it: heads, and LoRA once: 25 minutes on 2 idle cores"
     parser = console.parser("private_prompts", __doc__, quick=quick, data="the tasks")
     parser.add_argument("--full", action="store_true", help="every method everywhere: days")

@@ -197,7 +197,7 @@ def _by_votes(rare: float, spread: float, order: float) -> float:
 
 @lru_cache(maxsize=256)
 def _least(spread: float, order: float) -> float:
-    """Log of the chance of another answer below which an answer costs less by the votes."""
+    """Return the log probability of another answer below which votes lower the cost."""
 
     def apart(rare: float) -> float:
         return _by_votes(rare, spread, order) - order / spread**2
@@ -218,7 +218,7 @@ def _answer_cost(other: float, spread: float, order: float) -> float:
 
 
 def _answer_move(other: float, spread: float, labels: int, order: float) -> float:
-    """What one vote more or less moves an answer's cost by at most (algorithm 3)."""
+    """Return the largest change of an answer's cost by one vote (algorithm 3)."""
     highest = _least(spread, order)
     lowest = _log(_fewer(math.exp(highest), spread, labels))
     chance = math.exp(lowest if lowest <= other <= highest else other)
@@ -230,12 +230,12 @@ def _answer_move(other: float, spread: float, labels: int, order: float) -> floa
 
 
 def _fewer(chance: float, spread: float, labels: int) -> float:
-    """The least that a chance of another answer can become with one vote (proposition 12)."""
+    """Return the lowest probability of another answer after one vote changes (proposition 12)."""
     return _moved(chance, 1 / spread, labels)
 
 
 def _more(chance: float, spread: float, labels: int) -> float:
-    """And the most."""
+    """Return the highest one."""
     return min(1.0, _moved(chance, -1 / spread, labels))
 
 

@@ -40,11 +40,11 @@ from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 __all__ = ["OTHER", "measure", "show", "show_prices"]
 
 OTHER: Final = {"sst2": "blogs", "trec": "blogs", "agnews": "dbpedia", "dbpedia": "agnews"}
-"""Where public texts of another kind come from."""
+"""Source of the public texts of another kind."""
 
 _QUICK: Final = ("sst2", "trec", "agnews")
 _LONGEST: Final = 300
-"""Characters of a public text of another kind: posts are long, questions are not."""
+"""Maximum characters of a public text of another kind, because posts are longer than questions."""
 
 Bools = NDArray[np.bool_]
 
@@ -130,7 +130,7 @@ def _states(texts: Sequence[str]) -> Tensor:
 def _parts(
     name: str, data: Path, examples: int, public: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """States and targets of a task; see `measure`."""
+    """Return the states and targets of a task; see `measure`."""
     task = load(name, data, examples + public)
     learnt = np.random.default_rng(0).permutation(len(task.train))
     other = rows(data / OTHER[name] / "train.tsv.gz")
@@ -150,7 +150,7 @@ def _parts(
 
 
 def show(figures: Figures) -> Table:
-    """A row for each task, kind of public text and epsilon."""
+    """Return a row for each task, kind of public text and epsilon."""
 
     return table(
         f"accuracy (95 % over {figures['seeds']} seeds and questions); data-independent epsilon",
@@ -194,7 +194,7 @@ def show_prices(figures: Figures) -> Table:
 
 
 def main() -> None:
-    """Measures every task, and prints the tables."""
+    """Measure every task, and print the tables."""
     quick = f"{', '.join(_QUICK)} alone: 4 minutes on 2 idle cores"
     parser = console.parser("private_prompts.pate", __doc__, quick=quick, data="the tasks")
     parser.add_argument("--examples", type=int, default=6_000, help="of each task, at most")

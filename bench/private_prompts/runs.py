@@ -52,7 +52,7 @@ _REVISION: Final = 1
 
 @dataclass(frozen=True, order=True)
 class Text:
-    """A task's text as the cloud gets it: `CLEAR`, or released at a level."""
+    """A task's text as the cloud receives it: `CLEAR`, or released at a level."""
 
     task: str
     release: str
@@ -60,7 +60,7 @@ class Text:
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One run; ``epsilon`` 0 is none: training that is not private."""
+    """One run; an ``epsilon`` of 0 is training without privacy."""
 
     text: Text
     method: str
@@ -73,7 +73,7 @@ class Cell:
 
     @property
     def options(self) -> TrainingOptions:
-        """The job."""
+        """Return the options of the job."""
         return TrainingOptions(self.method, dp_epsilon=self.epsilon, seed=self.seed)
 
 
@@ -92,7 +92,7 @@ class Place:
     examples: int
 
     def file(self, cell: Cell) -> Path:
-        """Where a cell's result is kept, named by all that it depends on."""
+        """Return the file of a cell's result, named by a hash of all its inputs."""
         facts = (
             _REVISION,
             cell.text,
@@ -123,7 +123,7 @@ class _Worker:
 
     @lru_cache(maxsize=1)  # noqa: B019 - a process has one worker
     def released(self, text: Text) -> tuple[Task, list[str], list[str]]:
-        """The task, and texts to train on and to ask about as the cloud gets them."""
+        """Return the task, and the training and test texts as the cloud receives them."""
         task = load(text.task, self.place.data, self.place.examples, _SAMPLE)
         learnt, asked = task.train.texts, task.dev.texts
         if text.release != CLEAR:
@@ -185,7 +185,7 @@ class _Worker:
 
 
 def _states(texts: Sequence[str], labels: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Float (N, h) over their typical length, Int (N,)."""
+    """Return states, Float (N, h), divided by their typical length, and labels, Int (N,)."""
     backbone = backbones.load()
     model, _ = begin(backbone, Head(), torch.device("cpu"), DpHyperparameters().bfloat16)
     examples = [Example(*each) for each in zip(texts, labels, strict=True)]
@@ -194,10 +194,10 @@ def _states(texts: Sequence[str], labels: Sequence[str]) -> tuple[Tensor, Tensor
 
 
 def encoding(place: Place) -> Callable[[Text], None]:
-    """Releases a task's text and computes its states, into the cache."""
+    """Release a task's text and compute its states, into the cache."""
     return _Worker(place).keep_states
 
 
 def working(place: Place) -> Callable[[Cell], None]:
-    """Runs a cell, which leaves its result in the cache."""
+    """Run a cell, and leave its result in the cache."""
     return _Worker(place).run

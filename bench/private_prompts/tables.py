@@ -22,10 +22,10 @@ PUBLISHED: Final[dict[str, dict[str, float]]] = {
 """SST-2, RoBERTa-base, 67,349 phrases (Duan et al., 2023, tables 1 and 4; LoRA after Yu et al.)."""
 
 AIMS: Final = {8.0: 0.015, 3.0: 0.025}
-"""Most that a method may lose where about 10,000 examples train it, by epsilon."""
+"""Maximum loss of a method trained on about 10,000 examples, by epsilon."""
 
 _AIMED_AT: Final = 9_500
-"""Examples from which on that is asked: all that AG News has beside its held-out part."""
+"""Minimum number of examples for these aims: all of AG News but its held-out part."""
 
 Bools = NDArray[np.bool_]
 
@@ -107,7 +107,7 @@ def _accuracy(found: dict[str, Any] | None) -> str | None:
 
 
 def _verdict(row: Figures) -> str | None:
-    """Whether the aims hold, on the mean; None where they are not meant for so few examples."""
+    """Return whether the means reach the aims; None with too few examples."""
     if row["train"] < _AIMED_AT:
         return None
     found = row.get("drop", {})

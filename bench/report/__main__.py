@@ -28,7 +28,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 def main() -> None:
-    """Writes the page."""
+    """Write the page."""
     parser = console.parser("report", __doc__, models=True, data="the data sets")
     parser.set_defaults(out=Path("build/report"))
     parser.add_argument("--figures", type=Path, default=Path("build/bench/attacks.json"))
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def write(result: dict[str, Any], folder: Path) -> Path:
-    """Draws the pictures and the page into ``folder``; returns the page."""
+    """Draw the pictures and the page into ``folder``, and return the page's path."""
     pictures = draw(result, folder)
     privacy = (_ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
     page = folder / "index.html"
@@ -61,7 +61,7 @@ def write(result: dict[str, Any], folder: Path) -> Path:
 
 
 def _kept(figures: Path, bundle: Path) -> dict[str, Any] | None:
-    """The figures in ``figures``, if they are of ``bundle``."""
+    """Return the figures in ``figures``, if they belong to ``bundle``."""
     if not figures.exists():
         console.STEPS.print(f"no figures in {figures}: measuring, about 15 minutes on 2 idle cores")
         return None

@@ -155,7 +155,7 @@ def people(result: Row) -> Drawn:
 
 
 def _points(result: Row, utility: str) -> dict[str, dict[str, tuple[Any, ...]]]:
-    """By mechanism and level: attack success, utility, and their intervals."""
+    """Attack success and utility with their intervals, by mechanism and level."""
     cost = costs(result)
     found: dict[str, dict[str, tuple[Any, ...]]] = {}
     for row in result["strongest"]:

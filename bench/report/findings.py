@@ -12,7 +12,7 @@ __all__ = ["costs_of_levels"]
 
 
 def costs_of_levels(result: Row) -> list[str]:
-    """What each level of our default gives and costs, a sentence each."""
+    """Return a sentence on the benefit and cost of each level of our default."""
     default, cost = result["default"], costs(result)
     clear = cost["none", "clear"]
     strongest = {

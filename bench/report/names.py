@@ -45,7 +45,7 @@ _NAMES: Final = {
 
 
 def of(mechanism: str) -> str:
-    """The name of a mechanism."""
+    """Return the name of a mechanism."""
     return _NAMES.get(mechanism, mechanism)
 
 
@@ -61,10 +61,10 @@ def number(value: Any, digits: int = 2) -> str:
 
 
 def costs(result: Row) -> dict[tuple[str, str], Row]:
-    """Utilities by mechanism and level."""
+    """Return the utilities by mechanism and level."""
     return {(row["mechanism"], row["level"]): row for row in result["utility"]}
 
 
 def style(mechanism: str) -> tuple[str, str]:
-    """Colour and marker."""
+    """Return colour and marker."""
     return _STYLES.get(mechanism, ("#999999", "."))

@@ -223,10 +223,7 @@ class _Running:
                 del replica.own[tenant]
 
     def has_room(self, number: int) -> bool:
-        """Check HAProxy's bound: open calls below the replica's share of all, times ``bound``,
-        rounded
-        up.
-        """
+        """Check HAProxy's bound: fewer calls than the replica's share times ``bound``."""
         most = math.ceil(self._cloud.bound * (len(self._ends) + 1) / len(self._replicas))
         return self._replicas[number].open < most
 

@@ -63,8 +63,10 @@ _MAPPING: Final = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S{4} \S+ \S+ \d+\s*(.*)")
 
 
 def started(folder: Path, bundle: Path, **settings: str) -> tuple[Agent, float]:
-    """A running daemon over ``bundle``, and the seconds from its start to SERVING; ``settings`` are
-    variables of its environment."""
+    """Start a daemon over ``bundle``, and return it with the seconds to SERVING.
+
+    ``settings`` are environment variables.
+    """
     bundles = folder / "bundles"
     bundles.mkdir(parents=True)
     (bundles / "current").symlink_to(bundle.resolve())
@@ -76,7 +78,7 @@ def started(folder: Path, bundle: Path, **settings: str) -> tuple[Agent, float]:
 
 
 def startup(bundle: Path, repeats: int) -> list[float]:
-    """Seconds to SERVING, ``repeats`` times."""
+    """Return the seconds to SERVING, ``repeats`` times."""
     found = []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +89,7 @@ def startup(bundle: Path, repeats: int) -> list[float]:
 
 
 def serving(bundle: Bundle, calls: Mapping[str, _Call], **settings: str) -> Figures:
-    """Peak memory of one daemon over ``bundle``, after each of ``calls``, which have names."""
+    """Return the peak memory of one daemon over ``bundle``, after each of the named ``calls``."""
     with tempfile.TemporaryDirectory() as folder:
         daemon, _ = started(Path(folder), bundle.folder, **settings)
         return _after(daemon, calls)
@@ -116,7 +118,7 @@ def at_home(bundle: Bundle, calls: Mapping[str, _Call], repeats: int) -> Figures
 
 
 def _after(daemon: Agent, calls: Mapping[str, _Call]) -> Figures:
-    """Where the daemon stands after each of ``calls``; it ends then."""
+    """Return the daemon's memory after each of ``calls``, and end it."""
     assert daemon.process is not None
     pid = daemon.process.pid
     try:
@@ -135,7 +137,7 @@ def _after(daemon: Agent, calls: Mapping[str, _Call]) -> Figures:
 
 
 def step(name: str, pid: int) -> Figures:
-    """Where a process stands."""
+    """Return a process's memory figures."""
     return {"after": name, **resident(pid)}
 
 
@@ -153,7 +155,7 @@ def mappings(pid: int) -> dict[str, float]:
 
 
 def show(figures: Figures) -> Iterator[Table | str]:
-    """The tables."""
+    """Return the tables."""
     home = {"answers at home, and all else": figures["at_home"]} if "at_home" in figures else {}
     for name, found in (figures["daemons"] | home).items():
         keys = ("peak", "now", "pss", "private", "files")
@@ -174,7 +176,7 @@ def show(figures: Figures) -> Iterator[Table | str]:
 
 
 def main() -> None:
-    """Starts daemons, and prints the tables."""
+    """Start the daemons, and print the tables."""
     parser = console.parser("edge_memory", __doc__)
     parser.add_argument("--repeats", type=int, default=7, help="of the start")
     arguments = parser.parse_args()

@@ -47,11 +47,11 @@ _ROUNDS: Final = 5
 _LONGEST: Final = 256
 
 _Pooled = Callable[[Sequence[int]], NDArray[np.float32]]
-"""The mean state of a text, from its token ids."""
+"""A function from token ids to the mean state of a text."""
 
 
 def optimums(backbone: LoadedBackbone, folder: Path) -> dict[str, Path]:
-    """What optimum writes of the backbone into ``folder``: graphs, by how they round."""
+    """Export the backbone with optimum into ``folder``; return the graphs by their rounding."""
     from optimum.exporters.onnx import onnx_export_from_model
     from optimum.onnxruntime import ORTQuantizer
     from optimum.onnxruntime.configuration import AutoQuantizationConfig as Rounding
@@ -90,7 +90,7 @@ def _theirs(file: Path) -> _Pooled:
 
 
 def ours(folder: Path) -> _Pooled:
-    """What `device_encoder.write` made, without an adapter and over all tokens, as optimum's."""
+    """Open our export, without an adapter and over all tokens, as optimum's."""
     opened = session(str(folder / NETWORK))
     rows_of: NDArray[np.int8] = map_array(folder / TABLE)
     facts = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
@@ -143,7 +143,7 @@ def measure(sides: dict[str, _Pooled], backbone: LoadedBackbone, texts: Sequence
 
 
 def main() -> None:
-    """Exports by both, compares, prints."""
+    """Export with both, compare, and print the table."""
     parser = console.parser("exporters", __doc__, data="news to compare over")
     arguments = parser.parse_args()
     require(parser, arguments.data, *files([_TASK]))

@@ -54,23 +54,23 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Run:
-    """When the tokens of each text came, in seconds from the first request."""
+    """Arrival times of each text's tokens, in seconds from the first request."""
 
     times: list[list[float]]
 
     @property
     def first(self) -> float:
-        """Milliseconds to a text's first token, the median of texts."""
+        """Median time to a text's first token, in milliseconds."""
         return statistics.median(times[0] for times in self.times) * 1e3
 
     @property
     def rate(self) -> float:
-        """Tokens a second, the reading of prompts included."""
+        """Tokens a second, including the time to read the prompts."""
         return sum(map(len, self.times)) / max(times[-1] for times in self.times)
 
     @property
     def writing(self) -> float:
-        """Tokens a second while all texts are written."""
+        """Tokens a second while all texts are being written."""
         begin = max(times[0] for times in self.times)
         end = min(times[-1] for times in self.times)
         written = sum(begin < when <= end for times in self.times for when in times)
@@ -99,7 +99,7 @@ def random_decoder(dtype: torch.dtype) -> Decoder:
 
 
 def opened(options: argparse.Namespace, precision: str) -> Decoder:
-    """The decoder, which goes on writing whatever it writes."""
+    """The decoder, set to continue past any end token."""
     dtype = DTYPES[precision]
     found = decoder.load(options.decoder, dtype=dtype) if options.decoder else random_decoder(dtype)
     found.model.generation_config.eos_token_id = None
@@ -147,7 +147,7 @@ def write(
 
 
 def alone(reference: Decoder, prompt: str, tokens: int, clock: Clock) -> float:
-    """Tokens a second by `transformers` itself, one text at a time."""
+    """Return the tokens a second of `transformers` itself, one text at a time."""
     ids = torch.tensor([reference.chat.opening(prompt)], device=reference.model.device)
     start = clock()
     reference.model.generate(
@@ -161,7 +161,7 @@ def alone(reference: Decoder, prompt: str, tokens: int, clock: Clock) -> float:
 
 
 def measure(options: argparse.Namespace, precision: str, root: Path) -> Figures:
-    """All rounds in one precision."""
+    """Run all rounds in one precision."""
     reference, served = opened(options, precision), opened(options, precision)
     files = save_adapters(opened(options, "float32"), root / precision)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -231,7 +231,7 @@ def show(figures: Figures) -> Table:
 
 
 def main() -> None:
-    """Runs the rounds, and prints the table."""
+    """Run the rounds, and print the table."""
     parser = console.parser("generation_serving", __doc__, quick="fewer rounds and tokens")
     parser.add_argument("--decoder", default="", help="a folder or name, in place of a random one")
     parser.add_argument("--threads", type=int, default=1, help="and cores")

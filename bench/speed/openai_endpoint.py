@@ -46,11 +46,11 @@ CHATS: Final = 50
 _ANSWER: Final = ("the", "train", "comes", "in", "the", "morning")
 
 Chat = Callable[[str], float]
-"""Has a question answered; seconds to the first piece of the answer."""
+"""A function that sends a question and returns the seconds to the first piece of the answer."""
 
 
 class _Answering(BaseHTTPRequestHandler):
-    """A server that speaks as OpenAI's do and says the same to everyone."""
+    """A server with OpenAI's interface and one fixed answer."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -67,7 +67,7 @@ class _Answering(BaseHTTPRequestHandler):
         self.wfile.write(f"data: {event}\n\n".encode())
 
     def log_message(self, *_: object) -> None:
-        """Not among the tables."""
+        """Keep the server's log out of the tables."""
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def daemon(bundle: Path, behind: str, *, endpoint: bool) -> Iterator[tuple[Agent
 
 
 def by_grpc(channel: grpc.Channel) -> Chat:
-    """Asks on the daemon's socket."""
+    """Send a question to the daemon's socket."""
     stub = edge_chat_pb2_grpc.EdgeChatServiceStub(channel)  # type: ignore[no-untyped-call]
 
     def chat(text: str) -> float:
@@ -119,7 +119,7 @@ def by_grpc(channel: grpc.Channel) -> Chat:
 
 
 def by_http(line: HTTPConnection, key: str) -> Chat:
-    """Asks at the OpenAI endpoint, over one connection."""
+    """Send questions to the OpenAI endpoint, over one connection."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
     def chat(text: str) -> float:
@@ -136,7 +136,7 @@ def by_http(line: HTTPConnection, key: str) -> Chat:
 
 
 def question(number: int) -> str:
-    """One of many, no two alike, all of the same length."""
+    """Return a new question; all questions differ and have equal length."""
     return f"When does Ramona Sitwell take the train of {100_000 + number} to the lake?"
 
 
@@ -174,7 +174,7 @@ def memory(bundle: Path, behind: str, repeats: int) -> Figures:
 
 
 def show(figures: Figures) -> Iterator[Table | str]:
-    """The table."""
+    """Return the table."""
     columns = ("first piece, ms", "peak, MB")
     rows = [
         (name, (f"{figures['first_ms'][name]:.2f}", f"{figures['peak_mb'][name]:.1f}"))
@@ -185,7 +185,7 @@ def show(figures: Figures) -> Iterator[Table | str]:
 
 
 def main() -> None:
-    """Starts daemons, and prints the table."""
+    """Start the daemons, and print the table."""
     parser: argparse.ArgumentParser = console.parser("openai", __doc__)
     parser.add_argument("--rounds", type=int, default=200, help="of chats, for time")
     parser.add_argument("--repeats", type=int, default=3, help="of daemons, for memory")

@@ -36,7 +36,7 @@ Step = Callable[[Sequence[Labelled]], object]
 
 
 def steps(method: str, labels: int) -> dict[str, Step]:
-    """A plain and a private step over pieces; both as their trainers make them."""
+    """Return a plain and a private step over pieces, built as the trainers build them."""
     options = TrainingOptions(method=method)
     plain = TextClassifier(backbones.load(), from_options(options), labels).eval()
     if fast_bfloat16():

@@ -48,7 +48,7 @@ SIDES = ("shared", "switching", "processes")
 
 
 def sentences(data: Path) -> tuple[str, list[str]]:
-    """Where texts are from, and the texts: SST-2's held-out ones, else the example's messages."""
+    """Return the source of the texts, and the texts: SST-2's held-out ones, else the example's."""
     file = data / "sst2" / "dev.tsv.gz"
     if not file.exists():
         return "helpdesk", messages()
@@ -56,13 +56,13 @@ def sentences(data: Path) -> tuple[str, list[str]]:
 
 
 def load(texts: Sequence[str], streams: int, requests: int, start: int = 0) -> list[list[str]]:
-    """``requests`` texts in all, dealt to the streams."""
+    """Distribute ``requests`` texts over the streams."""
     turn = list(itertools.islice(itertools.cycle(texts), start, start + requests))
     return [turn[stream::streams] for stream in range(streams)]
 
 
 def summary(runs: Sequence[Run]) -> Figures:
-    """Medians over rounds: requests a second, milliseconds."""
+    """Return medians over rounds: requests a second, milliseconds."""
     figures: Figures = {"requests_per_second": statistics.median(run.rate for run in runs)}
     for share in (0.5, 0.95, 0.99):
         figures[f"p{round(100 * share)}_ms"] = statistics.median(
@@ -106,7 +106,7 @@ def compare(
 
 
 def check_alike(shared: Shared, switching: Switching, texts: Sequence[str]) -> None:
-    """The sides do the same work, or there is nothing to compare."""
+    """Check that the sides give the same answers; otherwise the comparison is void."""
     count = len(switching.heads)
     asked = [(number % count, text) for number, text in enumerate(texts[:24])]
     waiting = [shared.submit(*request) for request in asked]
@@ -119,7 +119,7 @@ def check_alike(shared: Shared, switching: Switching, texts: Sequence[str]) -> N
 
 
 def show(figures: Figures) -> Table:
-    """A row a side."""
+    """Return a row for each side."""
     return table(
         f"LoRA adapters on {figures['cores']} core(s), medians of rounds",
         ("side", "numbers"),
@@ -141,7 +141,7 @@ def show(figures: Figures) -> Table:
 
 
 def main() -> None:
-    """Runs the rounds, and prints the tables."""
+    """Run the rounds, and print the tables."""
     parser = console.parser(
         "serving", __doc__, quick="fewer requests and rounds", data="sst2/dev.tsv.gz"
     )

@@ -50,7 +50,7 @@ def precisions() -> list[str]:
 
 
 class Side(Protocol):
-    """Answers texts; streams and adapters have the same numbers."""
+    """A way to answer texts; stream i uses adapter i."""
 
     def submit(self, adapter: int, text: str) -> Future[Any]: ...
 
@@ -86,16 +86,16 @@ class Shared:
             self._predictor.submit(adapter, "warm").result()
 
     def submit(self, adapter: int, text: str) -> Future[Any]:
-        """One text of tenant ``adapter``."""
+        """Submit one text of tenant ``adapter``."""
         return self._predictor.submit(self._adapters[adapter], text, tenant=str(adapter))
 
     def close(self) -> None:
-        """Ends its thread."""
+        """End the thread."""
         self._thread.close()
 
 
 class Switching:
-    """The ordinary way with PEFT: all adapters loaded, `set_adapter`, one request at a time."""
+    """PEFT's usual way: all adapters loaded, `set_adapter`, one request at a time."""
 
     def __init__(self, folders: Sequence[Path], precision: str) -> None:
         loaded = backbone.load("default")
@@ -124,19 +124,19 @@ class Switching:
         self._thread.start()
 
     def submit(self, adapter: int, text: str) -> Future[Any]:
-        """One text; answered in the order of arrival."""
+        """Submit one text; answers come in the order of arrival."""
         answer: Future[Any] = Future()
         self._queue.put((adapter, text, answer))
         return answer
 
     def close(self) -> None:
-        """Ends its thread."""
+        """End the thread."""
         self._queue.put(None)
         self._thread.join()
 
     @torch.inference_mode()
     def answer(self, adapter: int, text: str) -> Tensor:
-        """Logits, Float (2,)."""
+        """Return the logits: Float (2,)."""
         if adapter != self._active:
             self.model.set_adapter(f"a{adapter}")
             self._active = adapter
@@ -168,7 +168,7 @@ def _serve_one(pipe: Connection, folder: Path, precision: str, threads: int) -> 
 
 
 def _private_bytes() -> int:
-    """Memory of this process that it shares with no other, in bytes; 0 where that is unknown."""
+    """Return the bytes of this process's unshared memory; 0 if unknown."""
     try:
         rows = Path("/proc/self/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -201,7 +201,7 @@ class Processes:
         self._thread.start()
 
     def submit(self, adapter: int, text: str) -> Future[Any]:
-        """One text, to the adapter's process."""
+        """Submit one text to the adapter's process."""
         answer: Future[Any] = Future()
         number = next(self._numbers)
         self._waiting[number] = answer
@@ -209,7 +209,7 @@ class Processes:
         return answer
 
     def close(self) -> None:
-        """Ends the processes."""
+        """End the processes."""
         self._closing = True
         self._thread.join()
         for pipe, process in zip(self._pipes, self._started, strict=True):
@@ -281,13 +281,13 @@ def drive(
 
 
 def percentile(seconds: Sequence[float], share: float) -> float:
-    """In milliseconds."""
+    """Return a percentile in milliseconds."""
     return float(np.quantile(seconds, share)) * 1e3
 
 
 @contextmanager
 def on_cores(count: int) -> Iterator[None]:
-    """Keeps this process, and those it starts, on ``count`` cores, where the system allows it."""
+    """Restrict this process and its children to ``count`` cores, if the system allows it."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

@@ -64,7 +64,7 @@ Step = Callable[[Batch, Tensor], object]
 
 
 def ours(light: bool, vocabulary: int, device: torch.device) -> Step:
-    """As the trainer makes a step."""
+    """A step as the trainer makes it."""
     loaded = backbones.load()
     model = TextClassifier(loaded, Lora(), 2, vocabulary=vocabulary).to(device).eval()
     if light and device.type == "cpu":
@@ -166,7 +166,7 @@ def measure(sets: dict[int, Dataset], size: int, count: int, repeats: int) -> Fi
 
 
 def seconds(run: Step, batch: Batch, labels: Tensor) -> float:
-    """Of one step: processor time, or the wall clock around a GPU's work."""
+    """Return the time of one step: processor time, or wall-clock time on a GPU."""
     if not batch.ids.is_cuda:
         start = time.process_time()
         run(batch, labels)
@@ -179,7 +179,7 @@ def seconds(run: Step, batch: Batch, labels: Tensor) -> float:
 
 
 def rows(times: Figures, every: dict[int, int], examples: int) -> list[Figures]:
-    """One row a form of training."""
+    """Return a row for each form of training."""
     forms = [("ours", 0, 1)]
     forms += [("ours", plain, every[plain]) for plain in PLAIN]
     forms += [("ours", PAPERS, 1), ("peft", 0, 1), ("peft", PAPERS, 1)]
@@ -200,7 +200,7 @@ def rows(times: Figures, every: dict[int, int], examples: int) -> list[Figures]:
 
 
 def show(figures: Figures) -> Table:
-    """A row a form."""
+    """Return the table, a row for each form."""
     measured = [*figures["seconds"]]
 
     def cells(row: Figures) -> Iterator[str]:
@@ -220,7 +220,7 @@ def show(figures: Figures) -> Table:
 
 
 def show_private(figures: Figures) -> Table:
-    """A row a method."""
+    """Return the table of private steps, a row for each method."""
     return table(
         "private steps over a sample of 256 examples",
         ("method",),
@@ -233,7 +233,7 @@ def show_private(figures: Figures) -> Table:
 
 
 def main() -> None:
-    """Takes turns, and prints the table."""
+    """Measure in turns, and print the tables."""
     parser = console.parser("training", __doc__, quick="8 batches, 4 turns: 2 minutes", data="sst2")
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--turns", type=int, default=9, help="of each side on every batch")

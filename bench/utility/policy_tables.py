@@ -94,9 +94,7 @@ class Study:
                             yield self._told(row)
 
     def verdicts(self, comparisons: Sequence[Row]) -> Iterator[Row]:
-        """Return the verdicts on the default against each other curve, and on `names` against clear
-        text.
-        """
+        """Return verdicts on the default against other curves, and on `names` against clear."""
         for name in self._curves():
             some = [row for row in comparisons if name in (row["ours"], row["against"])]
             if name != DEFAULT and some:

@@ -37,7 +37,7 @@ __all__ = ["anywhere"]
 
 _PROBES: Final = ("The doctor was in the garden with Anna", "A letter from the market, 4711")
 _START: Final = 10.0
-"""Seconds of a processor that the next start may take."""
+"""Maximum processor seconds of the next start."""
 _TIDY: Final = 90.0
 """Seconds to remove a dead process's remains; a worker that dies often restarts more slowly."""
 _PLACES: Final = ("device", "command", "cloud", "worker")
@@ -73,7 +73,7 @@ class _Watch:
         return [answer.SerializeToString(deterministic=True) for answer in answers]
 
     def started_again(self) -> None:
-        """Starts the daemons that are dead."""
+        """Restart the dead daemons."""
         for name, daemon in (("device", self.world.device), ("cloud", self.world.cloud)):
             if daemon.process is not None and daemon.process.poll() is not None:
                 make_old(self.world)
@@ -99,7 +99,7 @@ class _Watch:
             daemon.process.wait(_TIDY)
 
     def kill(self, process: str) -> bool:
-        """SIGKILL to one of those, if there is any."""
+        """Kill one such process, if there is any; return whether one was killed."""
         for pid, which in processes(self.file).items():
             if which == process:
                 with suppress(ProcessLookupError):
@@ -174,7 +174,7 @@ def anywhere(
 
 
 def _fate(watch: _Watch, chance: random.Random, kind: str, moment: Moment | None) -> _Fate:
-    """Drawn; a moment at random is one of an errand that takes as long as it did before."""
+    """Choose the process and moment; a random moment lies within the errand's last duration."""
     if moment is not None:
         return _Fate(moment.process, moment, 0.0)
     return _Fate(chance.choice(_PLACES), None, chance.uniform(0, watch.seconds.get(kind, 1.0)))
@@ -196,7 +196,7 @@ def _disturbed(watch: _Watch, errand: Errand, name: str, fate: _Fate) -> tuple[l
 
 
 def _left(watch: _Watch) -> list[str]:
-    """Processes and files of the dead, once everybody has had time to tidy."""
+    """Return leftover processes and files, after up to `_TIDY` seconds for their removal."""
     state = watch.world.cloud.folder / "state"
 
     def found() -> list[str]:
@@ -212,6 +212,6 @@ def _left(watch: _Watch) -> list[str]:
 
 
 def _processor(pid: int) -> float:
-    """Seconds of a processor that a process has had."""
+    """Return the processor seconds of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -38,7 +38,7 @@ __all__ = ["COMMANDS", "beside", "running"]
 
 _LIGHT: Final = ("--level", "light")
 _FIRST: Final = ("customize", "share")
-"""What others need."""
+"""Commands that others depend on."""
 _LAST: Final = "rm"
 _LONG: Final = ("bench", "bugreport", "doctor", "enroll", "serve")
 """Slow commands, which take seconds each; a trial runs one of them, in turn."""
@@ -87,11 +87,11 @@ COMMANDS: Final[dict[str, tuple[tuple[str, ...], int]]] = {
     "completion": (("bash",), 0),
     "version": ((), 0),
 }
-"""Of the device, each with arguments and the exit code that it ends with."""
+"""The device's commands, each with arguments and the expected exit code."""
 
 
 class Fault(Exception):
-    """What must not be; of a kind of `tally.FAULTS`."""
+    """A violation, of a kind of `tally.FAULTS`."""
 
     def __init__(self, kind: str, seen: str) -> None:
         super().__init__(seen)
@@ -100,8 +100,7 @@ class Fault(Exception):
 
 @contextlib.contextmanager
 def running(folder: Path, bundle: Path) -> Iterator[Daemon]:
-    """A daemon with an OpenAI endpoint, and all that commands of a device ask: a cloud, an
-    upstream."""
+    """Run a daemon with an OpenAI endpoint, a cloud and an upstream."""
     token = folder / "token"
     token.touch(mode=0o600)
     token.write_text(f"{TOKEN}\n")
@@ -130,12 +129,12 @@ class _Trial:
     daemon: Daemon
     number: int
     token: str = ""
-    """Of an app."""
+    """The token of an app."""
     removed: bool = False
     spent: tuple[float, ...] = ()
     """The last known state of the ledger."""
     released: dict[str, str] = field(default_factory=dict)
-    """By text, under the key in use."""
+    """Releases by text, under the key in use."""
 
     @property
     def text(self) -> str:
@@ -152,7 +151,7 @@ class _Trial:
         return done.stdout
 
     def command(self, name: str) -> None:
-        """Runs one of `COMMANDS`."""
+        """Run one of `COMMANDS`."""
         arguments, code = COMMANDS[name]
         folder = self.daemon.folder
         places = {each: str(folder / each) for each in ("table", "public", "shared")}
@@ -173,7 +172,7 @@ class _Trial:
             self._rotated()
 
     def page(self, path: str) -> None:
-        """Opens the owner's page and asks for a path."""
+        """Open the owner's page and request a path."""
         with connect(self.daemon.address) as owner:
             door = entered(owner.owner.OpenPage(edge_owner_pb2.OpenPageRequest()).url)
         for _, status in requests(door, {path: PAGE[path]}):
@@ -184,21 +183,21 @@ class _Trial:
                 raise Fault("unexplained", f"the page's {path} answers {status}")
 
     def endpoint(self, path: str) -> None:
-        """Asks the OpenAI endpoint for a path, as the owner."""
+        """Request a path of the OpenAI endpoint, as the owner."""
         door = Door(self._address(), read_key(self.daemon.folder / "state"))
         for _, status in requests(door, {path: ENDPOINT[path]}):
             if status != 200:
                 raise Fault("unexplained", f"the OpenAI endpoint's {path} answers {status}")
 
     def let_in(self) -> None:
-        """Makes the app."""
+        """Create the app."""
         name = f"app-{self.number}"
         self.token = json.loads(self.sotto("apps", "new", name))["token"]
         if self._asked() != 200:
             raise Fault("unexplained", f"a new app is answered {self._asked()}")
 
     def remove(self) -> None:
-        """Removes the app."""
+        """Remove the app."""
         self.sotto("apps", "rm", f"app-{self.number}")
         self.removed = True
 
@@ -219,7 +218,7 @@ class _Trial:
                 raise Fault("lost", "a text is released otherwise under the same key")
 
     def release(self) -> None:
-        """Has the trial's text released under the key in use."""
+        """Release the trial's text under the key in use."""
         self.released[self.text] = self._privatized(self.text)
         self.spent = self._spent()
 

@@ -30,7 +30,7 @@ def _library() -> Path | None:
 
 
 def needed() -> str:
-    """What this machine lacks for it; empty if nothing."""
+    """Return the machine's missing requirement; empty if none."""
     return "" if _library() else "clocks that jump take libfaketime (`make test-deps`)"
 
 

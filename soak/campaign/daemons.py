@@ -19,7 +19,7 @@ from tests.support.waiting import until
 __all__ = ["PROGRAM", "Daemon", "cloud", "device"]
 
 PROGRAM = "from sottovoce.{}.cli import main; main()"
-"""Either side's command, for an interpreter; which side is to be filled in."""
+"""Program text that runs either side's command; the side is to be filled in."""
 
 
 @dataclass
@@ -46,12 +46,12 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """Of the process there is now."""
+        """Process id of the current process."""
         assert self.process is not None
         return self.process.pid
 
     def start(self) -> None:
-        """Returns once it answers."""
+        """Start the daemon and wait until it answers."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.arguments, env=environment() | self.environ, stdout=log, stderr=log
@@ -60,14 +60,14 @@ class Daemon:
         assert self.process.poll() is None, self.log.read_text()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def stop(self) -> int:
-        """SIGTERM; gives the exit code."""
+        """Send SIGTERM, and return the exit code."""
         assert self.process is not None
         self.process.terminate()
         code = self.process.wait(60)

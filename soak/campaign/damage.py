@@ -123,7 +123,7 @@ def damage(attacked: World, folder: Path, tally: Tally, seed: str, trials: Itera
 
 
 def device(bundle: Path) -> World:
-    """A device with the small bundle."""
+    """Return the world of a device with the small bundle."""
     settings = "other settings of the owner's"
     known = {"token": settings, "agent.toml": settings}
     return World(lambda world: _make(world, bundle), _asked, known)
@@ -152,7 +152,7 @@ def _lay(kept: Path, world: Path) -> None:
 
 
 def _another(kept: Path, other: Path, file: Path, files: list[Path]) -> bytes:
-    """The same file of another device, or where that is the same the next one's content."""
+    """Return the same file of another device, or the next file's content if both are equal."""
     theirs = other / file
     if theirs.is_file() and theirs.read_bytes() != (kept / file).read_bytes():
         return theirs.read_bytes()

@@ -26,7 +26,7 @@ _OPTIONS: Final = "loop,commit=300"
 
 
 def needed() -> str:
-    """What this machine lacks for it; empty if nothing."""
+    """Return the machine's missing requirement; empty if none."""
     if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
         return "a disk of one's own takes root and loop devices"
     if shutil.which("mkfs.ext4") is None:
@@ -42,7 +42,7 @@ class SmallDisk:
         self.mount()
 
     def mount(self) -> None:
-        """Puts it in its place, and replays its journal."""
+        """Mount the disk, and replay its journal."""
         command = ["mount", "-o", _OPTIONS, str(self._image), str(self.folder)]
         subprocess.run(command, check=True)
 
@@ -51,7 +51,7 @@ class SmallDisk:
         subprocess.run(["umount", str(self.folder)], check=True)
 
     def fail(self) -> None:
-        """Nothing is written any more, whatever was not synced."""
+        """Stop all writes, with unsynced data lost."""
         opened = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.ioctl(opened, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
@@ -67,7 +67,7 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(folder: Path, mib: int = 256) -> Iterator[SmallDisk]:
-    """A new one, of ``mib`` MiB, in ``folder``/disk."""
+    """Make a disk of ``mib`` MiB in ``folder``/disk."""
     image, place = folder / "disk.img", folder / "disk"
     with image.open("wb") as file:
         file.truncate(mib << 20)

@@ -1,8 +1,4 @@
-"""What an owner has done while something is killed: all of `network`, and what takes no line.
-
-Those that need a state of their own, or alter what others go by, have a folder of their own beside
-the device's.
-"""
+"""Errands of the kill campaign: all of `network`, and those without a line."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ _TENANT: Final = "acme"
 
 
 def _trained(world: World, name: str) -> Iterator[object]:
-    """A training that goes on long enough to write checkpoints."""
+    """Train long enough to write checkpoints."""
     taken = customized(world, name, name, epochs=2)
     (*_, ended) = watched(world, taken.id)
     assert ended.state == agent.CUSTOMIZATION_STATE_SUCCEEDED, ended.message

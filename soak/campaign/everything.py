@@ -45,7 +45,7 @@ __all__ = [
 ADAPTER: Final = "topics"
 TEXT: Final = "Anna was in the garden by the lake"
 _DRAWN: Final = 3
-"""Messages for each RPC, besides those that stand here."""
+"""Further messages for each RPC."""
 
 _ASKED: Final = agent.PrivatizeRequest(text=TEXT)
 _PREDICTED: Final = agent.PredictRequest(
@@ -84,15 +84,15 @@ SOUND: Final[Mapping[str, Sequence[Message]]] = MappingProxyType(
         "DeleteAdapter": [adapters.DeleteAdapterRequest(adapter=ADAPTER)],
     }
 )
-"""Of the device, by method; called in this order."""
+"""Requests to the device, by method, in this order."""
 PAGE: Final = {
     **dict.fromkeys(files("sottovoce.edge.http"), "GET"),
     SESSION: "POST",
     **{path: method for path, (method, _) in page.ENDPOINTS.items()},
 }
-"""Of the owner's page, by path."""
+"""Requests to the owner's page, by path."""
 ENDPOINT: Final = {path: method for path, (method, _) in ENDPOINTS.items()}
-"""Of the OpenAI endpoint."""
+"""Requests to the OpenAI endpoint."""
 _BODIES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "/api/try": {"text": TEXT},
@@ -107,7 +107,7 @@ _BODIES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 
 
 def declared() -> set[str]:
-    """All services in ``protos/``, by full name; both sides'."""
+    """Return all services in ``protos/``, of both sides, by full name."""
     names = (module.name for module in pkgutil.iter_modules(sottovoce.v1.__path__))
     modules = [importlib.import_module(f"sottovoce.v1.{n}") for n in names if n.endswith("_pb2")]
     found = (each.DESCRIPTOR.services_by_name.values() for each in modules)
@@ -115,7 +115,7 @@ def declared() -> set[str]:
 
 
 def services(channel: grpc.Channel) -> list[str]:
-    """All services of a server, by full name, as its reflection lists them."""
+    """Return all services of a server, by full name, from its reflection."""
     declared()  # loads what describes them
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)  # type: ignore[no-untyped-call]
     asked = reflection_pb2.ServerReflectionRequest(list_services="")
@@ -129,7 +129,7 @@ def every_rpc(
     sound: Mapping[str, Sequence[Message]],
     metadata: tuple[tuple[str, str], ...] = (),
 ) -> Iterator[tuple[str, str]]:
-    """Calls every method of a server; gives its full name and the status of each call."""
+    """Call every method of a server; yield its full name and the call's status."""
     order = [*sound]
     found = sorted(
         methods(tuple(services(channel))),
@@ -144,7 +144,7 @@ def every_rpc(
 
 
 def requests(door: Door, listed: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """Asks for every path; gives each with the status of the answer."""
+    """Request every path; yield it with the response's status."""
     for path, method in listed.items():
         body = _BODIES.get(path, {}) if method == "POST" else None
         yield path, door.ask(path, body, method).status

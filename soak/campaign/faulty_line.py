@@ -13,10 +13,10 @@ from tests.support.cut_line import Line
 __all__ = ["KINDS", "WAYS", "Fault", "FaultyLine"]
 
 KINDS: Final = ("cut", "halve", "stall", "duplicate")
-"""The connection ends before the frame, in its middle; the frame waits; it comes twice."""
+"""The connection ends before or within the frame; the frame is delayed; the frame comes twice."""
 
 WAYS: Final = ("up", "down")
-"""From the device, and to it."""
+"""From the device, and to the device."""
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD: Final = 9
@@ -42,7 +42,7 @@ class Fault:
 
 
 class FaultyLine(Line):
-    """A line that forwards frame by frame, to "unix:PATH"."""
+    """A relay that forwards frame by frame to "unix:PATH"."""
 
     def __init__(self, target: str) -> None:
         self.seen = dict.fromkeys(WAYS, 0)
@@ -59,7 +59,7 @@ class FaultyLine(Line):
             self.seen = dict.fromkeys(WAYS, 0)
 
     def close(self) -> None:
-        """Ends the line for good."""
+        """Close the line."""
         self.arm(None)
         super().close()
 
@@ -111,7 +111,7 @@ def _end(*sides: socket.socket) -> None:
 
 
 def _first(data: bytearray, preface: bool) -> int:
-    """Bytes of the first frame in ``data``; 0 if it is not whole."""
+    """Return the length of the first frame in ``data``; 0 if it is incomplete."""
     if preface:
         return len(_PREFACE) if len(data) >= len(_PREFACE) else 0
     if len(data) < _HEAD:

@@ -33,7 +33,7 @@ ERRANDS: Final = (
 _SIDES: Final = (("device",), ("cloud",), ("device", "cloud"))
 _SPARE: Final = (0, 0, 0, 8_192, 50_000)
 _HOLD: Final = (0.2, 1.0, 4.0)
-"""Seconds, at most, for which the disk stays full."""
+"""Maximum seconds for which the disk stays full."""
 _BEGUN: Final = (0.05, 0.3, 1.0, 2.0)
 """Seconds, at most, until it is, where an errand has begun before: what takes its time is still
 under way then, and ends while there is no room."""
@@ -41,7 +41,7 @@ _FULL: Final = {"device": (Code.RESOURCE_EXHAUSTED,), "cloud": (Code.UNAVAILABLE
 """Errors of the device about its disk, and about a cloud that should be asked again later."""
 _TIDY: Final = 90.0
 _TRAINING: Final = 10.0
-"""Seconds for which a job is waited for, which may wait for the disk itself."""
+"""Maximum seconds to wait for a job, which may wait for the disk itself."""
 
 
 def full_disks(
@@ -88,7 +88,7 @@ def full_disks(
 def _want(
     world: World, errand: Errand, name: str, disks: list[FullDisk], chance: random.Random
 ) -> tuple[list[object], Any, bool]:
-    """What `done` gives while there is no room, and whether it had begun before."""
+    """Run `done` while the disk is full; return its result and whether the errand began before."""
     spare, hold = chance.choice(_SPARE), chance.choice(_HOLD)
     late, queued = chance.random() < 0.5, len(world.jobs())
     with ThreadPoolExecutor(1) as doing:
@@ -135,7 +135,7 @@ def _ended(world: World) -> bool:
 
 
 def _left(world: World) -> list[str]:
-    """What has not gone on or is not tidied, once everybody has had time to."""
+    """Return unfinished work and leftovers, after a time to finish."""
 
     def found() -> list[str]:
         return [*_waiting(world), *faults_of_cloud(world.cloud.folder / "state")]

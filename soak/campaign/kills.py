@@ -105,7 +105,7 @@ def agent_killed(
 def _asked_again(
     address: str, answered: Mapping[str, bytes], texts: Iterable[str]
 ) -> tuple[dict[str, bytes], int]:
-    """Answers to ``texts``, and how many of those known before came otherwise or not at all."""
+    """Return answers to ``texts``, and the number of changed or missing earlier answers."""
     again: dict[str, bytes] = {}
     asked = [*texts]
     _ask(address, asked, again)

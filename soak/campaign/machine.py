@@ -57,7 +57,7 @@ KINDS: Final = {
     "memory": _memory,
     "read-only": _read_only,
 }
-"""What goes before a command, given a folder that it writes to."""
+"""Command prefixes that impose a limit, given a folder that the command writes to."""
 
 
 def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:

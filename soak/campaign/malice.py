@@ -30,7 +30,7 @@ __all__ = ["KINDS"]
 
 _OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
 _SECONDS: Final = 30.0
-"""After which an attacker gives a call up."""
+"""Timeout of an attacker's calls, in seconds."""
 _AT_ONCE: Final = 2
 """Threads of each tenant."""
 _HELD: Final = 20
@@ -64,7 +64,7 @@ class Attacker:
     held: list[Any] = field(default_factory=list)
 
     def call(self, method: Callable[..., Any], request: object, who: object = None) -> Any:
-        """The answer, of a stream the first one, or None where there was none."""
+        """Return the answer, for a stream the first one; None without any."""
         try:
             answer = method(request, metadata=who or self.caller.metadata, timeout=_SECONDS)
             if isinstance(answer, grpc.Call):
@@ -84,11 +84,11 @@ class Attacker:
         )
 
     def text(self, words: int) -> str:
-        """Of the words that all adapters know."""
+        """Return a text of words that all adapters know."""
         return " ".join(self.chance.choices(WORDS, k=words))
 
     def then_nothing(self, *messages: object) -> Iterator[object]:
-        """These, and then a stream that stays open."""
+        """Yield the messages, then keep the stream open."""
         yield from messages
         self.end.wait()
 
@@ -126,7 +126,7 @@ def _idle_streams(me: Attacker) -> None:
 
 
 def _flood(me: Attacker) -> None:
-    """Texts of all lengths, one at a time and by streams."""
+    """Send texts of all lengths, singly and by streams."""
     me.call(me.caller.inference.Predict, me.asked(me.text(me.chance.choice((3, 30, 300, 3_000)))))
     requests = (
         inference.InferenceServicePredictStreamRequest(
@@ -143,7 +143,7 @@ def _flood(me: Attacker) -> None:
 
 
 def _dead_jobs(me: Attacker) -> None:
-    """Made and given up, one after the other; some are left half done, some deleted."""
+    """Create jobs and cancel them; some have half an upload, some are deleted."""
     job = me.created()
     if job and me.chance.random() < 0.5:
         with suppress(grpc.RpcError):
@@ -155,7 +155,7 @@ def _dead_jobs(me: Attacker) -> None:
 
 
 def _huge(me: Attacker) -> None:
-    """The largest uploads there may be, and beyond; the largest adapters."""
+    """Send the largest allowed uploads and larger ones, and train the largest adapters."""
     job = me.created(method=training.METHOD_FULL_FINE_TUNING, epochs=100)
     rows = examples(40)
     for place in range(0, 40, 8):
@@ -172,7 +172,7 @@ def _huge(me: Attacker) -> None:
 
 
 def _names_of_others(me: Attacker) -> None:
-    """The victim's name with a token of one's own, its jobs by their ids, its adapters."""
+    """Try the victim's name with a wrong token, its jobs by their ids, and its adapters."""
     calls = me.caller
     mine = dict(me.caller.metadata)["authorization"].removeprefix("Bearer ")
     for token in (mine, "", mine[:-1], f"{me.chance.getrandbits(256):064x}"):
@@ -215,11 +215,11 @@ KINDS: Final[dict[str, Callable[[Attacker], None]]] = {
     "names of others": _names_of_others,
     "tokens renewed and revoked": _flood,
 }
-"""Once over; each is done again until it is to end."""
+"""One step of each attack; attackers repeat it until the end."""
 
 
 def _attack(told: dict[str, Any], address: str, end: threading.Event) -> dict[str, Any]:
-    """All four at it, for as long as ``end`` is not set."""
+    """Run all attackers until ``end`` is set."""
     step, attackers = KINDS[told["kind"]], []
     for name, token in told["tokens"].items():
         for number in range(_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Messages for every method of a server: as its descriptors allow them, altered, or none at all."""
+"""Messages for every method of a server: valid, altered or malformed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 __all__ = ["CANARY", "KINDS", "made", "methods"]
 
 CANARY: Final = "zorvekquil"
-"""A word that is in no list and must be in no log."""
+"""A word outside all lists, which must not appear in any log."""
 
 KINDS: Final = ("valid", "altered", "malformed")
 _STRINGS: Final = ("", CANARY, f"Anna {CANARY} was at home", "a" * 300, "balanced", "topics", "\0é")
@@ -21,7 +21,7 @@ _REALS: Final = (0.0, -1.0, 0.5, 30.0, 1e300, float("inf"), float("nan"))
 
 
 def methods(services: tuple[str, ...]) -> list[MethodDescriptor]:
-    """Of services that this process has stubs of."""
+    """Return the methods of services with stubs in this process."""
     pool: Any = descriptor_pool.Default()
     return [method for name in services for method in pool.FindServiceByName(name).methods]
 

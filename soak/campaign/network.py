@@ -81,14 +81,14 @@ class World:
         self.versions = [customized(self, _TOPICS, f"version {number}").id for number in range(2)]
 
     def connect(self) -> None:
-        """Opens calls to the device's daemon, which may be another than before."""
+        """Open calls to the device's daemon, which may have been restarted."""
         self._channel = grpc.insecure_channel(self.device.address)
         self.agent: Any = agent_grpc.EdgeAgentServiceStub(self._channel)  # type: ignore[no-untyped-call]
         self.chats: Any = chats_grpc.EdgeChatServiceStub(self._channel)  # type: ignore[no-untyped-call]
         self.changes: Any = changes_grpc.EdgeAdaptersServiceStub(self._channel)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
-        """Ends the calls; the daemons go on."""
+        """Close the calls; the daemons go on."""
         self._channel.close()
 
     def releases(self) -> int:
@@ -97,7 +97,7 @@ class World:
         return int(status.ledger.releases)
 
     def jobs(self) -> list[tuple[str, int]]:
-        """State and number of examples of each job that the cloud holds."""
+        """Return state and number of examples of each job in the cloud."""
         place = self.cloud.folder / "state" / "sottovoce.db"
         with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as database:
             found = "SELECT state, next_sequence FROM jobs WHERE deleted = 0 ORDER BY number"
@@ -237,7 +237,7 @@ def customized(world: World, adapter: str, name: str, epochs: int = 1) -> agent.
 
 
 def watched(world: World, identity: str) -> Iterator[agent.Customization]:
-    """A customisation at every change, until it ends."""
+    """Yield a customisation at every change, until it ends."""
     asked = agent.WatchCustomizationRequest(id=identity)
     for answer in world.agent.WatchCustomization(asked, timeout=_SECONDS):
         yield answer.customization
@@ -366,7 +366,7 @@ def done(
 def soon(
     errand: Errand, world: World, name: str
 ) -> tuple[list[object], SottovoceError | AssertionError | None]:
-    """The same, once gRPC has found that the line is whole: where it broke, it waits a little."""
+    """Run `done` again once gRPC has found the line intact; a broken line needs a short wait."""
     deadline = time.monotonic() + 60
     while True:
         came, problem = done(errand, world, name)
@@ -376,5 +376,5 @@ def soon(
 
 
 def helps(said: BaseException) -> bool:
-    """Whether an error says what to do."""
+    """Return whether an error says what to do."""
     return isinstance(said, SottovoceError) and bool(said.fix) and said.code != Code.INTERNAL

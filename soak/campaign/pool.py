@@ -45,7 +45,7 @@ class Piece:
     minutes: float | None = None
 
     def numbers(self) -> Iterator[int]:
-        """Of its trials; one at least."""
+        """Yield the trials' numbers; at least one."""
         return iter(self.trials) if self.minutes is None else _for_minutes(self.minutes)
 
 
@@ -116,7 +116,7 @@ def _children() -> Iterator[int]:
 
 
 def _for_minutes(minutes: float) -> Iterator[int]:
-    """Numbers of trials until the time is over; one at least."""
+    """Yield numbers of trials until the time is over; at least one."""
     end = time.monotonic() + 60 * minutes
     for number in count():
         yield number

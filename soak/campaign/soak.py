@@ -26,13 +26,13 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 __all__ = ["ENOUGH", "MOST_RESIDENT", "growth", "soak"]
 
 MOST_RESIDENT: Final = 96 * 10**6
-"""Bytes of the device's daemon at its peak."""
+"""Maximum resident bytes of the device's daemon."""
 _WORDS: Final = 30_000
 _AT_ONCE: Final = 4
 _SECONDS: Final = 600.0
 _CYCLE: Final = 4
 ENOUGH: Final = 12
-"""Rounds, the first `_CYCLE` among them, for a slope to say something."""
+"""Minimum number of rounds, `_CYCLE` included, for a meaningful slope."""
 _MAY_GROW: Final = {"device bytes": 3e6, "cloud bytes": 40e6, "descriptors": 3, "threads": 3}
 """Allowed growth over all rounds; all other figures may not grow."""
 _BOUNDED: Final = {"jobs": "past_jobs", "usage": "an hour each", "sqlite_sequence": "one a table"}
@@ -44,7 +44,7 @@ Figures = dict[str, float]
 
 
 def soak(world: World, tally: Tally, trials: Iterable[int]) -> None:
-    """Does a round a trial, and looks at both daemons after each."""
+    """Run a round in each trial, and record both daemons' figures after each."""
     seen: list[Figures] = []
     for trial in trials:
         said = _round(world, trial)
@@ -68,7 +68,7 @@ def soak(world: World, tally: Tally, trials: Iterable[int]) -> None:
 
 
 def _round(world: World, trial: int) -> list[str]:
-    """What went wrong."""
+    """Run one round, and return the faults."""
     wrong = []
     for kind, errand in ERRANDS.items():
         # Each training is new and is deleted again; texts repeat.

@@ -1,4 +1,4 @@
-"""What must hold of a device and its cloud whenever nothing is being done, seen from outside."""
+"""Invariants of an idle device and its cloud, checked from outside."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Books:
 
     @classmethod
     def of(cls, world: World) -> Books:
-        """As they stand."""
+        """Read the present counts."""
         with _opened(world.device.folder / "state" / "agent.db") as database:
             (sums,) = database.execute(
                 "SELECT releases, (SELECT sum(releases) FROM accounts),"
@@ -51,7 +51,7 @@ def faults_of_device(before: Books, now: Books, charged: int, *, rotated: bool) 
 
 
 def faults_of_cloud(state: Path) -> Iterator[str]:
-    """One adapter for each job that succeeded, whole, and nothing of any other."""
+    """Yield faults: each successful job must have one complete adapter, and no other job any."""
     with _opened(state / "sottovoce.db") as database:
         jobs = database.execute("SELECT id, state FROM jobs WHERE deleted = 0").fetchall()
         adapters = database.execute("SELECT job, folder, sha256 FROM adapters").fetchall()
@@ -98,7 +98,7 @@ def _aside(world: World) -> Iterator[Path]:
 
 
 def processes(file: Path) -> dict[int, str]:
-    """Those alive that may be asked to die through ``file``: what each is to the campaign."""
+    """Return the live processes that ``file`` can kill, and the role of each."""
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():

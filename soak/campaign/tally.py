@@ -40,7 +40,7 @@ class Tally:
 
     @classmethod
     def merged(cls, tallies: Sequence[Tally]) -> Tally:
-        """One of several of the same kind; of figures the largest."""
+        """Add up several tallies of the same kind; of figures take the largest."""
         whole = cls(tallies[0].what, tallies[0].command)
         for each in tallies:
             whole.count += each.count
@@ -54,12 +54,12 @@ class Tally:
         return whole
 
     def ended(self, how: str) -> None:
-        """A trial ended as it may."""
+        """Count a trial with an allowed end."""
         self.count += 1
         self.ends[how] += 1
 
     def fault(self, kind: str, trial: int, seen: str) -> None:
-        """A trial ended otherwise."""
+        """Count a trial with a fault."""
         assert kind in FAULTS
         self.count += 1
         self.faults[kind] += 1
@@ -89,7 +89,7 @@ class Tally:
         return "\n".join([f"{told}, {self.processor:,.0f} of a processor", *self.findings])
 
     def to_dict(self) -> dict[str, Any]:
-        """For the one JSON object."""
+        """Return the tally in JSON types."""
         return {
             "count": self.count,
             "seconds": round(self.seconds),
@@ -102,7 +102,7 @@ class Tally:
 
 
 def table(tallies: Sequence[Tally]) -> str:
-    """As Markdown."""
+    """Return the tally as Markdown."""
     columns = ("what", "count", *FAULTS, "seconds", "of a processor")
     lines = [f"| {' | '.join(columns)} |", "|---" + (len(columns) - 1) * "|--:" + "|"]
     for tally in tallies:

@@ -47,9 +47,9 @@ _OPTIONS: Final = TrainingOptions(epochs=2, batch_size=8)
 _SECONDS: Final = 120.0
 _TEXTS: Final = 12
 _TIMES_AS_LONG: Final = 3.0
-"""What an attack may make of the 99th percentile."""
+"""Maximum factor of the 99th percentile under attack."""
 _ENOUGH: Final = 1_000
-"""Texts undisturbed, for that to be judged."""
+"""Minimum number of undisturbed texts for this judgement."""
 _OVER: Final = (training.JOB_STATE_SUCCEEDED, training.JOB_STATE_CANCELLED)
 
 
@@ -206,7 +206,7 @@ def _answers(one: Caller, bundle: str) -> Iterator[tuple[str, tuple[object, ...]
 def _day(
     one: Caller, bundle: str, expected: dict[str, Any], job: str, times: list[float]
 ) -> list[str]:
-    """What went wrong; how long each text took, in seconds, goes to ``times``."""
+    """Run the victim's calls and return the faults; add each text's seconds to ``times``."""
     wrong = []
     try:
         begun = time.perf_counter()
@@ -278,7 +278,7 @@ def _tidied(line: grpc.Channel, tokens: dict[str, str]) -> None:
             return [job for job in jobs if job.state <= training.JOB_STATE_RUNNING]
 
         def over(caller: Caller = caller, running: Callable[[], list[Any]] = running) -> bool:
-            """A job that was asked for last may be made after the others were cancelled."""
+            """Cancel all jobs; a late request may create one after a first round."""
             left = running()
             for job in left:
                 asked = training.CancelJobRequest(job_id=job.id)
@@ -290,7 +290,7 @@ def _tidied(line: grpc.Channel, tokens: dict[str, str]) -> None:
 
 
 def _compared(tally: Tally, quiet: list[float], attacked: dict[str, list[float]]) -> None:
-    """The 99th percentiles, in milliseconds, and a fault if they are too far from each other."""
+    """Record the 99th percentiles in milliseconds, and a fault if they differ too much."""
     everything = [each for times in attacked.values() for each in times]
     found = {"quiet": quiet, "attacked": everything, **attacked}
     p99 = {name: _p99(times) for name, times in found.items() if len(times) > 1}

@@ -32,14 +32,14 @@ _SECONDS: Final = 60.0
 _AT_ONCE: Final = 12
 _ANEW: Final = 4
 _GROUPS: Final = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
-"""Where groups that count threads are made: in the first version, and in the second."""
+"""Folders for groups that count threads, in version 1 and version 2 of control groups."""
 _SAID: Final = ("error:", "pthread_create failed")
 """Errors of a failed start; gRPC's library reports its own threads in its own words."""
 _OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 
 def needed() -> str:
-    """What this machine lacks for it; empty if nothing."""
+    """Return the machine's missing requirement; empty if none."""
     with suppress(OSError), _group():
         return ""
     return "too few threads take root and a group of processes (cgroups) that counts them"
@@ -63,7 +63,7 @@ def _group() -> Iterator[Path]:
 
 
 class _Room:
-    """How many threads a daemon may have."""
+    """The limit on a daemon's threads."""
 
     def __init__(self, group: Path) -> None:
         self._group = group
@@ -73,7 +73,7 @@ class _Room:
         (self._group / "pids.max").write_text(str(most))
 
     def hold(self, process: int) -> None:
-        """Counts this one's."""
+        """Add a process to the group."""
         (self._group / "cgroup.procs").write_text(str(process))
 
     def used(self) -> int:
@@ -81,7 +81,7 @@ class _Room:
         return int((self._group / "pids.current").read_text())
 
     def before(self) -> list[str]:
-        """What goes before a command that is to be held from its beginning."""
+        """Return the prefix of a command that starts within the group."""
         return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(self._group)]
 
 
@@ -114,7 +114,7 @@ def threads(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int]) -> N
 def _held(
     daemon: Daemon, room: _Room, chance: random.Random, trial: int, answered: dict[str, str]
 ) -> str:
-    """What went wrong while it had no room, and afterwards."""
+    """Return the faults during the limit and afterwards."""
     process = daemon.pid
     texts = [f"Anna was in the garden of house {trial} {number}" for number in range(_AT_ONCE)]
     room.of(room.used() + chance.choice((0, 0, 1, 3)))
@@ -137,7 +137,7 @@ def _held(
 
 
 def _begun(daemon: Daemon, room: _Room, chance: random.Random) -> str:
-    """What went wrong at a start with few."""
+    """Return the faults of a start under a low limit."""
     daemon.stop()
     plain = daemon.arguments
     before = len(daemon.log.read_text())

@@ -39,9 +39,9 @@ _NEVER: Final = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DAT
 _WARMING: Final = 400
 _SECONDS: Final = 120.0
 _STANDS: Final = {"WatchAdapters": 0.5}
-"""Seconds after which a stream is left that may say nothing for as long as nothing happens."""
+"""Seconds after which a silent stream is ended."""
 _READ: Final = 3
-"""Answers of a stream, at most: some go on for as long as a job."""
+"""Maximum answers read from a stream, because some last as long as a job."""
 
 
 def wire(
@@ -96,7 +96,7 @@ def called(
     messages: Sequence[bytes],
     metadata: tuple[tuple[str, str], ...],
 ) -> str:
-    """The status that one call ended with, "OK" if it was cut here because it went on."""
+    """Return a call's status; "OK" if it was ended here while still open."""
     sides = (method.client_streaming, method.server_streaming)
     shape = "_".join("stream" if side else "unary" for side in sides)
     call = getattr(channel, shape)(f"/{method.containing_service.full_name}/{method.name}")

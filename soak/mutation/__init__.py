@@ -1,1 +1,1 @@
-"""Would the tests notice if the code were wrong?"""
+"""Mutation tests: would the tests notice faults in the code?"""

@@ -29,7 +29,7 @@ COUNTS: Final = ("mutants", "killed", "excused", "survived")
 
 
 def judged(module: Module, source: str, outcome: Outcome, suite: Suite) -> dict[str, Any]:
-    """The figures of one module, its survivors, and the excuses for lines that are gone."""
+    """Return one module's figures, its survivors, and the excuses for removed lines."""
     own = {(excuse.line, excuse.mutant) for excuse in suite.excuses_of(module)}
     survivors = [
         mutant
@@ -50,7 +50,7 @@ def judged(module: Module, source: str, outcome: Outcome, suite: Suite) -> dict[
 
 
 def killed(figures: list[dict[str, Any]], *, excusing: bool) -> float:
-    """Killed among all mutants, or among those that are not excused; 1 where there are none."""
+    """Return the killed share of all mutants, or of those without an excuse; 1 without any."""
     counted = sum(each["mutants"] - excusing * each["excused"] for each in figures)
     return sum(each["killed"] for each in figures) / counted if counted else 1.0
 

@@ -147,7 +147,7 @@ class Workshop:
         return outcome
 
     def _state(self, module: Module) -> dict[str, str]:
-        """Hashes of what decides over the mutants and over their fate."""
+        """Return hashes of all inputs that decide a module's mutants and their results."""
         tests = [ROOT / name for name in module.tests]
         return {
             "source": _digest([ROOT / module.source], *self.wording),
@@ -241,7 +241,7 @@ def _read(saved: Mapping[str, Any]) -> Outcome:
 
 
 def _begun(folder: Path, state: Mapping[str, str]) -> bool:
-    """Whether a run of the same state was broken off there; mutmut goes on where it stood."""
+    """Return whether a run of the same state was interrupted; mutmut resumes it."""
     return bool(_saved(folder / "state.json") == state)
 
 
@@ -251,5 +251,5 @@ def _digest(files: Sequence[Path], *texts: str) -> str:
 
 
 def _lines(values: Iterable[str]) -> str:
-    """A list as mutmut reads it from an INI file; one of a single value needs no more than that."""
+    """Format a list as mutmut reads it from an INI file."""
     return "\n".join(["", *values]).replace("%", "%%")

@@ -96,7 +96,7 @@ class Suite:
         return tuple(excuse for excuse in self.excuses if excuse.module == module.name)
 
     def stale(self, module: Module, source: str) -> tuple[Excuse, ...]:
-        """Excuses for lines that the module's source no longer has."""
+        """Return excuses for lines that the module's source no longer has."""
         words = " ".join(source.split())
         return tuple(each for each in self.excuses_of(module) if each.line not in words)
 

@@ -30,8 +30,7 @@ SETTINGS: Final = {
     **{f"T2T {level}": Setting(level, "t2t.v1", "all") for level in _LEVELS},
 }
 """The compared settings: our policies, and the published mechanisms with their parts of speech, at
-the
-levels of equal attack success.
+the levels of equal attack success.
 """
 
 

@@ -58,7 +58,10 @@ def parser(
     if data:
         found.add_argument("--data", type=Path, default=DATA, help=f"folder with {data}")
     found.add_argument(
-        "--out", type=Path, default=Path("build/bench"), help="for figures and picture"
+        "--out",
+        type=Path,
+        default=Path("build/bench"),
+        help="folder for the figures and the picture",
     )
     found.add_argument("--json", action="store_true", help="print the figures alone, as JSON")
     return found

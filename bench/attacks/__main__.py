@@ -41,14 +41,14 @@ def main() -> None:
         "--mechanisms",
         type=console.names(MECHANISMS),
         metavar="NAMES",
-        help=f"only these, comma-separated, of {', '.join(MECHANISMS)}; leaves out the attacks on"
+        help=f"mechanisms, comma-separated, of {', '.join(MECHANISMS)}; leaves out the attacks on"
         " tokens, on people and on repeats",
     )
     parser.add_argument(
         "--levels",
         type=console.names(),
         metavar="NAMES",
-        help="only these, attack:0.3 among them; leaves out the same",
+        help="levels to attack, also attack:0.3; leaves out the same attacks",
     )
     parser.add_argument(
         "--only",
@@ -56,9 +56,9 @@ def main() -> None:
         help="the membership attack, which attacks adapters instead of "
         "releases, and takes further options: --only membership --help",
     )
-    parser.add_argument("--sentences", type=int, help="of the attacked text; 1,500 at most")
+    parser.add_argument("--sentences", type=int, help="sentences to attack, at most 1,500")
     parser.add_argument(
-        "--processes", type=int, default=os.cpu_count(), help="of about 1 GiB each (one a core)"
+        "--processes", type=int, default=os.cpu_count(), help="processes of 1 GiB each"
     )
     arguments = parser.parse_args()
     require(parser, arguments.data, *DATA_SETS)

@@ -141,13 +141,17 @@ def main(given: Sequence[str] | None = None) -> None:
     quick = "heads of 63 shadows in place of 255: 3 minutes on an idle core"
     parser = console.parser("attacks.membership", __doc__, quick=quick, data="the tasks")
     parser.add_argument("--task", choices=TASKS, default="sst2")
-    parser.add_argument("--members", type=int, default=200, help="examples that each learns from")
+    parser.add_argument("--members", type=int, default=200, help="training examples of each model")
     parser.add_argument(
-        "--shadows", type=int, help="models to compare with; heads 255, adapters 32 (10 minutes)"
+        "--shadows", type=int, help="shadow models; default: heads 255, adapters 32"
     )
     console.ask_names(parser, "--methods", METHODS, (HEAD,))
     parser.add_argument(
-        "--epsilons", type=float, nargs="*", default=[0.0, 8.0, 1.0], help="0 is not private"
+        "--epsilons",
+        type=float,
+        nargs="*",
+        default=[0.0, 8.0, 1.0],
+        help="0 trains without privacy",
     )
     parser.add_argument(
         "--releases",

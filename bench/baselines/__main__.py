@@ -50,7 +50,9 @@ def main() -> None:
     console.ask_names(parser, "--only", BASELINES)
     console.ask_names(parser, "--mechanisms", OURS, (PCT2T2.name,), ", to compare with")
     console.ask_names(parser, "--levels", LEVELS)
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="of about 1 GiB each")
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count(), help="processes, 1 GiB each"
+    )
     arguments = parser.parse_args()
     require(parser, arguments.data, *DATA_SETS)
     budget = QUICK if arguments.quick else FULL

@@ -38,7 +38,7 @@ def main() -> int:
     known = (*SETS, *MADE)
     parser = ArgumentParser("python -m bench.fetch", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="folder to fill")
-    parser.add_argument("--only", default="", help=f"of {','.join(known)}, separated by commas")
+    parser.add_argument("--only", default="", help=f"comma-separated, of {', '.join(known)}")
     parser.add_argument("--accept", action="store_true", help="accept licences without a question")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     asked = parser.parse_args()

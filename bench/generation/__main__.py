@@ -39,12 +39,12 @@ def main() -> None:
     parser = console.parser("generation", __doc__, quick=quick, models=True, data="webnlg")
     console.ask_names(parser, "--only", ("gates", "written"))
     parser.add_argument("--decoder", type=Path, help="folder of the model that writes")
-    parser.add_argument("--known", type=int, help="entries to learn from")
-    parser.add_argument("--epochs", type=int, help="of training")
+    parser.add_argument("--known", type=int, help="number of training entries")
+    parser.add_argument("--epochs", type=int, help="training epochs")
     parser.add_argument(
         "--most",
         type=int,
-        help="train at most N cells; cells from earlier runs are shown too",
+        help="train at most this many cells; earlier results are shown too",
     )
     arguments = parser.parse_args()
     if arguments.only == ("written",) and arguments.decoder is None:

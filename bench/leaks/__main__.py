@@ -48,7 +48,7 @@ def main() -> None:
         "--only",
         type=console.names(),
         metavar="POLICY[/LEVEL],...",
-        help="these policies, at every level or at one (default: all)",
+        help="policies to measure, at every level or at one (default: all)",
     )
     usual = [name for name in CORPORA if name != TWIN]
     console.ask_names(parser, "--corpora", CORPORA, usual)
@@ -57,7 +57,7 @@ def main() -> None:
     )
     parser.add_argument("--presidio", type=Path, help="python that has presidio-analyzer")
     parser.add_argument(
-        "--pipeline", default="", help="spaCy pipeline for it (default: its patterns alone)"
+        "--pipeline", default="", help="Presidio's spaCy pipeline (default: patterns alone)"
     )
     parser.add_argument(
         "--guess",

@@ -1,8 +1,8 @@
-"""What does a bound on what an adapter tells of its examples cost in accuracy?
+"""How much accuracy does private training cost?
 
-Private training by the product's own plan, head and trainer, at several epsilons beside none, on
-clear text and on releases. Without --methods and --full: heads everywhere, and LoRA on the first
-task's clear text at epsilon 8 alone. A killed run goes on where it was. See docs/training.md.
+The product's own plan, head and trainer run at several epsilons and without privacy, on clear text
+and on releases. Without --methods and --full, heads run everywhere, and LoRA runs on the first
+task's clear text at epsilon 8 alone. A killed run continues. See docs/training.md.
 
     python -m bench.private_prompts --quick
 """
@@ -45,10 +45,10 @@ def main() -> None:
         help=f"comma-separated, {CLEAR} or a level; default: {','.join(RELEASES)}",
     )
     parser.add_argument(
-        "--epsilons", type=float, nargs="*", default=EPSILONS, help="0 is not private"
+        "--epsilons", type=float, nargs="*", default=EPSILONS, help="0 trains without privacy"
     )
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--examples", type=int, default=10_000, help="of each task, at most")
+    parser.add_argument("--examples", type=int, default=10_000, help="most examples of each task")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     require(parser, arguments.data, *files(arguments.tasks))

@@ -197,8 +197,8 @@ def main() -> None:
     """Measure every task, and print the tables."""
     quick = f"{', '.join(_QUICK)} alone: 4 minutes on 2 idle cores"
     parser = console.parser("private_prompts.pate", __doc__, quick=quick, data="the tasks")
-    parser.add_argument("--examples", type=int, default=6_000, help="of each task, at most")
-    parser.add_argument("--public", type=int, default=800, help="texts of either kind")
+    parser.add_argument("--examples", type=int, default=6_000, help="most examples of each task")
+    parser.add_argument("--public", type=int, default=800, help="public texts of either kind")
     parser.add_argument("--epsilons", type=float, nargs="*", default=[8.0, 3.0, 1.0])
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()

@@ -32,10 +32,10 @@ def main() -> None:
     parser = console.parser("report", __doc__, models=True, data="the data sets")
     parser.set_defaults(out=Path("build/report"))
     parser.add_argument("--figures", type=Path, default=Path("build/bench/attacks.json"))
-    parser.add_argument("--again", action="store_true", help="measure even if there are figures")
+    parser.add_argument("--again", action="store_true", help="measure even if figures exist")
     parser.add_argument("--full", action="store_true", help="measure more than `--quick` does")
     parser.add_argument(
-        "--processes", type=int, default=os.cpu_count(), help="of about 1 GiB each (one a core)"
+        "--processes", type=int, default=os.cpu_count(), help="processes of 1 GiB each"
     )
     arguments = parser.parse_args()
     result = None if arguments.again else _kept(arguments.figures, arguments.bundle)

@@ -42,24 +42,30 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2000)
     parser.add_argument("--trainers", type=int, default=8)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--sleeps", type=int, default=10, help="trainers that sleep too long")
+    parser.add_argument(
+        "--sleeps", type=int, default=10, help="trainers to suspend beyond their lease"
+    )
     parser.add_argument("--lease-seconds", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--store", help='a database\'s URL; "" for SQLite')
     parser.add_argument(
-        "--local", action="store_true", help="a whole cloud here, with real daemons, and kills"
+        "--local", action="store_true", help="kill parts of a local cloud with real daemons"
     )
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each part of --local")
-    parser.add_argument("--devices", type=int, help="of --local: 2; of --simulate: 1,000,000")
-    parser.add_argument("--callers", type=int, default=4, help="a device")
     parser.add_argument(
-        "--simulate", action="store_true", help="a large cloud on paper: routing, sizes, costs"
+        "--seconds", type=float, default=10.0, help="duration of each measurement of --local"
+    )
+    parser.add_argument(
+        "--devices", type=int, help="default with --local 2, with --simulate 1,000,000"
+    )
+    parser.add_argument("--callers", type=int, default=4, help="callers for each device")
+    parser.add_argument(
+        "--simulate", action="store_true", help="simulate a large cloud: routing, sizes, costs"
     )
     parser.add_argument(
         "--before", type=Path, metavar="CHECKOUT", help="serve beside an older checkout"
     )
     parser.add_argument(
-        "--rounds", type=int, default=18, help="of --before: 400 calls, or half a job"
+        "--rounds", type=int, default=18, help="rounds of --before: 400 calls, or half a job"
     )
     paper.add_inputs(parser)
     arguments = parser.parse_args()

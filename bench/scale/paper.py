@@ -21,7 +21,9 @@ _SHARED = ("devices",)
 
 def add_inputs(parser: ArgumentParser) -> None:
     """Add an option for every input, with its present value as the default."""
-    parser.add_argument("--counted", type=int, default=500_000, help="calls simulated by policy")
+    parser.add_argument(
+        "--counted", type=int, default=500_000, help="simulated calls for each policy"
+    )
     for kind in (Cloud, Prices):
         group = parser.add_argument_group(f"{kind.__name__.lower()} of --simulate")
         for field in fields(kind):

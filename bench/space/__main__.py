@@ -35,7 +35,11 @@ def main() -> None:
         help="held-out text with parts of speech, gzip CoNLL-U (default: UD English GUM)",
     )
     parser.add_argument(
-        "--draws", type=int, nargs=2, default=(5_000, 2_000), help="words of the rest, of each tail"
+        "--draws",
+        type=int,
+        nargs=2,
+        default=(5_000, 2_000),
+        help="ordinary words, and words of each tail",
     )
     arguments = parser.parse_args()
     if not arguments.treebank.exists():

@@ -178,7 +178,7 @@ def show(figures: Figures) -> Iterator[Table | str]:
 def main() -> None:
     """Start the daemons, and print the tables."""
     parser = console.parser("edge_memory", __doc__)
-    parser.add_argument("--repeats", type=int, default=7, help="of the start")
+    parser.add_argument("--repeats", type=int, default=7, help="number of timed starts")
     arguments = parser.parse_args()
     with console.STEPS.status("starting daemons"):
         ready = startup(arguments.bundle, arguments.repeats)

@@ -233,10 +233,12 @@ def show(figures: Figures) -> Table:
 def main() -> None:
     """Run the rounds, and print the table."""
     parser = console.parser("generation_serving", __doc__, quick="fewer rounds and tokens")
-    parser.add_argument("--decoder", default="", help="a folder or name, in place of a random one")
-    parser.add_argument("--threads", type=int, default=1, help="and cores")
+    parser.add_argument(
+        "--decoder", default="", help="folder or name of a decoder (default: random)"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="threads and cores")
     parser.add_argument("--rounds", type=int, help="default 5, quick 3")
-    parser.add_argument("--tokens", type=int, help="of a text; default 48, quick 24")
+    parser.add_argument("--tokens", type=int, help="tokens of a text; default 48, quick 24")
     options = parser.parse_args()
     quick = (3, 24) if options.quick else (5, 48)
     for name, value in zip(("rounds", "tokens"), quick, strict=True):

@@ -187,8 +187,8 @@ def show(figures: Figures) -> Iterator[Table | str]:
 def main() -> None:
     """Start the daemons, and print the table."""
     parser: argparse.ArgumentParser = console.parser("openai", __doc__)
-    parser.add_argument("--rounds", type=int, default=200, help="of chats, for time")
-    parser.add_argument("--repeats", type=int, default=3, help="of daemons, for memory")
+    parser.add_argument("--rounds", type=int, default=200, help="timed rounds of chats")
+    parser.add_argument("--repeats", type=int, default=3, help="daemons of each kind, for memory")
     arguments = parser.parse_args()
     with console.STEPS.status("starting daemons"), upstream() as behind:
         figures = {

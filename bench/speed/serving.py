@@ -145,11 +145,11 @@ def main() -> None:
     parser = console.parser(
         "serving", __doc__, quick="fewer requests and rounds", data="sst2/dev.tsv.gz"
     )
-    parser.add_argument("--threads", type=int, default=1, help="and cores, for each side")
+    parser.add_argument("--threads", type=int, default=1, help="threads and cores of a side")
     parser.add_argument("--rounds", type=int, help="default 5, quick 3")
-    parser.add_argument("--requests", type=int, help="of a round; default 512, quick 128")
-    parser.add_argument("--processes", type=int, help="most to start; default 32, quick 8")
-    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="of adapters")
+    parser.add_argument("--requests", type=int, help="requests of a round; default 512, quick 128")
+    parser.add_argument("--processes", type=int, help="most processes; default 32, quick 8")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="numbers of adapters")
     options = parser.parse_args()
     quick = (3, 128, 8) if options.quick else (5, 512, 32)
     for name, value in zip(("rounds", "requests", "processes"), quick, strict=True):

@@ -236,7 +236,7 @@ def main() -> None:
     """Measure in turns, and print the tables."""
     parser = console.parser("training", __doc__, quick="8 batches, 4 turns: 2 minutes", data="sst2")
     parser.add_argument("--batches", type=int, default=40)
-    parser.add_argument("--turns", type=int, default=9, help="of each side on every batch")
+    parser.add_argument("--turns", type=int, default=9, help="repetitions on every batch")
     parser.add_argument("--batch-size", type=int, default=Hyperparameters().batch_size)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()

@@ -112,14 +112,14 @@ def _parser() -> argparse.ArgumentParser:
         "--only",
         default="",
         metavar="PATTERN",
-        help="runs whose description, like `sst2 lora pct2t.v2 0.45` or `sst2 lora clear`, matches"
-        " this regular expression",
+        help="regular expression of runs, which have names like `sst2 lora pct2t.v2 0.45` or"
+        " `sst2 lora clear`",
     )
     parser.add_argument(
         "--where",
         choices=("cloud", "device"),
         default="cloud",
-        help="device: also ask a device that has the adapter, about the texts themselves;"
+        help="device: a device with the adapter classifies the original texts too;"
         " every seed and task under PCT2T alone, 10 epochs of the tasks beside SST-2",
     )
     parser.add_argument("--seeds", type=int, default=3)

@@ -45,8 +45,8 @@ def main() -> None:
     """Train, answer in both places, and print the share of equal labels."""
     parser = console.parser("utility.agreement", __doc__, data="the task")
     parser.add_argument("--task", choices=sorted(TASKS), default="agnews")
-    parser.add_argument("--train", type=int, default=2_000, help="examples to learn from")
-    parser.add_argument("--texts", type=int, default=5_000, help="texts to ask about")
+    parser.add_argument("--train", type=int, default=2_000, help="training examples")
+    parser.add_argument("--texts", type=int, default=5_000, help="texts to classify")
     parser.add_argument("--method", default="lora")
     arguments = parser.parse_args()
     require(parser, arguments.data, *files([arguments.task]))

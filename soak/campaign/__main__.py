@@ -1,6 +1,6 @@
-"""Attacks both sides at random, and says what held: ``python -m soak.campaign``.
+"""Attack both sides at random, and report the faults: ``python -m soak.campaign``.
 
-Every trial draws from its number and the seed alone, so that each can be shown again.
+Every trial draws from its number and the seed alone, so each can be repeated.
 """
 
 from __future__ import annotations
@@ -17,14 +17,22 @@ from soak.campaign.tally import FAULTS, table
 
 
 def main() -> int:
-    """The exit code: 1 if anything was lost, leaked, crossed or unexplained."""
+    """Return the exit code: 1 if any trial ended with one of `FAULTS`."""
     parser = argparse.ArgumentParser(prog="python -m soak.campaign", description=__doc__)
-    parser.add_argument("part", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
-    parser.add_argument("--seed", default=secrets.token_hex(4), help="drawn where none is given")
-    parser.add_argument("--trial", type=int, help="this one alone")
-    parser.add_argument("--share", type=float, default=1.0, help="of the trials of each part")
-    parser.add_argument("--minutes", type=float, help="for each part, instead of its trials")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time; as many cores")
+    parser.add_argument(
+        "part", nargs="*", help=f"parts to run, of {', '.join(PARTS)}; default: all"
+    )
+    parser.add_argument("--seed", default=secrets.token_hex(4), help="default: a random one")
+    parser.add_argument("--trial", type=int, help="number of the one trial to run")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="share of each part's trials to run"
+    )
+    parser.add_argument(
+        "--minutes", type=float, help="run each part for this long, instead of its trials"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="parallel processes; default: one a core"
+    )
     given = parser.parse_args()
     if unknown := set(given.part) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

@@ -11,8 +11,9 @@ from typing import Any, Final
 __all__ = ["FAULTS", "Tally", "table"]
 
 FAULTS: Final = ("lost", "leaked", "crossed", "unexplained")
-"""Something acknowledged is gone; clear text is where it must not be; one's is another's; none of
-what a trial may end with."""
+"""Acknowledged data is gone; clear text is in a forbidden place; a tenant got another's data; any
+other unexpected end of a trial.
+"""
 
 
 @dataclass

@@ -85,7 +85,7 @@ def notes(figures: list[dict[str, Any]]) -> list[Text]:
 
 def main() -> int:
     asked = parser("mutation", __doc__)
-    asked.add_argument("modules", nargs="*", help="ends of paths, as noise or state/ledger")
+    asked.add_argument("modules", nargs="*", help="ends of modules' paths: noise, state/ledger")
     asked.add_argument("--survivors", action="store_true", help="try only earlier survivors again")
     asked.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at once")
     asked.add_argument("--suite", type=Path, default=ROOT / "soak" / "mutants.toml")

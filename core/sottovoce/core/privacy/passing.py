@@ -14,12 +14,13 @@ from sottovoce.core.privacy.signs import Sight, listed
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
 
-__all__ = ["passing"]
+__all__ = ["is_eponym", "passing", "stands_alone"]
 
 _COMMANDS: Final = listed("commands")
 """Verbs that are names too."""
 _OBJECTS: Final = listed("objects")
 """Words that begin the object of a command."""
+_EPONYMS: Final = listed("eponyms")
 
 
 def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
@@ -55,6 +56,27 @@ def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
             for other in (place - 1, place + 1)
         )
         and sight.marks[place] & Mark.NAME != 0
+    )
+
+
+def is_eponym(sight: Sight, place: int) -> bool:
+    """Return whether a public name names a thing: "Rayleigh scattering", "Brooks's law"."""
+    after = place + 1
+    while after < len(sight.words) and (
+        sight.words[after].clitic or sight.words[after].text in ("-", "–")
+    ):
+        after += 1
+    for at in (after, after + 1):
+        if at < len(sight.words) and not sight.breaks(at) and sight.lower[at] in _EPONYMS:
+            return True
+    return False
+
+
+def stands_alone(sight: Sight, place: int) -> bool:
+    """Return whether no other word with a capital stands beside a word."""
+    return not any(
+        0 <= other < len(sight.words) and sight.capital(other) and not sight.breaks(edge)
+        for other, edge in ((place - 1, place), (place + 1, place + 1))
     )
 
 

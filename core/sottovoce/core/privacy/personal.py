@@ -22,7 +22,7 @@ from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
-from sottovoce.core.privacy.passing import passing
+from sottovoce.core.privacy.passing import is_eponym, passing, stands_alone
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.scripts import (
@@ -229,7 +229,7 @@ class Personal:
             return ""
         if not marks and word.text.isupper() and sight.lower[place] in _LABELS:
             return ""  # "MRN 00482913"; its value has a sign
-        if capital and _eponym(sight, place) and self._is_public(word.text):
+        if capital and is_eponym(sight, place) and self._is_public(word.text):
             return ""
         if not marks and not self._every and is_foreign(word.text):
             return ""  # see `scripts`
@@ -245,7 +245,7 @@ class Personal:
             return ""
         word_or_none = marks & Mark.WORD or not marks & Mark.NAME
         company = word_or_none and marks & Mark.PUBLIC and _FOUND[best] == "organisations"
-        if company and float(found[place, 0]) < _PERSON and _stands_alone(sight, place):
+        if company and float(found[place, 0]) < _PERSON and stands_alone(sight, place):
             return ""  # a public company or its product
         least = _least(marks, best, capital, first)
         if capital and not marks & Mark.NAME and _in_code(document, word.start):
@@ -345,30 +345,6 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     if not capital:
         return _NEVER
     return 0.4 if first else 0.2
-
-
-_EPONYMS: Final = listed_signs("eponyms")
-
-
-def _eponym(sight: Sight, place: int) -> bool:
-    """Return whether a public name names a thing: "Rayleigh scattering", "Brooks's law"."""
-    after = place + 1
-    while after < len(sight.words) and (
-        sight.words[after].clitic or sight.words[after].text in ("-", "–")
-    ):
-        after += 1
-    for at in (after, after + 1):
-        if at < len(sight.words) and not sight.breaks(at) and sight.lower[at] in _EPONYMS:
-            return True
-    return False
-
-
-def _stands_alone(sight: Sight, place: int) -> bool:
-    """Return whether no other word with a capital stands beside a word."""
-    return not any(
-        0 <= other < len(sight.words) and sight.capital(other) and not sight.breaks(edge)
-        for other, edge in ((place - 1, place), (place + 1, place + 1))
-    )
 
 
 def _begins(sight: Sight, place: int) -> bool:

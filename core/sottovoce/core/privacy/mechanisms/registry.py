@@ -28,7 +28,9 @@ MECHANISMS: Final = {
 DEFAULT: Final = next(iter(MECHANISMS))
 
 
-@cache
+_resolve = cache(resolve_name)
+
+
 def find(name: str) -> type[Mechanism]:
     """The mechanism called ``name``.
 
@@ -38,7 +40,7 @@ def find(name: str) -> type[Mechanism]:
     if name not in MECHANISMS:
         known = ", ".join(MECHANISMS)
         raise NotFound("unknown mechanism", fix=f"use one of: {known}", subject="mechanism")
-    kind: type[Mechanism] = resolve_name(MECHANISMS[name])
+    kind: type[Mechanism] = _resolve(MECHANISMS[name])
     return kind
 
 

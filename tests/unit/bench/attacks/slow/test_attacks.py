@@ -279,5 +279,6 @@ def test_a_target_is_met_by_the_strongest_attack_on_what_is_sent(bundle_folder: 
         best = max(found.rows, key=lambda row: float(row["success"]))
         assert best["attack"] == "MAP in context"
         # The standard error is .009 (sentences): of a setting that truly loses .36, one sample in
-        # 10,000 would pass. Seeded.
-        assert 0.08 < best["success"] <= 0.33
+        # 10,000 would pass. Seeded. These mechanisms stay far below a target, because it allows for
+        # what the strongest attacker gains on pct2t.v2.
+        assert 0.05 < best["success"] <= 0.33

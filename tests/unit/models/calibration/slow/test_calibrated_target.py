@@ -88,7 +88,8 @@ def test_a_target_is_met_on_text_of_other_sources(
         found = success(bundle, met, public.weights(told_apart), eta, seed=11)
         # Systematic draws vary no more than independent ones: p < 0.001 that it is above 0.33.
         error = (found * (1 - found) / WORDS) ** 0.5
-        assert 0.15 < found + DEVIATIONS * error <= 0.33
+        # Far below, as a target allows for what the strongest attacker gains.
+        assert 0.12 < found + DEVIATIONS * error <= 0.33
 
 
 def test_a_target_is_met_on_sentences_of_our_own(

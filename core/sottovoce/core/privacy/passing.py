@@ -1,4 +1,4 @@
-"""Words that pass although a finder takes them for names: greetings, terms, commands.
+"""Words that pass although a finder takes them for names: greetings and terms.
 
 Signs such as a title or a label beside a word count for more, see `signs`.
 """
@@ -12,19 +12,14 @@ from typing import Final
 
 from sottovoce.core.privacy.signs import Sight, listed
 from sottovoce.core.text.vocabulary import Mark
-from sottovoce.core.text.words import Kind
 
 __all__ = ["is_eponym", "passing", "stands_alone"]
 
-_COMMANDS: Final = listed("commands")
-"""Verbs that are names too."""
-_OBJECTS: Final = listed("objects")
-"""Words that begin the object of a command."""
 _EPONYMS: Final = listed("eponyms")
 
 
 def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
-    """Yield the places of the words of public phrases, and of commands.
+    """Yield the places of the words of public phrases.
 
     Args:
         sight: the words.
@@ -40,8 +35,6 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
                 map(sight.breaks, range(place + 1, end))
             ):
                 yield from range(place, end)
-        if first in _COMMANDS and _is_command(sight, place):
-            yield place
 
 
 def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
@@ -78,18 +71,6 @@ def stands_alone(sight: Sight, place: int) -> bool:
         0 <= other < len(sight.words) and sight.capital(other) and not sight.breaks(edge)
         for other, edge in ((place - 1, place), (place + 1, place + 1))
     )
-
-
-def _is_command(sight: Sight, place: int) -> bool:
-    """Return whether a sentence begins with a verb and its object: "Grant access", "Ring me"."""
-    begins = not place or sight.breaks(place) or sight.words[place - 1].text in (".", "!", "?")
-    after = place + 1
-    if not begins or after >= len(sight.words) or sight.gaps[after] != " ":
-        return False
-    word = sight.words[after]
-    if word.kind is Kind.IDENTIFIER:
-        return word.text[0] in "+0123456789("
-    return word.text in _OBJECTS
 
 
 @cache

@@ -31,8 +31,6 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Guten Morgen! Was ist der Unterschied zwischen Docker und Podman?",
         "Guten Abend zusammen, ich habe eine Frage zu Excel.",
         "Buenos días, necesito ayuda con Kubernetes.",
-        "Ring me when the build is done.",
-        "Grant access to the bucket in S3.",
         "Pls fix this Python code.",
         "Thx, that worked. Btw is there a faster way?",
         "My mother has Alzheimer's. What should I ask the doctor?",
@@ -45,12 +43,6 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
     assert _released(privatizer, text) == text
 
 
-def test_a_command_before_a_number_passes_and_the_number_does_not(privatizer: Privatizer) -> None:
-    begin, _, number = _released(privatizer, "Ring +49 30 901820").partition(" ")
-    assert begin == "Ring"
-    assert "901820" not in number
-
-
 @pytest.mark.parametrize(
     ("text", "private"),
     [
@@ -59,6 +51,8 @@ def test_a_command_before_a_number_passes_and_the_number_does_not(privatizer: Pr
         ("Thx Dana, see you Friday", "Dana"),
         ("Grant Wilson is my landlord.", "Grant"),
         ("Grant said that he paid.", "Grant"),
+        ("Grant the landlord asked me.", "Grant"),
+        ("Bill 07700 900123", "Bill"),
         ("Frank replied to my landlord yesterday.", "Frank"),
         ("My boss is Hamlet Petrosyan.", "Hamlet"),
         ("Name: Bill", "Bill"),

@@ -244,12 +244,19 @@ def _names() -> str:
     return file.read_text("utf-8")
 
 
-_FUNCTIONS: Final = listed_signs("foreign_functions")
-_BEFORE_NOUNS: Final = listed_signs("foreign_functions_before_nouns")
+def _no_names(sign: str) -> frozenset[str]:
+    """Return listed words but names, such as "Ella" and "Mia", which tell no language."""
+    return frozenset(word for word in listed_signs(sign) if not names.known(word))
+
+
+_FUNCTIONS: Final = _no_names("foreign_functions")
+_BEFORE_NOUNS: Final = _no_names("foreign_functions_before_nouns")
 """Function words of German, which writes nouns with a capital."""
 _ENGLISH: Final = listed_signs("in_sentences") | {
     *("i", "it", "my", "of", "that", "the", "this", "to", "we", "with", "you"),
 }
+_SMALL: Final = listed_signs("foreign_functions") | listed_signs("foreign_functions_before_nouns")
+"""Function words that pass in small letters, names among them: "una", "alla"."""
 _NAMINGS: Final = listed_signs("foreign_namings")
 _REFLEXIVE: Final = ("się",)
 _ENDINGS: Final = tuple(listed_signs("foreign_endings"))
@@ -302,7 +309,7 @@ def passes_abroad(sight: Sight, place: int, named: float, language: Language) ->
     text, lower, marks = sight.words[place].text, sight.lower[place], sight.marks[place]
     if place and sight.lower[place - 1] in _NAMINGS:
         return False
-    if lower in _FUNCTIONS or lower in _BEFORE_NOUNS:
+    if lower in _FUNCTIONS or lower in _BEFORE_NOUNS or text in _SMALL:
         return True
     word = marks & Mark.WORD and not marks & Mark.NAME
     if not word and any(names.known(part) for part in _PARTS.findall(lower)):

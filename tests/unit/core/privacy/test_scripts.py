@@ -92,6 +92,8 @@ def test_a_name_in_another_script_is_drawn(
         ("ich heiße lukas und suche eine wohnung in hamburg", "lukas hamburg"),
         ("Bonjour, je m'appelle Chloé Lefèvre et j'habite Lyon.", "Chloé Lefèvre Lyon"),
         ("hola soy maria del carmen", "maria carmen"),
+        ("Ella called. Mia called. Ed called.", "Ella Mia Ed"),
+        ("Mia arbeitet nicht mit Ella und Ed.", "Mia Ella Ed"),
         ("Meine Frau Sabine und mein Chef Herr Morgen sind hier.", "Sabine Morgen"),
         ("Mi chiamo Giulia Rossi e abito a Bologna.", "Giulia Rossi Bologna"),
         ("Nazywam się Agnieszka Kowalska, mieszkam w Krakowie.", "Agnieszka Kowalska Krakowie"),

@@ -19,10 +19,11 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.models.batches import Encoded, collate, encode
 from sottovoce.cloud.models.classifier import pool
-from sottovoce.cloud.models.rows import Row, misfit, run
+from sottovoce.cloud.models.rows import Row, first_position, misfit, run
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache, check_bundle, opened
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.store.adapters import AdapterFiles
+from sottovoce.core.errors import InvalidInput
 
 __all__ = ["Predictor", "Scores"]
 
@@ -79,6 +80,8 @@ class Predictor:
         self._thread = thread
         self._backbone = thread.backbone
         self._encoder = thread.encoder
+        positions = thread.backbone.positions
+        self._most = None if positions is None else positions - first_position(thread.encoder)
         self._numbers = itertools.count(1)
         self._adapters = AdapterCache(self._load, budget=memory, metrics=thread.metrics)
 
@@ -128,7 +131,14 @@ class Predictor:
         """Yield logits Float (C,) for every request, from few passes."""
         rows = self._encoded(requests)
         shapes = [r.adapter.shape(row) for r, row in zip(requests, rows, strict=True)]
-        for places in self._thread.passes(shapes):
+        fit = []
+        for place, (_, front, length) in enumerate(shapes):
+            if self._most is None or front + length <= self._most:
+                fit.append(place)
+            else:  # on a GPU, such a pass would end all later passes of the process too
+                yield place, _too_long(length, self._most - front)
+        for chosen in self._thread.passes([shapes[place] for place in fit]):
+            places = [fit[at] for at in chosen]
             served = [requests[place].adapter for place in places]
             these = [rows[place] for place in places]
             try:
@@ -184,3 +194,11 @@ class Predictor:
         if weight.shape != (len(adapter.labels), self._backbone.hidden_size):
             raise misfit()
         return served
+
+
+def _too_long(tokens: int, most: int) -> InvalidInput:
+    return InvalidInput(
+        f"the text has {tokens} tokens, and the adapter leaves room for {most}",
+        fix="send a shorter text, or customise with fewer virtual tokens",
+        subject="text",
+    )

@@ -114,7 +114,8 @@ def _padded(packed: Tensor, rank: int, width: int) -> Tensor:
 
 def _add(a: Tensor, b: Tensor, inputs: Tensor, output: Tensor) -> Tensor:
     """Add the updates: (B, R, in), (B, R, out), (B, n, in), (B, n, out) -> (B, n, out)."""
-    return output.baddbmm_(torch.bmm(inputs, a.mT), b)
+    # Autocast converts the operands of `bmm`, but not those of an in-place operation.
+    return output.baddbmm_(torch.bmm(inputs, a.mT).to(output.dtype), b.to(output.dtype))
 
 
 _ON_CPU: Final = "0.50"

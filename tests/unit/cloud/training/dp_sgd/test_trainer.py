@@ -28,7 +28,7 @@ from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.training.dataset import Dataset
-from sottovoce.cloud.training.dp_sgd import trainer
+from sottovoce.cloud.training.dp_sgd import steps, trainer
 from sottovoce.cloud.training.dp_sgd.accounting import PrivatePlan
 from sottovoce.cloud.training.dp_sgd.trainer import (
     HEAD,
@@ -67,6 +67,16 @@ def test_how_wide_a_pass_is_follows_from_each_text_alone(bert: str) -> None:
                 widths.setdefault(tokens, set()).add(piece.batch.ids.shape[1])
     assert all(len(found) == 1 for found in widths.values())
     assert all(0 <= width - tokens < 4 for tokens, (width,) in widths.items())
+
+
+@pytest.mark.parametrize("method", ["lora", "prompt", "prefix"])
+def test_products_in_bfloat16_take_rows_of_float32(
+    bert: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU computes so: its encoder stays in float32."""
+    monkeypatch.setattr(trainer, "fast_bfloat16", lambda: False)
+    monkeypatch.setattr(steps, "computing", lambda _: torch.autocast("cpu", torch.bfloat16))
+    assert private(bert, tmp_path / "a", method).labels
 
 
 @pytest.mark.parametrize("method", ["lora", "prompt", "prefix", "head"])

@@ -41,7 +41,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import OnnxTagger
 from sottovoce.core.text.words import split
-from sottovoce.edge.state.sealing import Seal
+from sottovoce.edge.state.device_key import Seal
 from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
 
 TEXT: Final = """\

@@ -90,7 +90,7 @@ MODULES = {
         "enroll": ("pull",),
         "keys": ("move-key", "rotate-key"),
         "service": ("serve", "ui"),
-        "reports": ("status", "ledger", "logs", "doctor", "licences"),
+        "reports": ("status", "ledger", "logs", "doctor", "licences", "bugreport"),
     }.items()
     for name in names
 }

@@ -14,8 +14,7 @@ from sottovoce.core.platform.console import Command, json_option, print_json, pr
 from sottovoce.core.platform.files import atomic
 from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.config import Config
-from sottovoce.edge.state.apps import Apps
-from sottovoce.edge.state.caller import Hides
+from sottovoce.edge.state.apps import Apps, Hides
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.tasks.spending import amount

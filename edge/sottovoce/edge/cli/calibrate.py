@@ -191,7 +191,7 @@ def command(
 
 def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> Utility:
     """Return the labelled texts' utility by level, from a kept result or anew."""
-    from sottovoce.edge.cli.lines import read_table
+    from sottovoce.edge.cli.common import read_table
     from sottovoce.edge.measure import utility as utilities
     from sottovoce.edge.tasks.engine import Engine
 

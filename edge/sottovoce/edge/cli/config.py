@@ -20,7 +20,7 @@ from sottovoce.core.platform.files import as_owner_of, disk, in_place_of
 from sottovoce.edge import config as settings
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config
-from sottovoce.edge.daemon.admission import number_of
+from sottovoce.edge.daemon.server import number_of
 
 __all__ = ["changed", "command", "place", "write"]
 

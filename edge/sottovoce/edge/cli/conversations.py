@@ -21,11 +21,20 @@ from sottovoce.core.rpc.limits import LARGEST_PROMPT, MOST_TURNS
 from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Client, local, reach, remote
-from sottovoce.edge.cli.common import interruptible, load_config, numbered, privacy_options
-from sottovoce.edge.cli.lines import Line, answered, read_lines, read_texts, text_argument
-from sottovoce.edge.cli.preview import Preview, note
+from sottovoce.edge.cli.common import (
+    Line,
+    answered,
+    interruptible,
+    load_config,
+    numbered,
+    privacy_options,
+    read_lines,
+    read_texts,
+    text_argument,
+)
+from sottovoce.edge.cli.privatize import Preview, note
 from sottovoce.edge.config import Config
-from sottovoce.edge.http.gate import read_key
+from sottovoce.edge.http.openai.endpoints import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation

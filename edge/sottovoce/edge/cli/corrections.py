@@ -12,8 +12,7 @@ import click
 from sottovoce.core.errors import InvalidInput, NotFound, SottovoceError
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli.client import Client, reach
-from sottovoce.edge.cli.common import load_config, numbered
-from sottovoce.edge.cli.lines import read_lines, read_table
+from sottovoce.edge.cli.common import load_config, numbered, read_lines, read_table
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 

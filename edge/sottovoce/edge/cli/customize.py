@@ -23,8 +23,14 @@ from sottovoce.core.rpc.limits import MOST_SEQUENCES
 from sottovoce.edge.cli import common as told
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Client, parts, remote, request_id
-from sottovoce.edge.cli.common import interruptible, load_config, privacy_options
-from sottovoce.edge.cli.lines import FOR_EITHER, read_lines, read_table
+from sottovoce.edge.cli.common import (
+    FOR_EITHER,
+    interruptible,
+    load_config,
+    privacy_options,
+    read_lines,
+    read_table,
+)
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.learn import Learner
 from sottovoce.v1 import edge_agent_pb2 as agent

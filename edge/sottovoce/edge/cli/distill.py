@@ -20,13 +20,11 @@ from sottovoce.core.platform.console import (
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.rpc.training_settings import MOST
 from sottovoce.edge.cli.client import parts
-from sottovoce.edge.cli.common import load_config, privacy_options
+from sottovoce.edge.cli.common import load_config, privacy_options, read_lines, read_table
 from sottovoce.edge.cli.conversations import asking
-from sottovoce.edge.cli.lines import read_lines, read_table
 from sottovoce.edge.client.openai_client import OpenAIClient
 from sottovoce.edge.config import Config
-from sottovoce.edge.state.ballots import Ballots
-from sottovoce.edge.tasks.distill import Distilled, Distiller, Wanted
+from sottovoce.edge.tasks.distill import Ballots, Distilled, Distiller, Wanted
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent

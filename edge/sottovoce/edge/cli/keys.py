@@ -16,10 +16,9 @@ from sottovoce.core.errors import ConfigError, SottovoceError
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.cli.config import place, write
-from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.database import Store, only_one
 from sottovoce.edge.state.device_key import PLACES, key_in
 from sottovoce.edge.state.noise_keys import NoiseKeys
-from sottovoce.edge.state.only_one import only_one
 
 __all__ = ["copy_key", "leave_others", "move_key_command", "rotate_key_command"]
 

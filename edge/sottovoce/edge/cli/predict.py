@@ -16,8 +16,16 @@ from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Client, reach
-from sottovoce.edge.cli.common import either, load_config, numbered, privacy_options
-from sottovoce.edge.cli.lines import Line, answered, read_texts, text_argument
+from sottovoce.edge.cli.common import (
+    Line,
+    answered,
+    either,
+    load_config,
+    numbered,
+    privacy_options,
+    read_texts,
+    text_argument,
+)
 from sottovoce.edge.tasks.local_inference import who_answers
 from sottovoce.v1 import edge_agent_pb2 as agent
 

@@ -21,8 +21,16 @@ from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
 from sottovoce.core.rpc.interceptors import answered
 from sottovoce.core.rpc.limits import WRITING_SECONDS
 from sottovoce.core.rpc.status import from_rpc_error
-from sottovoce.edge.client.connection import Connection, Method, connect, needs_tls, roots
-from sottovoce.edge.client.credentials import ClientCertificate, SecretFile, Shown
+from sottovoce.edge.client.connection import (
+    ClientCertificate,
+    Connection,
+    Method,
+    SecretFile,
+    Shown,
+    connect,
+    needs_tls,
+    roots,
+)
 from sottovoce.edge.client.handshake import diagnosis, in_plaintext
 from sottovoce.edge.client.retry import call_with_retry, stream_with_retry
 from sottovoce.edge.config import CloudConfig

@@ -3,24 +3,31 @@
 Without agent.apps, every process that can open the socket acts as the owner. So the socket's mode
 is the access control, because grpc-python does not tell which user opened it. A lock prevents two
 daemons over one state. A stale socket is replaced, so that apps do not wait on a dead one.
+
+With agent.apps, each call carries a token, and a call without a token is refused, even if the owner
+made it. The owner may call every method, apps only the listed ones.
 """
 
 from __future__ import annotations
 
+import grp
+import hmac
 import logging
 import os
 import signal
 import socket
+import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from sottovoce.core.errors import ConfigError, NotReady
+from sottovoce.core.errors import ConfigError, NotReady, PermissionDenied
 from sottovoce.core.platform import memory
 from sottovoce.core.platform.files import disk, private_folder
 from sottovoce.core.platform.limits import DAEMON_FILES, room_for_files, room_for_threads
@@ -33,26 +40,222 @@ from sottovoce.core.rpc.address import (
     socket_path,
     split_address,
 )
-from sottovoce.core.rpc.channels import host, serve_reflection
-from sottovoce.core.rpc.interceptors import Interceptor, PendingCallLimiter
+from sottovoce.core.rpc.channels import BEARER, TOKEN_KEY, host, serve_reflection
+from sottovoce.core.rpc.interceptors import Handler, Interceptor, PendingCallLimiter, wrapped
 from sottovoce.core.rpc.opentelemetry import traced
 from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced
 from sottovoce.edge.config import AgentConfig, Config, OpenAIConfig
-from sottovoce.edge.daemon import admission
-from sottovoce.edge.daemon.admission import Admission
 from sottovoce.edge.daemon.services import NAMES, Services
-from sottovoce.edge.state.caller import App, calling
-from sottovoce.edge.state.only_one import only_one
+from sottovoce.edge.state.apps import App, Callers, calling, inside, stranger
+from sottovoce.edge.state.database import only_one
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.parts import Parts
+from sottovoce.v1 import edge_agent_pb2, edge_chat_pb2
 
 if TYPE_CHECKING:
     from sottovoce.core.http.server import HttpServer
 
-__all__ = ["serve"]
+__all__ = ["Admission", "folder_for", "give_to", "number_of", "serve"]
+
+_AGENT: Final = edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgentService"].full_name
+_CHAT: Final = edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChatService"].full_name
+_FOR_APPS: Final = frozenset(
+    {
+        (_AGENT, "Privatize"),
+        (_AGENT, "PrivatizeStream"),
+        (_AGENT, "Predict"),
+        (_AGENT, "PredictStream"),
+        (_AGENT, "Embed"),
+        (_AGENT, "EmbedStream"),
+        (_AGENT, "GetStatus"),
+        (_CHAT, "Chat"),
+        (_CHAT, "Complete"),
+        (health.SERVICE_NAME, "Watch"),
+    }
+)
+_END: Final = object()
+
+
+class Admission(Interceptor):
+    """Interceptor that asks each call for a token.
+
+    Health's Check needs no token, because it holds no thread for long. Place this inside the error
+    interceptor, and outside all interceptors that wait for callers.
+
+    Args:
+        callers: finds and admits apps.
+        owner: the owner's token.
+    """
+
+    def __init__(self, callers: Callers, owner: str) -> None:
+        self._callers, self._owner = callers, owner.encode()
+
+    def around(self, handler: Handler, service: str, method: str) -> Handler:
+        if (service, method) == (health.SERVICE_NAME, "Check"):
+            return handler
+
+        def admitted(request: Any, context: grpc.ServicerContext) -> tuple[App | None, Any]:
+            app = self._who(context.invocation_metadata())
+            if app is not None and (service, method) not in _FOR_APPS:
+                raise PermissionDenied(
+                    f"apps may not call {method}",
+                    fix="have the device's owner do it, with the `sotto` command",
+                    subject=f"{service}/{method}",
+                )
+            if handler.request_streaming:
+                return app, self._each(request, app)
+            self._callers.admit(app)
+            return app, request
+
+        def unary(answer: Callable[..., Any]) -> Callable[..., Any]:
+            def call(request: Any, context: grpc.ServicerContext) -> Any:
+                app, request = admitted(request, context)
+                return inside(app).run(answer, request, context)
+
+            return call
+
+        def stream(answer: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+                app, request = admitted(request, context)
+                yield from self._answers(answer, request, context, app)
+
+            return call
+
+        return wrapped(handler, unary, stream)
+
+    def _who(self, metadata: Iterable[tuple[str, str | bytes]]) -> App | None:
+        given = [value for key, value in metadata if key == TOKEN_KEY]
+        if len(given) == 1 and isinstance(given[0], str) and given[0].startswith(BEARER):
+            token = given[0].removeprefix(BEARER)
+            if hmac.compare_digest(token.encode(), self._owner):
+                return None
+            app = self._callers.find(token)
+            if app is not None:
+                return app
+        raise stranger()
+
+    def _each(self, requests: Iterable[Any], app: App | None) -> Iterator[Any]:
+        """Count each message as a call; refuse messages of removed apps."""
+        for request in requests:
+            self._callers.admit(app)
+            yield request
+
+    def _answers(
+        self,
+        answer: Callable[..., Iterator[Any]],
+        request: Any,
+        context: grpc.ServicerContext,
+        app: App | None,
+    ) -> Generator[Any, None, None]:
+        """Run each step of a stream in the caller's context, its close included.
+
+        A generator carries no context, and its thread serves other callers after this one.
+        """
+        within = inside(app)
+        answers: Any = within.run(answer, request, context)
+        try:
+            while (piece := within.run(next, answers, _END)) is not _END:
+                self._callers.check(app)
+                yield piece
+        finally:
+            within.run(answers.close)
+
+
+_SETTING = "agent.group"
+_MADE_FOR_IT = (
+    "set agent.listen to a socket in a folder made for it, of the agent's user, such as "
+    "unix:/run/sottovoce/agent.sock, with RuntimeDirectory=sottovoce in the unit"
+)
+
+
+def number_of(group: str) -> int:
+    """Return the number of a group.
+
+    Raises:
+        ConfigError: there is no group of this name.
+    """
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError as error:
+        raise ConfigError(
+            f"there is no group {group} on this machine",
+            fix=f"make it (`sudo groupadd {group}`), or set another {_SETTING}",
+            subject=_SETTING,
+        ) from error
+
+
+def folder_for(path: Path, number: int, state: Path) -> None:
+    """Create the socket's folder so that the group can pass it.
+
+    An existing folder stays unchanged.
+
+    Raises:
+        ConfigError: the folder is the state folder, the path leads over a link, others could
+            replace the socket, or the group cannot pass a folder on the path.
+    """
+    folder = path.parent
+    if folder.resolve() == state.resolve():
+        raise ConfigError(
+            f"the socket lies in the state folder {state}, which is nobody else's business",
+            fix="set agent.listen to a socket in a folder of its own",
+            subject="agent.listen",
+        )
+    if not folder.exists():
+        with disk(folder):
+            folder.mkdir(mode=0o700, parents=True)
+        _hand(folder, number, 0o710)
+    if folder.absolute() != (real := folder.resolve()):
+        raise ConfigError(
+            f"the way to the socket, {folder}, leads over a link",
+            fix=f"set agent.listen to unix:{real / path.name}",
+            subject="agent.listen",
+        )
+    for each in (folder, *real.parents):
+        found = each.stat()
+        # In a sticky folder, other users can create files but not replace existing ones.
+        sticky = each != folder and found.st_mode & stat.S_ISVTX
+        shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky
+        if shared or found.st_uid not in (os.geteuid(), 0):
+            raise ConfigError(
+                f"other users could put a socket of theirs in the place of the agent's: {each} "
+                + ("can be written by them" if shared else "is another user's"),
+                fix=_MADE_FOR_IT,
+                subject="agent.listen",
+            )
+        open_to = found.st_mode & stat.S_IXOTH
+        if not open_to and not (found.st_mode & stat.S_IXGRP and found.st_gid == number):
+            name = grp.getgrgid(number).gr_name
+            raise ConfigError(
+                f"the group {name} cannot pass {each}, on the way to the socket",
+                fix=_MADE_FOR_IT,
+                subject="agent.listen",
+            )
+
+
+def give_to(path: Path, number: int) -> None:
+    """Open a socket to the group.
+
+    Raises:
+        ConfigError: the agent's user may not give the socket to this group.
+    """
+    _hand(path, number, 0o660)
+
+
+def _hand(path: Path, number: int, mode: int) -> None:
+    try:
+        if path.stat().st_gid != number:
+            os.chown(path, -1, number)
+    except PermissionError as error:
+        raise ConfigError(
+            f"the agent's user may not give {path} to the group {grp.getgrgid(number).gr_name}",
+            fix="make the agent's user a member of the group, then start the agent anew",
+            subject=_SETTING,
+        ) from error
+    path.chmod(mode)
+
 
 STREAMS, WAITING = 24, 8  # open streams; calls that wait for their request
 CALLS_AT_ONCE = 16  # besides those; further calls wait for a thread
@@ -199,11 +402,11 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
     if path is None:
         yield _bind_port(server, config)
         return
-    group = admission.number_of(config.group) if config.group else None
+    group = number_of(config.group) if config.group else None
     if group is None:
         private_folder(path.parent)
     else:
-        admission.folder_for(path, group, config.state)
+        folder_for(path, group, config.state)
     if answers(path):
         raise NotReady(
             f"something already listens on {path}",
@@ -219,7 +422,7 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
         os.umask(before)
     try:
         if group is not None:
-            admission.give_to(path, group)
+            give_to(path, group)
         yield f"unix:{path}"
     finally:
         path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from sottovoce.core.errors import InvalidInput, Unavailable
-from sottovoce.edge.state.caller import calling
+from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.ledger import FOR_APPS
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import spending

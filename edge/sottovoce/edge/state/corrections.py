@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sottovoce.core.errors import NotReady, QuotaExceeded
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.sealing import Seal
+from sottovoce.edge.state.device_key import Seal
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = ["Correction", "Corrections", "forget_all", "settle"]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sottovoce.core.errors import NotFound, NotReady, SottovoceError
-from sottovoce.edge.state.sealing import Seal
+from sottovoce.edge.state.device_key import Seal
 
 __all__ = ["BY_ID", "OpaqueIds", "adapter_id", "label_ids"]
 

@@ -8,7 +8,7 @@ from typing import Self
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.rpc.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
-from sottovoce.edge.state.caller import calling
+from sottovoce.edge.state.apps import calling
 from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats

@@ -23,11 +23,10 @@ from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
 from sottovoce.core.rpc.streams import Pieces, Stops
 from sottovoce.core.text.frequencies import commonest
 from sottovoce.edge.client.generation import Stoppable, Writer, check_size
-from sottovoce.edge.state.caller import calling
+from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.conversations import Conversation, Conversations
-from sottovoce.edge.state.ledger import Purpose
+from sottovoce.edge.state.ledger import Purpose, Record, released_texts
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.state.record import Record, released_texts
 from sottovoce.edge.tasks.asked import Asked, asks
 from sottovoce.edge.tasks.consent import Consent
 from sottovoce.edge.tasks.engine import Engine

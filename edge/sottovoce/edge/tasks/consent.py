@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce.core.errors import NotFound, NotReady
-from sottovoce.edge.state.caller import calling
+from sottovoce.edge.state.apps import calling
 
 __all__ = ["MOST", "SECONDS", "Consent", "Waiting"]
 

@@ -33,10 +33,10 @@ from sottovoce.edge.state.ledger import Ledger, Purpose
 from sottovoce.edge.state.opaque_ids import OpaqueIds, adapter_id, label_ids
 from sottovoce.edge.state.outbox import Outbox, Staged
 from sottovoce.edge.tasks.adapters import check_free, check_name
-from sottovoce.edge.tasks.corrections import Corrected
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.examples import (
     Base,
+    Corrected,
     base_of,
     check_example,
     check_labels,

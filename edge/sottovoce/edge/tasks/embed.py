@@ -28,10 +28,9 @@ from sottovoce.core.rpc.streams import ordered, pad
 from sottovoce.core.text.checks import check_text
 from sottovoce.edge.client.cloud import Cloud, Stoppable
 from sottovoce.edge.client.retry import WINDOW, ReconnectingStream
-from sottovoce.edge.state.caller import calling
-from sottovoce.edge.state.ledger import Ledger, Purpose
+from sottovoce.edge.state.apps import calling
+from sottovoce.edge.state.ledger import Ledger, Purpose, Record
 from sottovoce.edge.state.noise_keys import NoiseKeys
-from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference

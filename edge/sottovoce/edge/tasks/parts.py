@@ -18,17 +18,16 @@ from sottovoce.edge.state.apps import Callers
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import key_in
-from sottovoce.edge.state.ledger import Ledger
+from sottovoce.edge.state.ledger import Ledger, Record
 from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.state.record import Record
 from sottovoce.edge.state.words import Words
 from sottovoce.edge.tasks.adapters import Adapters
 from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.consent import Consent
-from sottovoce.edge.tasks.corrections import Corrector
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
+from sottovoce.edge.tasks.examples import Corrector
 from sottovoce.edge.tasks.local_inference import Home
 from sottovoce.edge.tasks.predict import Predictor
 from sottovoce.edge.tasks.privatize import Releases

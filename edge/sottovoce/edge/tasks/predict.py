@@ -16,10 +16,9 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.rpc.streams import ordered, pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.retry import WINDOW, ReconnectingStream
-from sottovoce.edge.state.ledger import Purpose
+from sottovoce.edge.state.ledger import Purpose, Record
 from sottovoce.edge.state.opaque_ids import OpaqueIds
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.state.record import Record
 from sottovoce.edge.tasks.local_inference import Home
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -19,7 +19,7 @@ from sottovoce.core.privacy.policies import POLICIES, Treatment, find
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.surrogate import Owners
-from sottovoce.edge.state.caller import calling
+from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.ledger import FOR_APPS, Ledger, Purpose
 from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.engine import Engine, OpenBundle

@@ -29,10 +29,9 @@ from sottovoce.core.platform.threads import join
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.streams import pad
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.state.ledger import Purpose
+from sottovoce.edge.state.ledger import Purpose, Record, released_texts
 from sottovoce.edge.state.opaque_ids import OpaqueIds
 from sottovoce.edge.state.outbox import ENDED, Outbox
-from sottovoce.edge.state.record import Record, released_texts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 

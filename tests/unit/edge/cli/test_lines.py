@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.checks import LARGEST_TEXT
-from sottovoce.edge.cli.lines import read_lines
+from sottovoce.edge.cli.common import read_lines
 
 
 def test_only_the_line_feed_is_taken_off(tmp_path: Path) -> None:

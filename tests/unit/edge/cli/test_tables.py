@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.edge.cli.lines import FOR_EITHER, read_table
+from sottovoce.edge.cli.common import FOR_EITHER, read_table
 
 from .conftest import Device
 

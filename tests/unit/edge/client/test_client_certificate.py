@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.core.errors import ConfigError, Unavailable
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.credentials import ClientCertificate
+from sottovoce.edge.client.connection import ClientCertificate
 from sottovoce.edge.config import load
 from sottovoce.v1 import training_pb2
 from tests.support.agent import configured

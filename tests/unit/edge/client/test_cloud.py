@@ -16,7 +16,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, NotFound, NotReady, Unauthenticated, Unavailable
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
-from sottovoce.edge.client import credentials
+from sottovoce.edge.client import connection
 from sottovoce.edge.client.cloud import SECONDS, UPLOAD_SECONDS, Cloud
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import generation_pb2 as generation
@@ -333,7 +333,7 @@ def test_a_call_that_the_end_overtakes_says_so(
     with fake_cloud() as server:
         cloud = Cloud(_config(tmp_path, server))
         # The token is read when the channel is at hand already.
-        monkeypatch.setattr(credentials, "open_to_others", lambda _: cloud.close())
+        monkeypatch.setattr(connection, "open_to_others", lambda _: cloud.close())
         with pytest.raises(Unavailable, match="stopping"):
             cloud.check_tenant()
 

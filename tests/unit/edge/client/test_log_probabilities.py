@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, Overloaded, SottovoceError, Unavailable
-from sottovoce.edge.client.log_probabilities import NextTokens, likeliest
-from sottovoce.edge.client.openai_client import OpenAIClient
+from sottovoce.edge.client.openai_client import NextTokens, OpenAIClient, likeliest
 from sottovoce.edge.config import ChatConfig
 from tests.support.few_shot_server import few_shot_server, legacy, listed
 from tests.support.upstream_server import Server

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.edge.client.credentials import SecretFile
+from sottovoce.edge.client.connection import SecretFile
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.state.caller import Hides
+from sottovoce.edge.state.apps import Hides
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation

@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.http.gate import read_key
-from sottovoce.edge.http.openai.endpoints import openai_server
-from sottovoce.edge.state.apps import Apps
-from sottovoce.edge.state.caller import Hides
+from sottovoce.edge.http.openai.endpoints import openai_server, read_key
+from sottovoce.edge.state.apps import Apps, Hides
 from sottovoce.edge.state.database import DATABASE
 from tests.support.agent import configured, opened
 from tests.support.echo import EchoingCloud, echoing_cloud, last_text

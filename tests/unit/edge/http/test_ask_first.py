@@ -10,10 +10,9 @@ import pytest
 
 from sottovoce.core.errors import NotReady, PermissionDenied
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.http.gate import read_key
-from sottovoce.edge.http.openai.endpoints import openai_server
+from sottovoce.edge.http.openai.endpoints import openai_server, read_key
 from sottovoce.edge.http.page import page_server
-from sottovoce.edge.state.caller import inside
+from sottovoce.edge.state.apps import inside
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation

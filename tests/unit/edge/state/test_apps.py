@@ -16,8 +16,7 @@ from sottovoce.core.errors import (
     QuotaExceeded,
     Unauthenticated,
 )
-from sottovoce.edge.state.apps import MOST_APPS, Apps
-from sottovoce.edge.state.caller import App, calling, inside
+from sottovoce.edge.state.apps import MOST_APPS, App, Apps, calling, inside
 from sottovoce.edge.state.database import DATABASE, Store
 from sottovoce.edge.state.ledger import Ledger
 

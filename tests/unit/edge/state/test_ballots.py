@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import DataLoss, NotReady
-from sottovoce.edge.state import ballots
-from sottovoce.edge.state.ballots import Ballot, Ballots
-from sottovoce.edge.state.sealing import Seal
+from sottovoce.edge.state.device_key import Seal
+from sottovoce.edge.tasks import distill
+from sottovoce.edge.tasks.distill import Ballot, Ballots
 
 WHAT, OTHER = b"a" * 32, b"b" * 32
 
@@ -67,7 +67,7 @@ def test_what_nobody_went_on_with_is_forgotten(kept: Ballots, tmp_path: Path) ->
         kept.keep(WHAT, Ballot([[0]], {}))
         kept.keep(OTHER, Ballot([[1]], {}))
     old = tmp_path / "votes" / WHAT.hex()[:32]
-    past = old.stat().st_mtime - (ballots._DAYS + 1) * 86_400
+    past = old.stat().st_mtime - (distill._DAYS + 1) * 86_400
     os.utime(old, (past, past))
     with kept.alone():
         assert kept.find(WHAT) is None

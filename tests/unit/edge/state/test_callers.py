@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import Overloaded, Unauthenticated
-from sottovoce.edge.state.apps import MOST_APPS, Apps, Callers
-from sottovoce.edge.state.caller import App
+from sottovoce.edge.state.apps import MOST_APPS, App, Apps, Callers
 from sottovoce.edge.state.database import Store
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import NotReady
-from sottovoce.edge.state.only_one import is_held, only_one
+from sottovoce.edge.state.database import is_held, only_one
 
 
 def test_one_holds_it_and_who_looks_takes_it_from_nobody(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sottovoce.edge.state.ledger import Purpose
-from sottovoce.edge.state.record import LONGEST, MOST, SECONDS, Record, released_texts
+from sottovoce.edge.state.ledger import LONGEST, MOST, SECONDS, Purpose, Record, released_texts
 from sottovoce.v1 import generation_pb2 as generation
 
 CHAT = Purpose("chat", "m")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import ConfigError, DataLoss
-from sottovoce.edge.state.sealing import Seal
+from sottovoce.edge.state.device_key import Seal
 
 
 def test_sealed_bytes_come_back() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import Unauthenticated, Unavailable
+from sottovoce.edge.cli.enroll import enroll
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import CloudConfig
-from sottovoce.edge.tasks.enroll import enroll
 from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.leftovers import age, left_of
 

@@ -16,7 +16,7 @@ import pytest
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.rpc.streams import padded_size
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.state.record import Record
+from sottovoce.edge.state.ledger import Record
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent

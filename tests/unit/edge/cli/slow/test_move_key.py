@@ -13,8 +13,8 @@ import pytest
 from sottovoce.core.errors import NotReady
 from sottovoce.edge.cli import keys
 from sottovoce.edge.cli.config import write
+from sottovoce.edge.state.database import only_one
 from sottovoce.edge.state.device_key import KEY
-from sottovoce.edge.state.only_one import only_one
 from tests.support.key_places import give_credential, keyring_of
 from tests.unit.edge.cli.conftest import Device
 

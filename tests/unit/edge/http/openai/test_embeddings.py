@@ -12,8 +12,7 @@ import pytest
 
 from sottovoce.core.http.server import CALLS_AT_ONCE
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.http.gate import read_key
-from sottovoce.edge.http.openai.endpoints import openai_server
+from sottovoce.edge.http.openai.endpoints import openai_server, read_key
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.v1 import inference_pb2 as inference
 from tests.support.agent import configured, opened

@@ -22,12 +22,10 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.client.log_probabilities import NextTokens
-from sottovoce.edge.client.openai_client import OpenAIClient
+from sottovoce.edge.client.openai_client import NextTokens, OpenAIClient
 from sottovoce.edge.config import ChatConfig
-from sottovoce.edge.state.ballots import Ballots
 from sottovoce.edge.tasks import distill
-from sottovoce.edge.tasks.distill import Distilled, Distiller, Wanted
+from sottovoce.edge.tasks.distill import Ballots, Distilled, Distiller, Wanted
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened

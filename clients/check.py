@@ -36,7 +36,7 @@ from clients.builds import (
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import connect
 from sottovoce.edge.config import Config
-from sottovoce.edge.http.gate import read_key
+from sottovoce.edge.http.openai.endpoints import read_key
 from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.own_secret import OWNER

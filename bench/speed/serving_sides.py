@@ -28,12 +28,12 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.models import adapters, backbone
+from sottovoce.cloud.models.backbone import fast_bfloat16
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of, pool
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import adapt, lora_config, targets
-from sottovoce.cloud.models.precision import fast_bfloat16
-from sottovoce.cloud.serving.model_thread import ModelThread
+from sottovoce.cloud.serving.batcher import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 

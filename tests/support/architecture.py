@@ -50,7 +50,7 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "sottovoce.cloud": [
-        ["balancing", "metrics", "disk", "job", "config"],
+        ["metrics", "disk", "job", "config"],
         ["models", "store"],
         ["serving", "tenants"],
         ["jobs"],

@@ -1,7 +1,7 @@
 """Limits and settings of the server, in one place and immutable.
 
 Values arrive from the command line, the environment or a file; see
-`sottovoce.cloud.cli.configuration`.
+`sottovoce.cloud.cli`.
 """
 
 from __future__ import annotations

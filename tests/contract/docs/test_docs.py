@@ -18,7 +18,7 @@ import click
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from sottovoce.cloud.cli import COMMANDS, configuration
+from sottovoce.cloud import cli
 from sottovoce.cloud.cli import main as sotto_cloud
 from sottovoce.edge import config
 from sottovoce.models.corpus.language import Language
@@ -278,11 +278,11 @@ def _settings(snippet: Snippet, file: Path) -> None:
     if tables <= {"agent", "bundle", "tagger", "privacy", "cloud", "openai", "chat", "ui"}:
         config.load(file, {"HOME": str(file.parent)})
         return
-    document = configuration.read(file, COMMANDS)
+    document = cli.read(file, cli.COMMANDS)
     for name in tables:
         command = sotto_cloud.get_command(click.Context(sotto_cloud), name)
         assert command is not None
-        configuration.defaults(command, name, document)
+        cli.defaults(command, name, document)
 
 
 def _names_of_go(text: str) -> None:

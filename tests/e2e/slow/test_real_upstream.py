@@ -18,8 +18,7 @@ from click.testing import CliRunner
 
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli import main
-from sottovoce.edge.client.log_probabilities import NextTokens
-from sottovoce.edge.client.openai_client import OpenAIClient
+from sottovoce.edge.client.openai_client import NextTokens, OpenAIClient
 from sottovoce.edge.client.openai_writer import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.tasks.parts import Parts

@@ -6,7 +6,8 @@ tenants must not exhaust the server together either. So a tenant gets no more ca
 calls equal the calls that are still free. Later tenants then still find free threads (dynamic
 thresholds, Choudhury and Hahne 1998).
 
-`FailedAttemptLimiter` protects short codes against guessing from one address.
+`FailedAttemptLimiter` protects the codes of the enrolment service, which strangers may call,
+against guessing from one address.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import grpc
+
+from sottovoce.cloud.api.authentication import shown
+from sottovoce.cloud.tenants.codes import Codes
+from sottovoce.cloud.tenants.credentials import Scope
 from sottovoce.core.errors import InvalidInput, Overloaded, Unauthenticated
 from sottovoce.core.rpc.channels import host
+from sottovoce.v1 import enrollment_pb2 as wire
+from sottovoce.v1 import enrollment_pb2_grpc
 
-__all__ = ["MOST", "SECONDS", "Admission", "FailedAttemptLimiter"]
+__all__ = ["MOST", "SECONDS", "Admission", "EnrollmentService", "FailedAttemptLimiter"]
 
 
 class Admission:
@@ -121,3 +129,45 @@ class FailedAttemptLimiter:
                 )
             if name in self._counted or change > 0:
                 self._counted[name] = since, max(count + change, 0)
+
+
+_SCOPES: Final = {
+    Scope.ALL: wire.TOKEN_SCOPE_ALL,
+    Scope.TRAIN: wire.TOKEN_SCOPE_TRAIN,
+    Scope.PREDICT: wire.TOKEN_SCOPE_PREDICT,
+}
+
+
+class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
+    """Enrols devices by the provider's codes; callers may be strangers.
+
+    Args:
+        codes: the codes to redeem.
+    """
+
+    def __init__(self, codes: Codes) -> None:
+        self._codes = codes
+        self._guesses = FailedAttemptLimiter()
+
+    def RedeemCode(  # noqa: N802 - the wire's name
+        self, request: wire.RedeemCodeRequest, context: grpc.ServicerContext
+    ) -> wire.RedeemCodeResponse:
+        """Enrol the device.
+
+        Raises:
+            Unauthenticated, InvalidInput, PermissionDenied: see `Codes.redeem`.
+            Overloaded: too many wrong codes from this address.
+        """
+        certificate = shown(context)
+        with self._guesses.one(context.peer()):
+            done = self._codes.redeem(
+                request.code, request.token_sha256, certificate[0] if certificate else ""
+            )
+        answer = wire.RedeemCodeResponse(
+            tenant=done.tenant,
+            name=done.name,
+            scope=_SCOPES[done.scope],
+        )
+        if done.ends is not None:
+            answer.end_time.FromMicroseconds(round(done.ends * 1e6))
+        return answer

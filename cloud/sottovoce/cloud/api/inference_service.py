@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.cloud.api.admission import Admission
 from sottovoce.cloud.config import ServerLimits, check_name
-from sottovoce.cloud.serving.embedder import Embedder, Query
-from sottovoce.cloud.serving.predictor import Predictor, Scores
+from sottovoce.cloud.serving.predictor import Embedder, Predictor, Query, Scores
 from sottovoce.cloud.store.adapters import with_files
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants.credentials import Scope

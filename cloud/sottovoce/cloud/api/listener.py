@@ -17,8 +17,7 @@ from typing import Any, Protocol, TypeVar
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from sottovoce.cloud.api.certified import Certified, whose
-from sottovoce.cloud.api.idle_streams import IdleStreamReaper
+from sottovoce.cloud.api.authentication import Certified, IdleStreamReaper, whose
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
 from sottovoce.cloud.store.database import Database

@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 import torch
 
+from sottovoce.cloud.api.admission import EnrollmentService
 from sottovoce.cloud.api.bundles_service import BundlesService, open_bundles
-from sottovoce.cloud.api.enrollment_service import EnrollmentService
 from sottovoce.cloud.api.generation_service import (
     TEXTS,
     GenerationService,
@@ -46,14 +46,13 @@ from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder
-from sottovoce.cloud.serving.embedder import Embedder
+from sottovoce.cloud.serving.batcher import ModelThread, numbers
 from sottovoce.cloud.serving.generator import Generator
-from sottovoce.cloud.serving.model_thread import ModelThread, numbers
-from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.serving.predictor import Embedder, Predictor
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store.keys import SIGNING_KEY, signature_of
 from sottovoce.cloud.store.opening import check_objects, open_database
-from sottovoce.cloud.store.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.codes import Codes
 from sottovoce.cloud.tenants.tenants import Tenants

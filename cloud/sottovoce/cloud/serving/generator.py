@@ -20,12 +20,12 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from sottovoce.cloud.models.backbone import pack
 from sottovoce.cloud.models.decoder import SENTENCE, Decoder
 from sottovoce.cloud.models.decoding import ATTENTION, Cache, Part, advance, position_bytes
-from sottovoce.cloud.models.precision import pack
 from sottovoce.cloud.models.rows import Row, Update, stacked
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache, check_bundle, opened
-from sottovoce.cloud.serving.batcher import Step, Stream
+from sottovoce.cloud.serving.batcher import DeviceThread, Step, Stream
 from sottovoce.cloud.serving.generation import (
     Asked,
     Characters,
@@ -35,7 +35,6 @@ from sottovoce.cloud.serving.generation import (
     Piece,
     choose,
 )
-from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.errors import InvalidInput, Overloaded, QuotaExceeded, SottovoceError
 from sottovoce.core.rpc.streams import Stops

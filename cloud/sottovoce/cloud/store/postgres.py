@@ -22,10 +22,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
-from sottovoce.cloud.store.database import Row, Transaction
+from sottovoce.cloud.store.database import SCHEMA, VERSION, Row, Transaction, check_version
 from sottovoce.cloud.store.keys import MASTER_KEY, Keys
 from sottovoce.cloud.store.objects import FileObjects, Objects
-from sottovoce.cloud.store.schema import SCHEMA, VERSION, check_version
 from sottovoce.core.errors import (
     ConfigError,
     DataLoss,

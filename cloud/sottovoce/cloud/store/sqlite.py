@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sottovoce.cloud.store.database import Row, Transaction
+from sottovoce.cloud.store.database import SCHEMA, VERSION, Row, Transaction, check_version
 from sottovoce.cloud.store.keys import MASTER_KEY, Keys
 from sottovoce.cloud.store.objects import FileObjects, Objects
-from sottovoce.cloud.store.schema import SCHEMA, VERSION, check_version
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, SottovoceError, Unavailable
 from sottovoce.core.platform.database_files import DatabaseFiles, make_database
 

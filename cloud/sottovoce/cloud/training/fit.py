@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
+from sottovoce.cloud.models.backbone import computing
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier
-from sottovoce.cloud.models.precision import computing
 from sottovoce.core.errors import SottovoceError
 
 __all__ = [

@@ -21,14 +21,13 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from sottovoce.cloud.job import Example, TrainingOptions, check_number
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
+from sottovoce.cloud.models.backbone import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.models.chat import Chat, Turn
 from sottovoce.cloud.models.decoder import Decoder, TextGenerator
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
-from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import split
 from sottovoce.cloud.training.fit import Losses
-from sottovoce.cloud.training.run import UNWATCHED, Result, Run, Watch
+from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Run, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters
 
 __all__ = [

@@ -29,7 +29,7 @@ from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import encode
-from sottovoce.cloud.models.methods.head import Head
+from sottovoce.cloud.models.methods.interface import Head
 from sottovoce.cloud.training.dp_sgd.trainer import begin, features
 from sottovoce.cloud.training.run import UNWATCHED, Result, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters, train

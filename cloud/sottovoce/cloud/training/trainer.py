@@ -37,17 +37,15 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from sottovoce.cloud.job import Example, Job, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import Adapter, fingerprint
-from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.backbone import LoadedBackbone, computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.models.classifier import TextClassifier, pool
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.models.precision import computing, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.store.adapters import AdapterFiles, with_files
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Labelled, Objective, Plan
-from sottovoce.cloud.training.run import UNWATCHED, Result, Run, Watch
+from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Run, Watch
 from sottovoce.core.errors import BundleMismatch
 
 __all__ = ["Base", "Hyperparameters", "probe", "train"]

@@ -19,7 +19,7 @@ import pytest
 from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from sottovoce.cloud.api import certified, listener
+from sottovoce.cloud.api import authentication, listener
 from sottovoce.cloud.tenants.codes import Codes
 from sottovoce.cloud.tenants.credentials import Credentials
 from sottovoce.core.errors import ConfigError, PermissionDenied, Unauthenticated
@@ -166,7 +166,7 @@ def test_a_certificate_is_named_by_what_its_authority_checked(
 ) -> None:
     pem = Certificate.make().sign(common, others).certificate
     context = SimpleNamespace(auth_context=lambda: {"x509_pem_cert": [pem]})
-    found = certified.shown(context)  # type: ignore[arg-type]
+    found = authentication.shown(context)  # type: ignore[arg-type]
     assert found is not None
     assert found[0] == named
 
@@ -183,7 +183,7 @@ def test_one_that_ends_ends_what_is_open_on_its_connection(
 ) -> None:
     monkeypatch.setattr(listener, "TOKENS_AGAIN", 0.1)
     later = 0.0
-    monkeypatch.setattr(certified, "time", SimpleNamespace(time=lambda: time.time() + later))
+    monkeypatch.setattr(authentication, "time", SimpleNamespace(time=lambda: time.time() + later))
     with place_with(tmp_path) as place:
         token = place.token("ending")
         with place.caller(token, place.authority.sign("ending")) as caller:

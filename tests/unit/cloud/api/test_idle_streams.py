@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 from sottovoce.cloud.api import listener
-from sottovoce.cloud.api.idle_streams import IdleStreamReaper
+from sottovoce.cloud.api.authentication import IdleStreamReaper
 from sottovoce.cloud.api.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.store.opening import open_database

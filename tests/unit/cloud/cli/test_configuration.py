@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sottovoce.cloud.cli import COMMANDS, main
-from sottovoce.cloud.cli.configuration import defaults, read
+from sottovoce.cloud.cli import COMMANDS, defaults, main, read
 from sottovoce.cloud.cli.serve import serve
 from sottovoce.core.errors import NotFound
 from tests.support.stores import ServerStore

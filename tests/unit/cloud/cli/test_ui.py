@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.live.testbed import free_address
-from sottovoce.cloud.cli import main, ui
+from sottovoce.cloud.cli import main, status
 from tests.support.jobs import create, opened
 from tests.support.openai_endpoint import entered
 from tests.support.processes import environment
@@ -76,7 +76,7 @@ def test_a_browser_is_opened_where_there_is_a_desktop(
             pass
 
     seen: list[str] = []
-    monkeypatch.setattr(ui, "Ending", AtOnce)
+    monkeypatch.setattr(status, "Ending", AtOnce)
     monkeypatch.setattr(webbrowser, "open", seen.append)
     monkeypatch.setenv("DISPLAY", desktop)
     monkeypatch.setenv("WAYLAND_DISPLAY", "")
@@ -86,7 +86,7 @@ def test_a_browser_is_opened_where_there_is_a_desktop(
 
 
 def test_what_cannot_be_shown_is_told(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ui, "Ending", object)
+    monkeypatch.setattr(status, "Ending", object)
     code, _, said = run("--state", state / "typo")
     assert (code, "sotto-cloud serve" in said) == (4, True)
     code, _, said = run("--state", state, "--listen", "0.0.0.0:8080")

@@ -10,10 +10,10 @@ from torch import nn
 from torch.func import functional_call
 
 from sottovoce.cloud.job import TrainingOptions
-from sottovoce.cloud.models import backbone, precision
+from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models.backbone import pack, to_bfloat16
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.models.precision import pack, to_bfloat16
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Clipped, Labelled, Objective
 from tests.support.examples import examples
@@ -54,7 +54,7 @@ def test_gradients_in_bfloat16_point_where_those_in_float32_do(
 @pytest.fixture(autouse=True)
 def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is faster depends on the machine; what comes out does not."""
-    monkeypatch.setattr(precision, "WORTH", 0.0)
+    monkeypatch.setattr(backbone, "WORTH", 0.0)
 
 
 def layers() -> nn.Sequential:
@@ -91,7 +91,7 @@ def test_weights_take_no_second_copy_and_others_may_take_their_place() -> None:
 def test_what_is_trained_or_not_float32_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not pack(layers())
     assert not pack(layers().requires_grad_(False).to(torch.bfloat16))
-    monkeypatch.setattr(precision, "WORTH", float("inf"))
+    monkeypatch.setattr(backbone, "WORTH", float("inf"))
     model = layers().requires_grad_(False)
     assert not pack(model)
     assert model[0].weight.untyped_storage().nbytes() == 4 * 24 * 40

@@ -14,9 +14,8 @@ import torch
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.serving.embedder import Embedder, Query
-from sottovoce.cloud.serving.model_thread import ModelThread
-from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.predictor import Embedder, Predictor, Query
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from sottovoce.cloud.cli import main
 from sottovoce.cloud.store import sqlite as sqlite_module
-from sottovoce.cloud.store.schema import VERSION
+from sottovoce.cloud.store.database import VERSION
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.core.errors import ConfigError, DataLoss, NotFound, NotReady, Unavailable
 from tests.support.locks import locked

@@ -10,7 +10,7 @@ import torch
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.training.checkpoint import Checkpoint
+from sottovoce.cloud.training.run import Checkpoint
 from tests.support.backbones import tiny_bert
 
 Run = tuple[TextClassifier, torch.optim.AdamW]

@@ -26,7 +26,6 @@ from sottovoce.cloud.models import adapters
 from sottovoce.cloud.store.adapters import digest, locate
 from sottovoce.cloud.store.s3 import S3Objects
 from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.training import checkpoint
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer as train_module
 from sottovoce.cloud.training import worker as worker_module
@@ -181,7 +180,7 @@ def test_a_job_waits_for_room_on_the_disk_and_then_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.05)
-    real, full = checkpoint.save_file, 2 * ATTEMPTS
+    real, full = run_module.save_file, 2 * ATTEMPTS
 
     def save_file(*arguments: Any, **options: Any) -> None:
         nonlocal full
@@ -190,7 +189,7 @@ def test_a_job_waits_for_room_on_the_disk_and_then_goes_on(
             raise SafetensorError("I/O error: No space left on device (os error 28)")
         real(*arguments, **options)
 
-    monkeypatch.setattr(checkpoint, "save_file", save_file)
+    monkeypatch.setattr(run_module, "save_file", save_file)
     job = queue(jobs)
     assert worker.run_next()
     assert full < 0
@@ -204,7 +203,7 @@ def test_a_job_that_waits_for_room_can_be_cancelled(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(run_module, "save_file", full)
     job = queue(jobs)
     thread = threading.Thread(target=worker.run_next)
     thread.start()

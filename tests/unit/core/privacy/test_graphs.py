@@ -12,7 +12,7 @@ from sottovoce.core.privacy.graphs import Graphs, HnswIndex
 from sottovoce.core.privacy.noise import draw
 from sottovoce.core.privacy.search import ExactIndex
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.edge.state.sealing import Seal
+from sottovoce.edge.state.device_key import Seal
 
 hnswlib = pytest.importorskip("hnswlib", reason="graphs need the extra `graph` (hnswlib)")
 

@@ -1,4 +1,4 @@
-"""The interface of a PEFT method.
+"""The interface of a PEFT method, and the two methods without settings: full and head.
 
 Trainer, files, checks and server know a method by this interface and by its name in the registry.
 A new method is a module that implements the interface, and a line in `registry.METHODS`.
@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from sottovoce.cloud.job import TrainingOptions
-from sottovoce.cloud.models.rows import Row, run
+from sottovoce.cloud.models.rows import Row, misfit, run
 
-__all__ = ["AdaptedEncoder", "Method"]
+__all__ = ["AdaptedEncoder", "Full", "Head", "Method"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +129,49 @@ class AdaptedEncoder(nn.Module):
         """Return all trained tensors by their names in files: those beside, or the encoder's."""
         inside = {name: p for name, p in self.encoder.named_parameters() if p.requires_grad}
         return {**inside, **self.beside}
+
+
+@dataclass(frozen=True, slots=True)
+class Full(Method):
+    """Full fine-tuning: every weight of the backbone. It has no settings."""
+
+    learning_rate: ClassVar[float] = 5e-5
+
+    @classmethod
+    def from_options(cls, options: TrainingOptions) -> Self:
+        """Return the method; it has no options."""
+        return cls()
+
+    def build(self, encoder: Any) -> AdaptedEncoder:
+        """Return the encoder with all weights trained."""
+        return AdaptedEncoder(self, encoder.requires_grad_(True))
+
+    def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
+        """Return a row with the backbone's weights by their names."""
+        wanted = {name: p.shape for name, p in encoder.named_parameters()}
+        if {name: t.shape for name, t in tensors.items()} != wanted:
+            raise misfit()
+        return Row(weights=tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Method):
+    """The head alone: a linear classifier over the frozen backbone. It has no settings."""
+
+    learning_rate: ClassVar[float] = 1e-3
+    head_alone: ClassVar[bool] = True
+
+    @classmethod
+    def from_options(cls, options: TrainingOptions) -> Self:
+        """Return the method; it has no options."""
+        return cls()
+
+    def build(self, encoder: Any) -> AdaptedEncoder:
+        """Return the encoder unchanged."""
+        return AdaptedEncoder(self, encoder)
+
+    def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
+        """Return an empty row."""
+        if tensors:
+            raise misfit()
+        return Row()

@@ -18,9 +18,7 @@ from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import label_words
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS
-from sottovoce.cloud.models.methods.full import Full
-from sottovoce.cloud.models.methods.head import Head
-from sottovoce.cloud.models.methods.interface import Method
+from sottovoce.cloud.models.methods.interface import Full, Head, Method
 from sottovoce.cloud.models.methods.lora import Lora
 from sottovoce.cloud.models.methods.prompt import Prefix, Prompt
 from sottovoce.core.errors import InvalidInput

@@ -28,17 +28,15 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from sottovoce.cloud.job import Example, Progress, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
-from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.backbone import LoadedBackbone, fast_bfloat16, to_bfloat16
 from sottovoce.cloud.models.batches import Encoded, collate, encode, padded
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
 from sottovoce.cloud.models.methods import Method, from_options
-from sottovoce.cloud.models.precision import fast_bfloat16, to_bfloat16
-from sottovoce.cloud.training.checkpoint import Checkpoint
 from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.dp_sgd.accounting import HEAD_SHARE, PrivatePlan
-from sottovoce.cloud.training.dp_sgd.noise import INSIDE, noisy_mean, sample
 from sottovoce.cloud.training.dp_sgd.steps import (
     BIAS,
+    INSIDE,
     ROW,
     WEIGHT,
     Private,
@@ -46,9 +44,11 @@ from sottovoce.cloud.training.dp_sgd.steps import (
     RowObjective,
     Sample,
     Trained,
+    noisy_mean,
+    sample,
 )
 from sottovoce.cloud.training.fit import Labelled, fit
-from sottovoce.cloud.training.run import UNWATCHED, Result, Stopped, Watch
+from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Stopped, Watch
 from sottovoce.core.privacy.gaussian import Budget, Stage
 from sottovoce.core.privacy.noise import Random
 

@@ -18,9 +18,9 @@ from psycopg.conninfo import conninfo_to_dict
 from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.store import opening
 from sottovoce.cloud.store import postgres as postgres_module
+from sottovoce.cloud.store.database import VERSION
 from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.store.postgres import PostgresDatabase, conninfo
-from sottovoce.cloud.store.schema import VERSION
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import ConfigError, NotFound, NotReady, Unavailable

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sottovoce.cloud.training.dp_sgd.noise import clipped_sum, noisy_mean, normal, sample
+from sottovoce.cloud.training.dp_sgd.steps import clipped_sum, noisy_mean, normal, sample
 from sottovoce.core.privacy.gaussian import Stage
 
 LEVEL = 1e-6

@@ -20,7 +20,6 @@ from sottovoce.core.platform.files import as_owner_of, disk, in_place_of
 from sottovoce.edge import config as settings
 from sottovoce.edge.cli.common import load_config
 from sottovoce.edge.config import Config
-from sottovoce.edge.daemon.server import number_of
 
 __all__ = ["changed", "command", "place", "write"]
 
@@ -197,6 +196,8 @@ def _check_here(config: Config, names: Iterable[str]) -> None:
         elif name in _FILES or (name == "cloud.token_file" and os.path.exists(value)):
             _check_file(name, Path(value))  # `sotto enroll` writes the token file
         elif name == "agent.group":
+            from sottovoce.edge.daemon.server import number_of  # loads numpy
+
             number_of(value)
         elif name.startswith("tagger.") and config.tagger.backend == "spacy":
             from sottovoce.core.text.tagger import SpacyTagger  # optional

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.page.endpoints import changes, endpoints
+from sottovoce.cloud.page import changes, endpoints
 from sottovoce.edge.cli.client import connect
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2

@@ -26,7 +26,7 @@ from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.edge.measure.classifier import Classifier
+from sottovoce.edge.measure import Classifier
 
 __all__ = ["DRAWS", "Embed", "Meaning", "Sentiment", "apart"]
 

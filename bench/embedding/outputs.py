@@ -31,7 +31,7 @@ from bench.console import Figures, share
 from bench.embedding.study import Study
 from bench.resampling import drawn, interval
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.edge.measure.classifier import Classifier
+from sottovoce.edge.measure import Classifier
 from sottovoce.models.denoiser.data import Passages
 
 EPSILONS: Final = (0.5, 1.0, 2.0, 5.0, 20.0)

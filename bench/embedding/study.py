@@ -25,7 +25,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.denoiser import Denoiser
-from sottovoce.edge.measure.classifier import Classifier
+from sottovoce.edge.measure import Classifier
 from sottovoce.models.denoiser.data import Passages, encode, tokenize
 
 __all__ = ["TASKS", "Study", "difference", "head", "information", "read_task"]

@@ -24,8 +24,8 @@ from bench.utility.runs import learnt_and_asked
 from bench.utility.tasks import Device, Task, join, load
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
+from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.methods.interface import Head
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.dp_sgd.trainer import (
     DpHyperparameters,
     begin,

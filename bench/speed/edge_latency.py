@@ -48,7 +48,7 @@ from sottovoce.core.privacy.noise import Floats2d, Key, draw
 from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import PrivacyLimits, Setting
-from sottovoce.edge.measure.latency import Stopwatch, latency
+from sottovoce.edge.measure import Stopwatch, latency
 
 SIZES: Final = (1, 10, 32, 100, 1_000, 10_000, 50_000)
 TOKENS: Final = 25

@@ -18,9 +18,9 @@ from bench.console import Figures
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import fast_bfloat16, to_bfloat16
+from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.dp_sgd import trainer
 from sottovoce.cloud.training.dp_sgd.steps import BIAS, WEIGHT, Private, RowObjective, Trained
 from sottovoce.cloud.training.fit import Clipped, Labelled, Objective

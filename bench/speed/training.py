@@ -41,11 +41,10 @@ from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import to_bfloat16
-from sottovoce.cloud.models.batches import Batch
+from sottovoce.cloud.models.batches import Batch, Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import targets
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Clipped, Labelled, Objective, batches
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle

@@ -36,7 +36,7 @@ from bench.utility.grid import (
     working,
 )
 from bench.utility.tasks import TASKS, files
-from sottovoce.cloud.models.methods.registry import METHODS
+from sottovoce.cloud.models.methods import METHODS
 from sottovoce.core.bundle.folder import Bundle
 
 __all__ = ["main"]

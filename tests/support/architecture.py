@@ -97,7 +97,7 @@ FORBIDDEN = (
     Forbidden("sottovoce.cloud.page", _LEARNING),
     Forbidden("sottovoce.cloud.store", _LEARNING),
     Forbidden("sottovoce.cloud.tenants", _LEARNING),
-    Forbidden("sottovoce.cloud.api.front", _LEARNING),
+    Forbidden("sottovoce.cloud.api.training_service", _LEARNING),
     *(Forbidden(part, ("bench", "tests", "soak", "examples")) for part in PLAN if part != "bench"),
 )
 

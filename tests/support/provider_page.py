@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from sottovoce.cloud.page.endpoints import Endpoint, changes, endpoints, page_server
+from sottovoce.cloud.page import Endpoint, changes, endpoints, page_server
 from sottovoce.cloud.store.database import Database
 from sottovoce.core.http.page import PageServer
 from tests.support.openai_endpoint import Door, entered

@@ -154,6 +154,7 @@ COMMANDS = {name: told for group in GROUPS.values() for name, told in group.item
 _MODULES = {
     "replica": "serve",
     "front": "serve",
+    "trainer": "serve",
     "health": "status",
     "ui": "status",
     "enroll": "tenants",

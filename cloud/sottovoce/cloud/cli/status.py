@@ -22,7 +22,7 @@ from sottovoce.cloud.cli.options import (
     tls_ca_option,
 )
 from sottovoce.cloud.config import DEFAULT_LISTEN
-from sottovoce.cloud.page.endpoints import changes, endpoints, page_server
+from sottovoce.cloud.page import changes, endpoints, page_server
 from sottovoce.cloud.views import FIGURES, answers_calls
 from sottovoce.core.errors import NotReady, Unavailable
 from sottovoce.core.platform.console import (

@@ -21,8 +21,15 @@ import torch
 from torch import Tensor
 
 from sottovoce.cloud.models.backbone import pack
-from sottovoce.cloud.models.decoder import SENTENCE, Decoder
-from sottovoce.cloud.models.decoding import ATTENTION, Cache, Part, advance, position_bytes
+from sottovoce.cloud.models.decoder import (
+    ATTENTION,
+    SENTENCE,
+    Cache,
+    Decoder,
+    Part,
+    advance,
+    position_bytes,
+)
 from sottovoce.cloud.models.rows import Row, Update, stacked
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache, check_bundle, opened
 from sottovoce.cloud.serving.batcher import DeviceThread, Step, Stream

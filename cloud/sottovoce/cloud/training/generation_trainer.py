@@ -22,10 +22,10 @@ from sottovoce.cloud.job import Example, TrainingOptions, check_number
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import computing, fast_bfloat16, to_bfloat16
+from sottovoce.cloud.models.batches import split
 from sottovoce.cloud.models.chat import Chat, Turn
 from sottovoce.cloud.models.decoder import Decoder, TextGenerator
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.training.dataset import split
 from sottovoce.cloud.training.fit import Losses
 from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Run, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters
@@ -84,7 +84,7 @@ class WrittenBatch:
 
 @dataclass(frozen=True)
 class GenerationDataset:
-    """N examples as integers; see `sottovoce.cloud.training.dataset.Dataset`.
+    """N examples as integers; see `sottovoce.cloud.models.batches.Dataset`.
 
     Attributes:
         train, held: indices of the training examples and of the held-out examples.

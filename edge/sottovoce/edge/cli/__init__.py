@@ -84,11 +84,10 @@ MODULES = {
         "privatize": ("try",),
         "conversations": ("chat", "generate", "run"),
         "predict": ("embed",),
-        "customize": ("learn",),
-        "corrections": ("correct",),
+        "customize": ("learn", "correct", "corrections"),
         "adapters": ("list", "show", "cancel", "rollback", "rm", "share", "join", "fetch"),
         "enroll": ("pull",),
-        "keys": ("move-key", "rotate-key"),
+        "config": ("words", "move-key", "rotate-key"),
         "service": ("serve", "ui"),
         "reports": ("status", "ledger", "logs", "doctor", "licences", "bugreport"),
     }.items()

@@ -26,10 +26,10 @@ from sottovoce.core.platform.console import (
 )
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
+from sottovoce.edge import measure
 from sottovoce.edge.cli.client import connect
 from sottovoce.edge.cli.common import load_config, privacy_options
 from sottovoce.edge.config import Config
-from sottovoce.edge.measure import latency as benchmark
 from sottovoce.edge.tasks.engine import open_current, open_tagger
 from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -73,7 +73,7 @@ def command(
     setting = resolve(
         agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy), default
     )
-    watch = benchmark.Stopwatch()
+    watch = measure.Stopwatch()
     privatizer = Privatizer.of(
         bundle,
         tagger=partial(open_tagger, bundle, config.tagger),
@@ -87,8 +87,8 @@ def command(
     with progress_bar(enabled=not as_json) as progress:
         task = progress.add_task("measuring", total=len(sizes) + 1, note="")
         for size in sizes:
-            text = benchmark.document(bundle, size)
-            total, stages = benchmark.latency(privatizer, watch, text, setting, repeats)
+            text = measure.document(bundle, size)
+            total, stages = measure.latency(privatizer, watch, text, setting, repeats)
             documents.append(
                 {
                     "words": size,
@@ -160,16 +160,16 @@ def _daemon(
                 if not process.stdout.readline():
                     raise Unavailable("an agent did not start", fix="run `sotto doctor`")
                 ready = time.perf_counter() - begin
-                benchmark.wait_until_settled(process.pid)
+                measure.wait_until_settled(process.pid)
                 with connect(listen) as client:
                     client.agent.Privatize(
-                        agent.PrivatizeRequest(text=benchmark.document(bundle, 10))
+                        agent.PrivatizeRequest(text=measure.document(bundle, 10))
                     )
-                    short = benchmark.resident(process.pid).get("peak")
+                    short = measure.resident(process.pid).get("peak")
                     client.agent.Privatize(
-                        agent.PrivatizeRequest(text=benchmark.document(bundle, most))
+                        agent.PrivatizeRequest(text=measure.document(bundle, most))
                     )
-                    peak = benchmark.resident(process.pid).get("peak")
+                    peak = measure.resident(process.pid).get("peak")
             finally:
                 process.terminate()
     growth = None if peak is None or short is None else round(peak - short, 1)

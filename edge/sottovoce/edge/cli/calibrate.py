@@ -29,7 +29,7 @@ from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.engine import open_current
 
 if TYPE_CHECKING:
-    from sottovoce.edge.measure.utility import Utility
+    from sottovoce.edge.measure import Utility
 
 __all__ = ["command"]
 
@@ -191,8 +191,8 @@ def command(
 
 def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> Utility:
     """Return the labelled texts' utility by level, from a kept result or anew."""
+    from sottovoce.edge import measure
     from sottovoce.edge.cli.common import read_table
-    from sottovoce.edge.measure import utility as utilities
     from sottovoce.edge.tasks.engine import Engine
 
     examples = read_table(labelled)
@@ -204,13 +204,13 @@ def _utility(config: Config, bundle: Bundle, mechanism: str, labelled: Path) -> 
     file = config.bundle.path / "utility" / f"{bundle.id}-{key}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):  # missing or damaged: estimate anew
         kept = json.loads(file.read_bytes())
-        points = tuple(utilities.Point(**point) for point in kept.pop("points"))
-        return utilities.Utility(points=points, **kept)
+        points = tuple(measure.Point(**point) for point in kept.pop("points"))
+        return measure.Utility(points=points, **kept)
     not_as_root(config)  # check first, because the estimate takes a minute
     with progress_bar() as progress:
-        used = min(len(examples), utilities.MOST_TEXTS)
-        task = progress.add_task("trying levels", total=used * utilities.LEVELS, note="")
-        found = utilities.estimate(
+        used = min(len(examples), measure.MOST_TEXTS)
+        task = progress.add_task("trying levels", total=used * measure.LEVELS, note="")
+        found = measure.estimate(
             bundle,
             engine.current().privatizer,
             [example.text for example in examples],
@@ -320,7 +320,7 @@ def _as_typed(
     """Return the shares of words that leave unchanged or are drawn, by policy."""
     from sottovoce.core.privacy.mechanisms import registry
     from sottovoce.core.privacy.policies import POLICIES
-    from sottovoce.edge.measure.utility import drawn, verbatim
+    from sottovoce.edge.measure import drawn, verbatim
 
     shares = bundle.manifest.shares
     known = mechanism in registry.MECHANISMS

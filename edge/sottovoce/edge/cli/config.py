@@ -1,4 +1,9 @@
-"""``sotto config``: read and change settings."""
+"""``sotto config``, ``words``, ``move-key`` and ``rotate-key``: the owner's settings.
+
+The key of the state moves without a moment of loss. It is copied first, and then the setting is
+changed. A key is removed from its old place only after the copy in the new place has opened the
+database. After an interruption the key is in both places, and the same command continues.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ import difflib
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -18,10 +23,24 @@ from sottovoce.core.errors import ConfigError, DataLoss, SottovoceError
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import as_owner_of, disk, in_place_of
 from sottovoce.edge import config as settings
-from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.config import Config
+from sottovoce.edge.state.database import Store, only_one
+from sottovoce.edge.state.device_key import PLACES, key_in
+from sottovoce.edge.state.noise_keys import NoiseKeys
+from sottovoce.edge.state.words import Lists, Words
 
-__all__ = ["changed", "command", "place", "write"]
+__all__ = [
+    "changed",
+    "command",
+    "copy_key",
+    "leave_others",
+    "move_key_command",
+    "place",
+    "rotate_key_command",
+    "words_command",
+    "write",
+]
 
 _FOLDERS: Final = ("agent.state", "bundle.path")
 _FILES: Final = (
@@ -317,3 +336,221 @@ def _values(config: Config) -> dict[str, Any]:
         if section.name != "source"
         for key, value in dataclasses.asdict(getattr(config, section.name)).items()
     }
+
+
+@click.group("words")
+def words_command() -> None:
+    """Say which words never leave, and which pass under the policy `personal`.
+
+    A word may be a phrase. Case does not count. Hidden words win over allowed ones, and are hidden
+    under every policy. A running agent goes by the lists with the next text. They are sealed in the
+    agent's state. `hide.words` and `hide.allow` in the configuration count as well.
+    """
+
+
+@words_command.command("allow", cls=Command)
+@click.argument("words", nargs=-1, required=True)
+@json_option
+@click.pass_context
+def allow_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
+    """Let WORDS pass under the policy `personal`. Other policies do not read this list."""
+    config = load_config(ctx)
+    _change(config, words, as_json, "allow", Words.allow)
+    if config.chat.policy != "personal":
+        click.echo(
+            f"conversations use the policy {config.chat.policy}, which lets no allowed word pass; "
+            "choose personal with `sotto config set chat.policy personal`",
+            err=True,
+        )
+    both = {word.casefold() for word in words} & {word.casefold() for word in config.hide.words}
+    if both:
+        click.echo(f"{len(both)} of them stay hidden by hide.words in the configuration", err=True)
+
+
+@words_command.command("hide", cls=Command)
+@click.argument("words", nargs=-1, required=True)
+@json_option
+@click.pass_context
+def hide_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
+    """Let WORDS never pass, under any policy."""
+    _change(load_config(ctx), words, as_json, "hide", Words.hide)
+
+
+@words_command.command("rm", cls=Command)
+@click.argument("words", nargs=-1, required=True)
+@json_option
+@click.pass_context
+def remove_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
+    """Take WORDS out of both lists."""
+    _change(load_config(ctx), words, as_json, "rm", Words.remove)
+
+
+@words_command.command("list", cls=Command)
+@json_option
+@click.pass_context
+def list_words(ctx: click.Context, as_json: bool) -> None:
+    """Show both lists, and the named patterns, those of the configuration among them."""
+    config = load_config(ctx)
+    with _words(config) as words:
+        lists = words.lists()
+    told = {
+        "allow": [*config.hide.allow, *lists.allow],
+        "hide": [*config.hide.words, *lists.hide],
+        "patterns": [*config.hide.patterns],
+    }
+    if as_json:
+        print_json(told)
+        return
+    if not any(told.values()):
+        click.echo("no words yet: `sotto words hide WORD` adds one", err=True)
+    for name, each in zip(("allow", "hide", "pattern"), told.values(), strict=True):
+        click.echo("".join(f"{name}\t{word}\n" for word in each), nl=False)
+
+
+_TOLD = {"allow": "allowed", "hide": "hidden", "rm": "taken out"}
+
+
+def _change(
+    config: Config,
+    given: tuple[str, ...],
+    as_json: bool,
+    action: str,
+    change: Callable[[Words, tuple[str, ...]], Lists],
+) -> None:
+    with _words(config) as words:
+        change(words, given)
+    if as_json:
+        print_json({action: [*given]})
+    else:
+        click.echo(f"{len(given)} {_TOLD[action]}")
+
+
+@contextmanager
+def _words(config: Config) -> Iterator[Words]:
+    not_as_root(config)
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+        yield Words(store, config.hide.hiding)
+
+
+_SETTING = "agent.key_place"
+
+
+@click.command("move-key", cls=Command)
+@click.argument("there", metavar="PLACE", type=click.Choice(list(PLACES)))
+@json_option
+@click.pass_context
+def move_key_command(ctx: click.Context, there: str, as_json: bool) -> None:
+    """Have the key that seals this device's state lie in PLACE, and nowhere else.
+
+    \b
+    file        agent.key in the state folder
+    credential  sottovoce.key, which systemd hands to the service alone; root
+                makes it first, as this says where there is none
+    keyring     that of your desktop session, by sottovoce-edge[keyring]; a
+                machine without such a session has none
+
+    No agent may run meanwhile. The key is copied, the setting agent.key_place is
+    changed, and what opens the state from its new place is removed from the old
+    one. Cut off in between, the same command goes on. A credential that is no
+    longer used is root's to remove.
+    """
+    config = load_config(ctx)
+    not_as_root(config)
+    state = config.agent.state
+    if config.agent.key_place != there:
+        copy_key(state, config.agent.key_place, there)
+        by_hand = f"set {_SETTING} to {there!r} there as whoever may; then run this again"
+        try:
+            write(config, {_SETTING: there})
+        except ConfigError as error:
+            raise ConfigError(
+                f"the key is in both places now, and {place(config)} cannot be changed",
+                fix=by_hand,
+                subject=_SETTING,
+            ) from error
+        if load_config(ctx).agent.key_place != there:
+            raise ConfigError(
+                "the key is in both places now, and SOTTO_AGENT_KEY_PLACE overrides the setting",
+                fix=by_hand.replace(" there ", " in the environment "),
+                subject=_SETTING,
+            )
+    lay = leave_others(state, there)
+    if as_json:
+        removed = [name for name, left in lay.items() if not left]
+        print_json({"place": there, "removed": removed, "left": [*filter(None, lay.values())]})
+    else:
+        for line in (f"the key of {state} lies here: {there}", *filter(None, lay.values())):
+            click.echo(line)
+
+
+@click.command("rotate-key", cls=Command)
+@json_option
+@click.pass_context
+def rotate_key_command(ctx: click.Context, as_json: bool) -> None:
+    """Replace the secret key of the noise; the old one is destroyed.
+
+    From then on nobody, not even this device, can take the noise out of what was released before.
+    A text released before is drawn afresh when it is released again, and charged again: who has
+    both releases knows more of it than from either. A running agent takes the new key up with the
+    next text. The key of the state, which seals this one, stays (`sotto move-key`); where it is a
+    credential of the service, this says how to be run with it.
+    """
+    config = load_config(ctx)
+    not_as_root(config)
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+        epoch = NoiseKeys(store).rotate()
+    if as_json:
+        print_json({"epoch": epoch})
+    else:
+        click.echo(f"noise is now drawn from key {epoch}; the one before is destroyed")
+
+
+def copy_key(state: Path, here: str, there: str) -> None:
+    """Copy the key, so that it is in both places.
+
+    Args:
+        state: of no running agent.
+        here: the key's present place, one of `PLACES`.
+        there: the other place.
+
+    Raises:
+        NotReady: an agent runs, or a place cannot be asked.
+        ConfigError: another key is in the other place.
+        DataLoss: the key in the present place is not the key of the state.
+    """
+    with only_one(state):
+        Store.open(state, key_in(here)).close()
+        key_in(there).put(state, key_in(here).secret(state))
+
+
+def leave_others(state: Path, there: str) -> dict[str, str]:
+    """Remove the key from all other places, once it has opened the state from there.
+
+    Returns:
+        Other places that held the key, each with the steps left to another person; the text is
+            empty where the key was removed.
+
+    Raises:
+        ConfigError: the key cannot be removed from another place. See `Store.open`; then nothing is
+            removed.
+    """
+    lay = {}
+    with only_one(state):
+        Store.open(state, key_in(there)).close()
+        secret = key_in(there).secret(state)
+        for name in PLACES:
+            other = key_in(name)
+            held = None
+            with suppress(SottovoceError):  # no key there, or no such place
+                held = other.secret(state) if name != there else None
+            if held == secret:
+                try:
+                    lay[name] = other.remove(state)
+                except SottovoceError as error:
+                    raise ConfigError(
+                        f"the key lies here now: {there}; and still here: {other.told(state)}, "
+                        f"where it could not be removed ({error.problem})",
+                        fix=f"mend that, then run `sotto move-key {there}` again",
+                        subject="agent.key_place",
+                    ) from error
+    return lay

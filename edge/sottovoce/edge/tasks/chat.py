@@ -27,8 +27,7 @@ from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.ledger import Purpose, Record, released_texts
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.tasks.asked import Asked, asks
-from sottovoce.edge.tasks.consent import Consent
+from sottovoce.edge.tasks.chat_request import Asked, Consent, asks
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.functions import Functions, Returning, canonical
 from sottovoce.edge.tasks.privatize import DrawnText, Releases, released_words, resolve

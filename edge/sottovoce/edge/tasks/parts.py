@@ -24,7 +24,7 @@ from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.words import Words
 from sottovoce.edge.tasks.adapters import Adapters
 from sottovoce.edge.tasks.chat import Chat
-from sottovoce.edge.tasks.consent import Consent
+from sottovoce.edge.tasks.chat_request import Consent
 from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.examples import Corrector

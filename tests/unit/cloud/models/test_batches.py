@@ -10,8 +10,15 @@ import torch
 
 from sottovoce.cloud.job import Example, TrainingOptions, check_labels
 from sottovoce.cloud.models import backbone
-from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS, Encoded, collate, encode
-from sottovoce.cloud.training.dataset import Dataset, split
+from sottovoce.cloud.models.batches import (
+    MAX_TOKENS,
+    SUBTOKENS,
+    Dataset,
+    Encoded,
+    collate,
+    encode,
+    split,
+)
 from sottovoce.core.errors import NotReady
 from tests.support.backbones import tiny_bert
 from tests.support.examples import examples

@@ -10,8 +10,7 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sottovoce.cloud.models import decoder
-from sottovoce.cloud.models.decoder import Decoder
-from sottovoce.cloud.models.decoding import ATTENTION, Cache, Part, advance, position_bytes
+from sottovoce.cloud.models.decoder import ATTENTION, Cache, Decoder, Part, advance, position_bytes
 from sottovoce.cloud.models.rows import Row
 from tests.support import decoders
 

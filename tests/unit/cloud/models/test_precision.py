@@ -12,9 +12,9 @@ from torch.func import functional_call
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.backbone import pack, to_bfloat16
+from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Clipped, Labelled, Objective
 from tests.support.examples import examples
 

@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.page.endpoints import DAYS, LARGEST_BODY, changes, endpoints
+from sottovoce.cloud.page import DAYS, LARGEST_BODY, changes, endpoints
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.audit_log import recorded
 from sottovoce.cloud.store.objects import FileObjects

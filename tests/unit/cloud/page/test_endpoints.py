@@ -16,7 +16,7 @@ from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.page.endpoints import A_PAGE, MOST_TOKENS
+from sottovoce.cloud.page import A_PAGE, MOST_TOKENS
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
@@ -176,7 +176,7 @@ def test_processes_are_asked_once_however_many_look(
         return look(*asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(views, "processes", counted)
-    monkeypatch.setattr("sottovoce.cloud.page.endpoints._FRESH_SECONDS", 3600.0)
+    monkeypatch.setattr("sottovoce.cloud.page._FRESH_SECONDS", 3600.0)
     with page_of(jobs.database, [nobody], [nobody]) as page:
         first, second = page.ask("/api/processes").json, page.ask("/api/processes").json
     assert first == second

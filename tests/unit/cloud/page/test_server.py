@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sottovoce.cloud.page.endpoints import CALLS_AT_ONCE, page_server
+from sottovoce.cloud.page import CALLS_AT_ONCE, page_server
 from sottovoce.core.errors import ConfigError, InvalidInput, NotFound, Unavailable
 from sottovoce.core.http.page import SESSION, PageServer
 from tests.support.openai_endpoint import SECONDS, Door, entered

@@ -12,9 +12,9 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import (
     Clipped,
     Labelled,

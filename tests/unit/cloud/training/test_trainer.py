@@ -24,13 +24,13 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
+from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import METHODS, Lora
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.fit import Losses, Objective, fit
 from sottovoce.cloud.training.run import Stopped, Watch
 from sottovoce.cloud.training.trainer import Base, Hyperparameters, probe, train

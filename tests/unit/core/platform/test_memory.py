@@ -15,7 +15,7 @@ import pytest
 
 from sottovoce.core.platform import memory
 from sottovoce.core.platform.memory import map_array, map_bytes, unload
-from sottovoce.edge.measure.latency import resident
+from sottovoce.edge.measure import resident
 
 SCRIPT = """
 from sottovoce.core.platform import memory
@@ -23,7 +23,7 @@ memory.bound_heap()
 import numpy
 from sottovoce.core.text.onnx_models import runtime
 runtime()
-from sottovoce.edge.measure.latency import resident
+from sottovoce.edge.measure import resident
 before = resident()
 memory.give_back()
 after = resident()
@@ -46,7 +46,7 @@ FREED = """
 import ctypes
 import sys
 from sottovoce.core.platform import memory
-from sottovoce.edge.measure.latency import resident
+from sottovoce.edge.measure import resident
 if sys.argv[1] == "bound":
     memory.bound_heap(4 << 20, arenas=2)
 libc = ctypes.CDLL(None)
@@ -90,7 +90,7 @@ import numpy
 from pathlib import Path
 from sottovoce.core.platform import memory
 from sottovoce.core.platform import memory
-from sottovoce.edge.measure.latency import resident
+from sottovoce.edge.measure import resident
 path = Path(sys.argv[1])
 numpy.lib.format.open_memmap(path, "w+", numpy.uint8, (96 << 20,))
 array = memory.map_array(path)

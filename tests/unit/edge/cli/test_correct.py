@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from sottovoce.edge.cli import corrections
+from sottovoce.edge.cli import customize
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud
 from tests.support.openai_endpoint import entered
@@ -114,7 +114,7 @@ def test_lines_of_one_label_come_by_stdin(trained: Device) -> None:
 def test_more_than_a_message_holds_is_kept_and_what_stops_it_named(
     trained: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corrections, "_LARGEST", 100)
+    monkeypatch.setattr(customize, "_LARGEST", 100)
     rows = [f"{text}\t{label}" for text, label in PAIRS]
     with running(trained.config):
         said = trained.sotto(

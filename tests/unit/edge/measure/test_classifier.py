@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sottovoce.core.errors import DataLoss, InvalidInput
-from sottovoce.edge.measure.classifier import Classifier, _slopes
+from sottovoce.edge.measure import Classifier, _slopes
 
 WIDTH = 24
 

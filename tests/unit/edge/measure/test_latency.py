@@ -9,12 +9,12 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import STAGES, Privatizer
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.edge.measure import latency as benchmark
+from sottovoce.edge import measure
 
 
 def test_a_stopwatch_adds_up_what_its_clock_says() -> None:
     ticks = iter([1.0, 3.0, 10.0, 10.5])
-    watch = benchmark.Stopwatch(lambda: next(ticks))
+    watch = measure.Stopwatch(lambda: next(ticks))
     for _ in range(2):
         with watch.stage("noise"):
             pass
@@ -25,20 +25,20 @@ def test_a_stopwatch_adds_up_what_its_clock_says() -> None:
 def test_a_document_has_the_words_asked_for_all_of_them_listed(
     small_bundle: Bundle, words: int
 ) -> None:
-    text = benchmark.document(small_bundle, words)
+    text = measure.document(small_bundle, words)
     found = [word.strip(".").lower() for word in text.split()]
     assert len(found) == words
     assert set(found) <= {word.lower() for word in small_bundle.words}
     assert text.endswith(".")
-    assert text == benchmark.document(small_bundle, words)
+    assert text == measure.document(small_bundle, words)
 
 
 def test_every_stage_is_timed_and_they_make_up_the_whole(small_bundle: Bundle) -> None:
-    watch = benchmark.Stopwatch()
+    watch = measure.Stopwatch()
     privatizer = Privatizer(small_bundle, stage=watch.stage)
-    text = benchmark.document(small_bundle, 2_000)
+    text = measure.document(small_bundle, 2_000)
     between: list[None] = []
-    total, stages = benchmark.latency(
+    total, stages = measure.latency(
         privatizer, watch, text, Setting("strong"), 3, between=lambda: between.append(None)
     )
     assert list(stages) == list(STAGES)
@@ -49,7 +49,7 @@ def test_every_stage_is_timed_and_they_make_up_the_whole(small_bundle: Bundle) -
 
 
 def test_resident_memory_is_read_from_the_kernel() -> None:
-    found = benchmark.resident(os.getpid())
+    found = measure.resident(os.getpid())
     if not os.path.exists("/proc/self/status"):
         assert found == {}
         return
@@ -57,5 +57,5 @@ def test_resident_memory_is_read_from_the_kernel() -> None:
     assert 5 < found["now"] <= found["peak"]
     block = bytearray(30 << 20)
     block[::4096] = b"x" * len(block[::4096])
-    assert benchmark.resident()["now"] > found["now"] + 25
-    assert benchmark.resident(2**31 - 1) == {}
+    assert measure.resident()["now"] > found["now"] + 25
+    assert measure.resident(2**31 - 1) == {}

@@ -11,7 +11,7 @@ from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.word_classes import READINGS
-from sottovoce.edge.measure.utility import drawn, verbatim
+from sottovoce.edge.measure import drawn, verbatim
 
 SHARES = {"NOUN": 0.4, "GRAMMAR": 0.3, "CLITIC": 0.1, "NAME": 0.15, "UNLISTED": 0.05}
 LEVEL = Level(

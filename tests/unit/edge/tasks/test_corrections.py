@@ -15,8 +15,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import local_inference as homes
-from sottovoce.edge.tasks.customize import Customizer
-from sottovoce.edge.tasks.learn import Learner
+from sottovoce.edge.tasks.customize import Customizer, Learner
 from sottovoce.edge.tasks.parts import Parts, status
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters

@@ -20,7 +20,7 @@ from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.adapters import share
-from sottovoce.edge.tasks.learn import Learner
+from sottovoce.edge.tasks.customize import Learner
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -16,7 +16,7 @@ from sottovoce.edge.client import cloud as clients
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.adapters import join, share
-from sottovoce.edge.tasks.learn import Learner
+from sottovoce.edge.tasks.customize import Learner
 from sottovoce.edge.tasks.local_inference import Follower
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_adapters_pb2 as adapters

@@ -1,7 +1,7 @@
 """The interface of a PEFT method, and the two methods without settings: full and head.
 
 Trainer, files, checks and server know a method by this interface and by its name in the registry.
-A new method is a module that implements the interface, and a line in `registry.METHODS`.
+A new method is a module that implements the interface, and a line in `METHODS`.
 
     options --from_options--> method --build--> AdaptedEncoder --tensors--> files
     files --from_dict--> method --row--> a `Row` that joins a pass with any others

@@ -29,10 +29,9 @@ from sottovoce.cloud.job import Example, Progress, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone, fast_bfloat16, to_bfloat16
-from sottovoce.cloud.models.batches import Encoded, collate, encode, padded
+from sottovoce.cloud.models.batches import Dataset, Encoded, collate, encode, padded
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of
 from sottovoce.cloud.models.methods import Method, from_options
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.dp_sgd.accounting import HEAD_SHARE, PrivatePlan
 from sottovoce.cloud.training.dp_sgd.steps import (
     BIAS,

@@ -22,7 +22,7 @@ import pytest
 
 from soak.campaign.daemons import PROGRAM, cloud
 from soak.campaign.everything import declared, every_rpc, requests, services
-from sottovoce.cloud.page.endpoints import endpoints
+from sottovoce.cloud.page import endpoints
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import DataLoss

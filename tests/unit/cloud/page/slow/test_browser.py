@@ -14,7 +14,7 @@ from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
-from sottovoce.cloud.page.endpoints import changes, endpoints
+from sottovoce.cloud.page import changes, endpoints
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Credentials, Scope

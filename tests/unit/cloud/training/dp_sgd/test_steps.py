@@ -10,9 +10,9 @@ from torch import Tensor
 
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.classifier import encoder_of
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.dp_sgd import steps
 from sottovoce.cloud.training.dp_sgd.steps import (
     BIAS,

@@ -23,11 +23,11 @@ from sottovoce.cloud.job import Example, Progress, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
+from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.serving.batcher import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
-from sottovoce.cloud.training.dataset import Dataset
 from sottovoce.cloud.training.dp_sgd import steps, trainer
 from sottovoce.cloud.training.dp_sgd.accounting import PrivatePlan
 from sottovoce.cloud.training.dp_sgd.trainer import (

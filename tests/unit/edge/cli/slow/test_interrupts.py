@@ -17,8 +17,8 @@ import pytest
 
 from sottovoce.edge.cli import enroll as pulling
 from sottovoce.edge.client.openai_writer import OpenAIWriter
+from sottovoce.edge.tasks.customize import Learner
 from sottovoce.edge.tasks.distill import Distiller
-from sottovoce.edge.tasks.learn import Learner
 from sottovoce.edge.tasks.local_inference import Home
 from tests.support.agent import running
 from tests.support.fake_cloud import FakeCloud

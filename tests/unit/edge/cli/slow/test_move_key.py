@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 from sottovoce.core.errors import NotReady
-from sottovoce.edge.cli import keys
+from sottovoce.edge.cli import config
 from sottovoce.edge.cli.config import write
 from sottovoce.edge.state.database import only_one
 from sottovoce.edge.state.device_key import KEY
@@ -123,10 +123,10 @@ def _cut_at(patched: pytest.MonkeyPatch, number: int) -> Callable[[], int]:
 
         return call
 
-    for place in keys.PLACES.values():
+    for place in config.PLACES.values():
         for name in ("put", "remove", "settle"):
             patched.setattr(place, name, counted(getattr(place, name)))
-    patched.setattr("sottovoce.edge.cli.keys.write", counted(write))
+    patched.setattr("sottovoce.edge.cli.config.write", counted(write))
     unlink = Path.unlink
     last = counted(unlink)  # of a key that is overwritten
 

@@ -14,8 +14,8 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import PrivacyLimits
 from sottovoce.core.privacy.vectors import Vectors
-from sottovoce.edge.measure import utility
-from sottovoce.edge.measure.utility import Point, Utility
+from sottovoce.edge import measure
+from sottovoce.edge.measure import Point, Utility
 
 CURVE = (
     Level(0.5, 0.97, 0.97, 0.1, 0.1, 0.1),
@@ -47,7 +47,7 @@ def examples() -> tuple[list[str], list[str]]:
 
 def test_more_noise_teaches_less(curved: Bundle, examples: tuple[list[str], list[str]]) -> None:
     steps: list[None] = []
-    found = utility.estimate(
+    found = measure.estimate(
         curved,
         Privatizer(curved),
         *examples,
@@ -56,7 +56,7 @@ def test_more_noise_teaches_less(curved: Bundle, examples: tuple[list[str], list
         step=lambda: steps.append(None),
     )
     assert found.texts == 160
-    assert len(steps) == 160 * utility.LEVELS == 160 * len(found.points)
+    assert len(steps) == 160 * measure.LEVELS == 160 * len(found.points)
     assert found.guess == pytest.approx(examples[1].count("well") / 160)
     assert found.clear > 0.95
     shares = [point.attack for point in found.points]
@@ -74,11 +74,11 @@ def test_no_level_is_tried_that_the_owner_does_not_allow(
     curved: Bundle, examples: tuple[list[str], list[str]]
 ) -> None:
     floors = PrivacyLimits(largest_eta=100.0)
-    found = utility.estimate(
+    found = measure.estimate(
         curved, Privatizer(curved, floors=floors), *examples, "t2t.v1", "content"
     )
     assert max(point.eta for point in found.points) <= 100
-    assert len(found.points) == utility.LEVELS
+    assert len(found.points) == measure.LEVELS
     assert (
         curved.manifest.level("t2t.v1", name_of("attack", found.points[-1].attack + 0.01)).eta > 100
     )
@@ -103,10 +103,10 @@ def test_too_little_to_learn_from_is_refused(curved: Bundle) -> None:
     privatizer = Privatizer(curved)
     for labels in (["a"] * 12, ["a"] * 8 + ["b"] * 4):
         with pytest.raises(InvalidInput, match="at least 5 texts of each"):
-            utility.estimate(curved, privatizer, ["fever"] * 12, labels, "t2t.v1", "content")
+            measure.estimate(curved, privatizer, ["fever"] * 12, labels, "t2t.v1", "content")
     texts = ["fever"] * 11 + [" "]
     with pytest.raises(InvalidInput, match="text 12: the text is empty"):
-        utility.estimate(curved, privatizer, texts, ["a", "b"] * 6, "t2t.v1", "content")
+        measure.estimate(curved, privatizer, texts, ["a", "b"] * 6, "t2t.v1", "content")
 
 
 def test_accuracy_is_that_of_texts_not_learnt_from() -> None:
@@ -114,17 +114,17 @@ def test_accuracy_is_that_of_texts_not_learnt_from() -> None:
     labels = random.choice(["a", "b"], 400).tolist()
     own = np.eye(400)  # every text like itself alone: what is learnt says nothing of others
     commonest = max(labels.count("a"), labels.count("b")) / 400
-    assert utility.accuracy(own, labels) == pytest.approx(commonest, abs=0.01)
+    assert measure.accuracy(own, labels) == pytest.approx(commonest, abs=0.01)
     noise = random.standard_normal((400, 40))
     # 400 fair coins: 4 standard errors, alpha < 1e-4.
-    assert utility.accuracy(noise @ noise.T, labels) == pytest.approx(0.5, abs=0.1)
+    assert measure.accuracy(noise @ noise.T, labels) == pytest.approx(0.5, abs=0.1)
     alike = np.equal.outer(labels, labels).astype(float)
-    assert utility.accuracy(alike, labels) == 1.0
+    assert measure.accuracy(alike, labels) == 1.0
 
 
 def test_the_kernel_is_centred_and_scaled(small_bundle: Bundle) -> None:
     texts = ["the doctor", "a cold river", "...", "The DOCTOR!", "an unlisted qwertz"]
-    alike = utility.kernel(texts, Vectors(small_bundle), small_bundle.manifest.clitics)
+    alike = measure.kernel(texts, Vectors(small_bundle), small_bundle.manifest.clitics)
     assert alike == pytest.approx(alike.T)
     assert alike.sum(axis=0) == pytest.approx(0, abs=1e-5)
     assert np.trace(alike) == pytest.approx(2 * len(texts))

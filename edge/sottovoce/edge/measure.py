@@ -1,18 +1,31 @@
-"""Estimate on the device how well privatised texts can still be learnt, by level.
+"""Measure on the device: time, memory, and how well privatised texts can still be learnt.
 
 The cost of a level depends on the task. Asking the cloud would release the same texts at every
 level tried. So a stand-in learns on the device: the owner's labelled texts are privatised,
 classified and discarded. Nothing leaves and nothing is charged. The cloud's adapter usually
 classifies better, but the fall in accuracy from level to level carries over.
+
+Owners can measure their own device instead of trusting figures from another board. `sotto bench`
+shows time and memory, and needs nothing installed beside the agent. The repository's fuller
+benchmarks use the same parts.
+
+Customising in the cloud shows every label to the cloud. With embeddings, the device can train the
+paper's two-layer head itself (Split-and-Denoise, appendix A.5.1). Texts then leave as noisy vectors
+at most, and labels and answers never leave. Training needs numpy and a second or two.
 """
 
 from __future__ import annotations
 
+import os
+import statistics
+import time
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +33,12 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
-from sottovoce.core.errors import InvalidInput, NotReady
+from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy.noise import Floats2d, Key
 from sottovoce.core.privacy.policies import Policy, Treatment
-from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.privatizer import STAGES, Privatizer
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Kind, split
@@ -32,14 +47,261 @@ __all__ = [
     "FOLDS",
     "LEVELS",
     "MOST_TEXTS",
+    "Classifier",
     "Point",
+    "Stopwatch",
     "Utility",
     "accuracy",
+    "document",
     "drawn",
     "estimate",
     "kernel",
+    "latency",
+    "resident",
     "verbatim",
+    "wait_until_settled",
 ]
+
+FORMAT: Final = "head.v1"
+_STEPS: Final = 150
+_DECAY: Final = 0.1
+_RATE: Final = 2e-3
+_PARTS: Final = ("w1", "b1", "w2", "b2")
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """Maps embeddings to labels: softmax(relu(e w1 + b1) w2 + b2).
+
+    Attributes:
+        labels: in the order of the scores.
+        w1, b1: Floats2d (width, hidden), Floats1d (hidden,).
+        w2, b2: Floats2d (hidden, labels), Floats1d (labels,).
+    """
+
+    labels: tuple[str, ...]
+    w1: NDArray[np.float32]
+    b1: NDArray[np.float32]
+    w2: NDArray[np.float32]
+    b2: NDArray[np.float32]
+
+    @classmethod
+    def fit(
+        cls, embeddings: Floats2d, labels: Sequence[str], *, hidden: int = 64, seed: int = 0
+    ) -> Self:
+        """Train on ``embeddings`` Floats2d (n, width), with one label for each row.
+
+        All rows are in memory at once. Training minimises cross-entropy with Adam and decoupled
+        weight decay. The same data gives the same classifier.
+
+        Raises:
+            InvalidInput: there are fewer than two labels, or not one label for each row.
+        """
+        names = tuple(sorted(set(labels)))
+        if len(names) < 2 or len(labels) != len(embeddings):
+            raise InvalidInput(
+                "a classifier needs one label for each embedding, and two different ones at least",
+                fix="check the labels",
+                subject="labels",
+            )
+        wanted = np.eye(len(names), dtype=np.float32)[[names.index(label) for label in labels]]
+        width = embeddings.shape[1]
+        # Unit embeddings have entries of about width ** -.5; layers work best with inputs near 1.
+        inputs = np.asarray(embeddings, np.float32) * np.float32(width**0.5)
+        random = np.random.default_rng(seed)
+        weights = [
+            random.standard_normal((width, hidden)) / width**0.5,
+            np.zeros(hidden),
+            random.standard_normal((hidden, len(names))) / hidden**0.5,
+            np.zeros(len(names)),
+        ]
+        weights = [each.astype(np.float32) for each in weights]
+        first = [np.zeros_like(each) for each in weights]
+        second = [np.zeros_like(each) for each in weights]
+        for step in range(1, _STEPS + 1):
+            for i, slope in enumerate(_slopes(weights, inputs, wanted)):
+                first[i] += 0.1 * (slope - first[i])
+                second[i] += 0.001 * (slope * slope - second[i])
+                corrected = np.sqrt(second[i] / (1 - 0.999**step)) + 1e-8
+                weights[i] *= 1 - _RATE * _DECAY * (weights[i].ndim == 2)
+                weights[i] -= _RATE * first[i] / (1 - 0.9**step) / corrected
+        weights[0] *= np.float32(width**0.5)
+        return cls(names, *weights)
+
+    def scores(self, embeddings: Floats2d) -> Floats2d:
+        """Map Floats2d (n, width) to probabilities (n, labels), where rows sum to 1.
+
+        Raises:
+            InvalidInput: embeddings of another width.
+        """
+        if embeddings.ndim != 2 or embeddings.shape[1] != len(self.w1):
+            raise InvalidInput(
+                f"the classifier reads embeddings of width {len(self.w1)}",
+                fix="train it again on embeddings of this bundle",
+                subject="embeddings",
+            )
+        found: Floats2d = _softmax(
+            np.maximum(embeddings @ self.w1 + self.b1, 0) @ self.w2 + self.b2
+        )
+        return found
+
+    def predict(self, embeddings: Floats2d) -> list[str]:
+        """Return the likeliest label of each row."""
+        return [self.labels[place] for place in self.scores(embeddings).argmax(axis=1)]
+
+    def save(self, path: Path) -> None:
+        """Write the classifier to one file, mode 0600."""
+        parts = {part: getattr(self, part) for part in _PARTS}
+        with atomic(path) as file:
+            np.savez(file, format=np.array(FORMAT), labels=np.array(self.labels), **parts)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file that `save` wrote.
+
+        Raises:
+            DataLoss: the file is missing, damaged or something else.
+        """
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                if str(stored["format"]) != FORMAT:
+                    raise ValueError(stored["format"])
+                labels = tuple(stored["labels"].tolist())
+                return cls(labels, *(stored[part] for part in _PARTS))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise DataLoss(
+                f"there is no readable classifier in {path.name}",
+                fix="train it again",
+                subject="classifier",
+            ) from error
+
+
+def _slopes(
+    weights: list[NDArray[np.float32]], inputs: Floats2d, wanted: Floats2d
+) -> list[NDArray[np.float32]]:
+    """Return gradients of the mean cross-entropy."""
+    w1, b1, w2, b2 = weights
+    states = np.maximum(inputs @ w1 + b1, 0)  # (n, hidden)
+    wrong = (_softmax(states @ w2 + b2) - wanted) / np.float32(len(inputs))  # (n, labels)
+    back = (wrong @ w2.T) * (states > 0)
+    return [inputs.T @ back, back.sum(axis=0), states.T @ wrong, wrong.sum(axis=0)]
+
+
+def _softmax(logits: Floats2d) -> Floats2d:
+    shares: Floats2d = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares
+
+
+_SENTENCE = 12
+
+
+class Stopwatch:
+    """Adds up seconds by name; `Privatizer` takes `stage`.
+
+    Args:
+        clock: in seconds: `time.perf_counter`, or `time.thread_time`, which does not count the time
+            that other processes take on a busy machine.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time within the block to ``name``."""
+        begin = self.clock()
+        try:
+            yield
+        finally:
+            self.seconds[name] += self.clock() - begin
+
+
+def document(bundle: Bundle, words: int) -> str:
+    """Return a text of ``words`` words from the bundle's own list.
+
+    It has full stops and capitals. The owner need not supply real text. Rare words are more
+    frequent here than in real text, and they cost no less.
+    """
+    places = np.random.default_rng(0).integers(len(bundle.words), size=words)
+    listed = [bundle.words[place] for place in places.tolist()]
+    sentences = (listed[start : start + _SENTENCE] for start in range(0, words, _SENTENCE))
+    return " ".join(" ".join(sentence).capitalize() + "." for sentence in sentences)
+
+
+def latency(
+    privatizer: Privatizer,
+    watch: Stopwatch,
+    text: str,
+    setting: Setting,
+    repeats: int,
+    between: Callable[[], object] = lambda: None,
+) -> tuple[float, dict[str, float]]:
+    """Measure median times over ``repeats`` releases of ``text`` under a key.
+
+    One release before them is not counted.
+
+    Args:
+        privatizer: made with ``watch.stage``.
+        watch: is reset.
+        text: to privatise.
+        setting: how to privatise it.
+        repeats: number of releases.
+        between: called before each release, to interleave something else.
+
+    Returns:
+        Milliseconds from text to text, and those of each stage.
+    """
+    key = Key(os.urandom(32))
+    totals: list[float] = []
+    stages: dict[str, list[float]] = {name: [] for name in STAGES}
+    for repeat in range(repeats + 1):
+        between()
+        watch.seconds = dict.fromkeys(STAGES, 0.0)
+        begin = watch.clock()
+        privatizer.release(text, setting, key=key)
+        total = watch.clock() - begin
+        if repeat:
+            totals.append(total * 1e3)
+            for name, seconds in watch.seconds.items():
+                stages[name].append(seconds * 1e3)
+    return statistics.median(totals), {n: statistics.median(each) for n, each in stages.items()}
+
+
+def resident(process: int | str = "self") -> dict[str, float]:
+    """Return a process's memory in MB; empty without ``/proc``.
+
+    Args:
+        process: its number, or "self".
+
+    Returns:
+        "peak" and "now" (RSS); the parts "private" and "files" of "now"; and "pss", which counts
+            each shared page by the process's share.
+    """
+    kinds = {"VmHWM": "peak", "VmRSS": "now", "RssAnon": "private", "RssFile": "files"}
+    kinds |= {"Pss": "pss"}
+    found: dict[str, float] = {}
+    for file in ("status", "smaps_rollup"):
+        with suppress(OSError), open(f"/proc/{process}/{file}", encoding="ascii") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name in kinds:
+                    found[kinds[name]] = round(int(value.split()[0]) * 1024 / 1e6, 1)
+    return found
+
+
+def wait_until_settled(process: int) -> None:
+    """Wait until a process's private memory is constant for a second, a minute at most."""
+    since = time.monotonic()
+    deadline = since + 60
+    before = -1.0
+    while time.monotonic() < min(since + 1, deadline):
+        now = resident(process).get("private", 0.0)
+        if abs(now - before) > 0.1:
+            before, since = now, time.monotonic()
+        time.sleep(0.05)
+
 
 LEVELS: Final = 7
 """Number of levels tried, evenly spaced.

@@ -1,1 +1,0 @@
-"""Measurements that the device makes of itself: utility and latency."""

@@ -16,7 +16,7 @@ from deploy.debian.target import ARCHITECTURES, Target
 from deploy.dist import packages
 from deploy.dist.first_minute import Failed, interpreters, walk
 from deploy.sources import SOURCES, epoch
-from sottovoce.cloud.store.keys import signing_key
+from sottovoce.cloud.store.signing import signing_key
 
 __all__ = ["notes"]
 

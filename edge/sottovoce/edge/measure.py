@@ -245,9 +245,6 @@ def latency(
     Args:
         privatizer: made with ``watch.stage``.
         watch: is reset.
-        text: to privatise.
-        setting: how to privatise it.
-        repeats: number of releases.
         between: called before each release, to interleave something else.
 
     Returns:
@@ -335,7 +332,6 @@ class Utility:
     """Accuracy of a stand-in classifier on the owner's texts.
 
     Attributes:
-        texts: number of texts used.
         guess: accuracy of always answering the commonest label.
         clear: accuracy on the original texts; no level can be expected to exceed it.
         points: accuracy on privatised texts, in order of eta.
@@ -515,7 +511,6 @@ def verbatim(shares: Mapping[str, float], level: Level, mechanism: str, policy: 
 
     Args:
         shares: of running text by reading, see `Manifest.shares`.
-        level: of the mechanism.
         mechanism: the name of a mechanism that goes by readings.
         policy: which readings pass, and which get noise.
 

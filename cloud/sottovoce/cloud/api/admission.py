@@ -139,11 +139,7 @@ _SCOPES: Final = {
 
 
 class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
-    """Enrols devices by the provider's codes; callers may be strangers.
-
-    Args:
-        codes: the codes to redeem.
-    """
+    """Enrols devices by the provider's codes; callers may be strangers."""
 
     def __init__(self, codes: Codes) -> None:
         self._codes = codes

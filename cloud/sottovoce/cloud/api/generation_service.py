@@ -61,7 +61,6 @@ class GenerationService(generation_pb2_grpc.GenerationServiceServicer):
     """Serves tenants.
 
     Args:
-        tenants: authenticates callers.
         write: None if this cloud has no text generator.
     """
 

@@ -99,9 +99,6 @@ class Listener:
     Services are added before it starts.
 
     Args:
-        settings: address, TLS and metrics.
-        tenants: authenticates callers.
-        metrics: counts calls.
         services: the names of its services, for health checks.
         calls: the most open calls of tenants; each holds a thread.
         news: see `IdleStreamReaper`.
@@ -293,7 +290,6 @@ def until_told(
     """Run a server until SIGTERM or SIGINT, and end it in order.
 
     Args:
-        opened: creates the server.
         on_ready: called once calls are answered.
         beside: starts a companion process, if any, which is stopped first.
 

@@ -118,11 +118,7 @@ _TASKS = {number: name for name, number in TASKS.items()}
 
 
 def _options(settings: wire.TrainingSettings) -> TrainingOptions:
-    """Return the tenant's training options.
-
-    Raises:
-        InvalidInput: settings that contradict one another.
-    """
+    """Return the tenant's training options."""
     training_settings.check(settings)
     method = _METHODS[settings.method or wire.METHOD_LORA]
     task = _TASKS[settings.task or wire.TASK_CLASSIFICATION]
@@ -133,12 +129,9 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
     """Answers `CreateJob` and `GetAdapter`, and refuses all other calls.
 
     Args:
-        jobs: stores new jobs.
-        tenants: authenticates callers.
         bundles: by id, the bundles that examples may be released with.
         backbone: the model for classification jobs.
         decoder: the model for generation jobs, if there is one.
-        adapters: sends adapters to devices.
     """
 
     def __init__(

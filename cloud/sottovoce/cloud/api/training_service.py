@@ -62,11 +62,7 @@ _SECONDS: Final = 300.0
 
 
 class Followers:
-    """Streams versions.
-
-    Args:
-        database: stores them.
-    """
+    """Streams versions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -168,8 +164,6 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     """Jobs of the calling tenants.
 
     Args:
-        jobs: the tenants' jobs.
-        tenants: authenticates callers.
         bundles: by id, the bundles that examples may be released with.
         models: answers the calls that need a model; None if this process has none.
     """
@@ -205,13 +199,11 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
     ) -> wire.CreateJobResponse:
-        """See `ModelsService`."""
         return self._with_models(context).CreateJob(request, context)
 
     def GetAdapter(  # noqa: N802
         self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.GetAdapterResponse]:
-        """See `ModelsService`."""
         yield from self._with_models(context).GetAdapter(request, context)
 
     def UploadExamples(  # noqa: N802

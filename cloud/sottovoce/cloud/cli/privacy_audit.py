@@ -159,11 +159,7 @@ def _settings(state: Path, store: str, name: str, tenant: str | None) -> Trainin
 
 
 def _examples(source: Path) -> list[Example]:
-    """Read the rows of a table.
-
-    Raises:
-        InvalidInput: missing columns, a row without text or label, or not UTF-8.
-    """
+    """Read the rows of a table."""
     from sottovoce.cloud.job import Example
 
     try:

@@ -64,7 +64,6 @@ class Queue:
     """The queued and running jobs of a database.
 
     Args:
-        database: stores the jobs.
         seconds: a lease's lifetime after each renewal.
     """
 
@@ -169,10 +168,6 @@ class Queue:
         """End the job, drop its examples and give the adapter its name, in one transaction.
 
         Args:
-            lease: the job's lease.
-            state: the final state.
-            message: a message for the tenant.
-            adapter: the trained adapter.
             base: `AdapterFiles.sha256` of the adapter that the job started from, if any.
 
         Returns:
@@ -332,12 +327,10 @@ class Running:
     """A job that a trainer has claimed.
 
     Attributes:
-        job: its id.
         trainer: the trainer's random name.
         lease_seconds: time left on the lease. At 0 or less, the trainer died or stalled, and
             another one may take the job.
         attempts: rounds since the job last made progress, including this one.
-        progress: the job's progress.
     """
 
     job: str

@@ -206,8 +206,6 @@ def check_base(
     """Refuse a job that cannot continue from the current adapter.
 
     Args:
-        tenant, adapter: the adapter's tenant and its name.
-        options: the job's options.
         labels: the labels of the job's examples, once they are uploaded.
 
     Raises:

@@ -98,7 +98,6 @@ class TextClassifier(AdaptedModel):
 
     Args:
         backbone: freshly loaded; is changed, because the method is built into its model.
-        method: the training method, apart from the heads.
         labels: number of classes.
         vocabulary: plain tokens that the reconstruction head can name; 0 for no head.
         width: of the reconstruction head.

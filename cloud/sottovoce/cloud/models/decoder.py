@@ -285,7 +285,6 @@ class TextGenerator(AdaptedModel):
 
     Args:
         decoder: freshly loaded; is changed, because the method is built into it.
-        method: the training method.
         vocabulary, width: of the reconstruction head, see `AdaptedModel`.
     """
 

@@ -60,7 +60,6 @@ class AdapterCache(Generic[T]):
         load: reads an adapter's folder.
         budget: bytes.
         patience: seconds that `acquire` waits for room.
-        metrics: the counters.
     """
 
     def __init__(

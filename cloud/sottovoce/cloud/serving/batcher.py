@@ -249,7 +249,6 @@ class Batcher:
         streams_per_tenant: open streams of one tenant.
         pieces: unread pieces of one stream; beyond them, its row pauses.
         patience: seconds to wait for room before a request is refused.
-        metrics: the counters.
     """
 
     def __init__(
@@ -294,7 +293,6 @@ class Batcher:
                 exception in place of an answer concerns one request. A raised exception concerns
                 all remaining requests.
             request: the argument of ``work``.
-            tenant: the request's tenant.
             cost: its share of a batch, in tokens.
 
         Raises:
@@ -319,7 +317,6 @@ class Batcher:
         Args:
             work: makes one step of every row, in the way that `submit`'s work makes answers.
             request: of the first step; each step returns the request of the next one.
-            tenant: the request's tenant.
             cost: the first step's share of a batch, in tokens.
 
         Raises:
@@ -507,12 +504,10 @@ class DeviceThread(Batcher):
     Args:
         batch: largest number of requests in a batch.
         dtype: of the models' numbers, see `numbers`.
-        metrics: the counters.
 
     Attributes:
         device: of the models.
         dtype: of the models' numbers.
-        metrics: the argument, or new counters.
     """
 
     def __init__(
@@ -546,7 +541,6 @@ class ModelThread(DeviceThread):
         options: see `DeviceThread`.
 
     Attributes:
-        backbone: the argument.
         encoder: the part that reads text, frozen; for work on this thread only.
     """
 

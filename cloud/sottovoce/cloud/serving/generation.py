@@ -158,11 +158,7 @@ _BYTES: Final = 4
 
 
 class Characters:
-    """Yields whole characters of an answer, as its tokens arrive.
-
-    Args:
-        tokenizer: a fast tokenizer.
-    """
+    """Yields whole characters of an answer, as its tokens arrive."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer

@@ -56,7 +56,6 @@ class Reservations:
     """Shares out a budget of bytes, at most half to one tenant; safe to share between threads.
 
     Args:
-        budget: bytes.
         patience: seconds that `reserve` waits for room.
     """
 
@@ -197,7 +196,6 @@ class Generator:
     """Writes with ``decoder`` on ``thread``.
 
     Args:
-        thread: runs the model.
         decoder: freshly loaded; it is moved and hooked.
         packed: optimise float32 layers, see `pack`.
         adapters: bytes for adapters.
@@ -242,7 +240,6 @@ class Generator:
         """Begin a text; its last piece holds the end.
 
         Args:
-            asked: prompt and choices, of bounded size.
             files: of the adapter, from `locate`; None for the decoder alone.
             tenant: the caller; tenants take turns.
             bundle_id: of the prompt's bundle; must be the adapter's.

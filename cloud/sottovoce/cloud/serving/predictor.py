@@ -78,7 +78,6 @@ class Predictor:
     """Predictions with the model of ``thread``.
 
     Args:
-        thread: runs the model.
         memory: bytes for adapters.
     """
 
@@ -103,7 +102,6 @@ class Predictor:
 
         Args:
             files: from `locate`.
-            text: released text.
             tenant: the caller; tenants take turns.
             bundle_id: of the text's bundle, if it should be checked.
 
@@ -234,7 +232,6 @@ class Embedder:
     """Encodes queries with the model of ``thread``.
 
     Args:
-        thread: runs the model.
         bundles: by id; a query names one.
     """
 

@@ -84,10 +84,8 @@ class Upstream:
         """Return a text that begins when its first piece is read.
 
         Args:
-            tenant: the authenticated caller.
             adapter: one of the tenant's adapters, or empty.
             bundle_id: ignored: only the server behind the cloud knows a model's training.
-            asked: prompt and choices.
 
         Raises:
             NotFound: the tenant has no adapter of this name there. Reading raises InvalidInput if

@@ -52,7 +52,6 @@ class BoundObjects(ABC):
         self._owner = b""
 
     def bind(self, owner: str, *, take: bool = False) -> str:
-        """See `Objects.bind`."""
         with self._asked():
             found = self._read(OBJECTS_ID)
             free = take and found is None
@@ -73,12 +72,10 @@ class BoundObjects(ABC):
                 self._destroy(OBJECTS_ID)
 
     def reach(self) -> None:
-        """See `Objects.reach`."""
         with self._reached():
             pass
 
     def put_secret(self, job: str, secret: bytes) -> bytes:
-        """See `Objects.put_secret`."""
         with self._reached():
             self._put_once(f"{KEYS}/{job}", secret)
             kept = self._read(f"{KEYS}/{job}")
@@ -87,17 +84,14 @@ class BoundObjects(ABC):
         return kept
 
     def secret(self, job: str) -> bytes | None:
-        """See `Objects.secret`."""
         with self._reached():
             return self._read(f"{KEYS}/{job}")
 
     def destroy_secret(self, job: str) -> None:
-        """See `Objects.destroy_secret`."""
         with self._reached():
             self._destroy(f"{KEYS}/{job}")
 
     def secrets(self) -> list[tuple[str, str]]:
-        """See `Objects.secrets`."""
         return [(name.removeprefix(".").partition(".")[0], name) for name in self.within(KEYS)]
 
     @abstractmethod
@@ -286,7 +280,6 @@ class FileObjects(BoundObjects):
         return str(self.root)
 
     def place(self, name: str) -> Path:
-        """See `Objects.place`."""
         return self.root / name
 
     def put(self, source: Path, name: str) -> None:
@@ -300,7 +293,6 @@ class FileObjects(BoundObjects):
 
     @contextmanager
     def at(self, name: str) -> Iterator[Path]:
-        """See `Objects.at`."""
         self.within(name)
         try:
             yield self.root / name
@@ -309,7 +301,6 @@ class FileObjects(BoundObjects):
             raise
 
     def remove(self, name: str) -> None:
-        """See `Objects.remove`."""
         with self._reached():
             shutil.rmtree(self.root / name, ignore_errors=True)
             with suppress(FileNotFoundError):
@@ -320,26 +311,22 @@ class FileObjects(BoundObjects):
                 )
 
     def within(self, name: str) -> list[str]:
-        """See `Objects.within`."""
         with self._reached(), suppress(FileNotFoundError):
             return sorted(os.listdir(self.root / name))
         return []
 
     def put_file(self, source: Path, name: str) -> None:
-        """See `Objects.put_file`."""
         with self._reached():
             _make((self.root / name).parent, self.root)
             with in_place_of(self.root / name, alone=False) as aside:
                 shutil.copyfile(source, aside)
 
     def size(self, name: str) -> int | None:
-        """See `Objects.size`."""
         with self._reached(), suppress(FileNotFoundError):
             return (self.root / name).stat().st_size
         return None
 
     def pieces(self, name: str, offset: int) -> Iterator[bytes]:
-        """See `Objects.pieces`."""
         with self._reached(), suppress(FileNotFoundError), (self.root / name).open("rb") as file:
             file.seek(offset)
             while data := file.read(_PIECE):

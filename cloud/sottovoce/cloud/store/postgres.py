@@ -62,11 +62,6 @@ def _prepare(connection: psycopg.Connection[Any], state: Path, *, create: bool) 
     Args:
         state: the folder for files.
         create: whether a missing schema is created.
-
-    Raises:
-        NotFound: it is missing, and ``create`` is False.
-        ConfigError: it has another version, or it is missing and the folder holds a SQLite file
-            that it would hide.
     """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MAKING])
@@ -164,7 +159,6 @@ class PostgresDatabase:
 
     Args:
         url: ``postgresql://USER@HOST/DATABASE``, with all options of libpq.
-        state: the folder for files.
         objects: where adapters and checkpoints lie; in the folder, too, if None.
         key_file: the master key's file, the same for all machines; ``master.key`` in the folder if
             None.
@@ -294,7 +288,6 @@ class PostgresDatabase:
         self.keys.destroy(self)
 
     def close(self) -> None:
-        """See `Database.close`."""
         self._pool.close()
         with self._listening:
             self._stop_listening()

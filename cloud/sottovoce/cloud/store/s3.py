@@ -311,7 +311,6 @@ class S3Objects(BoundObjects):
         """See `Objects.place`: None, because every object is fetched."""
 
     def put(self, source: Path, name: str) -> None:
-        """See `Objects.put`."""
         with self._reached():
             self._clear(name)  # left by an earlier attempt of this caller
             files = {}
@@ -322,7 +321,6 @@ class S3Objects(BoundObjects):
 
     @contextmanager
     def at(self, name: str) -> Iterator[Path]:
-        """See `Objects.at`."""
         if not self._slots.acquire(timeout=_PATIENCE):
             raise self._away("too many of them are fetched at once")
         with ExitStack() as held:
@@ -333,7 +331,6 @@ class S3Objects(BoundObjects):
             yield folder
 
     def remove(self, name: str) -> None:
-        """See `Objects.remove`."""
         with self._reached():
             self._clear(name)
             if any(True for _ in self._keys(name)):
@@ -343,7 +340,6 @@ class S3Objects(BoundObjects):
                 )
 
     def within(self, name: str) -> list[str]:
-        """See `Objects.within`."""
         # List each key, because stores built on folders also list empty folders.
         with self._reached():
             rests = (key.removeprefix(f"{name}/") for key in self._keys(name))
@@ -355,7 +351,6 @@ class S3Objects(BoundObjects):
             self._put(name, source)
 
     def size(self, name: str) -> int | None:
-        """See `Objects.size`."""
         with self._reached(), suppress(FileNotFoundError):
             return obstore.head(self._store, name)["size"]
         return None

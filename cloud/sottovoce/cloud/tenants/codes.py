@@ -69,7 +69,6 @@ class Codes:
         Earlier codes of that name become void.
 
         Args:
-            name: the device's name.
             token_seconds: the token's lifetime; None for ever.
             seconds: the code's lifetime.
             replace: a token of this name ends when the code is redeemed; see

@@ -96,7 +96,6 @@ def add(
     """Add the token with that hash.
 
     Args:
-        name: the device's name.
         seconds: lifetime from now on; None for ever.
         replace: tokens of this name end, ``grace`` seconds from now.
         device: the name of the certificate that the token is bound to; "" binds the first, see

@@ -111,7 +111,6 @@ class Clipped:
     clip: float = 1.0
 
     def __call__(self, model: Callable[[B], Losses], batch: B, rate: float) -> Losses:
-        """See `Update`."""
         groups = self.optimizer.param_groups
         losses = model(batch)
         loss = losses.total.mean()

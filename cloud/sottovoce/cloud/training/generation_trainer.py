@@ -147,7 +147,6 @@ def encode(chat: Chat, example: Example, most: int, *, plain: bool = False) -> W
 
     Args:
         chat: the layout.
-        example: input, output and plain tokens.
         most: must exceed an empty conversation by a few tokens.
         plain: put the plain tokens in front (RAPT v2, section III-B2).
 
@@ -259,7 +258,6 @@ def train_generation(
         options: the tenant's choices; zeros take ``recipe``'s.
         decoder: freshly loaded; is changed, because the method is built into it.
         folder, resume, watch, origin: see `trainer.train`.
-        recipe: the trainer's constants.
 
     Raises:
         NotReady: too few examples. InvalidInput: the decoder takes no single turn.

@@ -238,7 +238,6 @@ class Run:
 
     Attributes:
         identity: distinguishes its checkpoints from other runs'.
-        plan: its steps.
         rate: full learning rate.
         clip: largest norm of the gradient.
         resume: file of the checkpoint; None for none.
@@ -270,12 +269,9 @@ class Run:
 
         Args:
             objective: returns the losses of a batch.
-            model: the trained model.
-            optimizer: of the model.
             point: the run's state, which is updated; ``model`` and ``optimizer`` match it.
             batch: returns the batch of a step.
             score: returns held-out accuracy and loss of ``model``.
-            watch: the callbacks.
 
         Raises:
             Stopped: after a checkpoint was written.

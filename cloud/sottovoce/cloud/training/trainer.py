@@ -200,9 +200,7 @@ def train(
         base: the adapter to continue from, if ``options.continues``; its labels are used.
         labels: the adapter's labels, unless they follow from the examples.
         resume: checkpoint file; read if it fits this run, and updated.
-        watch: the callbacks.
         origin: facts for ``adapter.json`` (bundle, release settings).
-        recipe: the trainer's constants.
 
     Raises:
         NotReady: the examples cannot train (see `check_labels`).

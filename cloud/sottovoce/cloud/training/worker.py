@@ -165,9 +165,6 @@ class Worker:
         objects: URL for adapters and checkpoints; "" for the folder.
         key_file: of the master key; ``master.key`` in the folder if None.
         lease_seconds: after this time, others take the job of a dead or stalled worker.
-
-    Attributes:
-        metrics: the counters.
     """
 
     def __init__(

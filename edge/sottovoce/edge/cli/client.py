@@ -50,10 +50,6 @@ class Client:
     """Stubs of the agent's services.
 
     A method raises `SottovoceError`. A method with a stream of responses returns a `Stream`.
-
-    Args:
-        channel: a channel for stubs.
-        close: called at the end.
     """
 
     def __init__(self, channel: Any, close: Callable[[], object]) -> None:
@@ -166,7 +162,6 @@ def connect(listen: str, token: str = "") -> Client:
     """Return a client of the agent on an address, as the owner.
 
     Args:
-        listen: the address.
         token: the owner's token, if the agent requires one.
     """
     options = [

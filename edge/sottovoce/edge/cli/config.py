@@ -134,7 +134,6 @@ def write(config: Config, values: Mapping[str, Any]) -> Path:
     """Write all settings into the configuration file, or none.
 
     Args:
-        config: the loaded settings.
         values: by setting name.
 
     Returns:
@@ -179,11 +178,7 @@ def _write(
 
 
 def _value(name: str, text: str, kind: Any) -> Any:
-    """Return the value of a setting as it is written into the file.
-
-    Raises:
-        ConfigError: the text is not a value of this kind.
-    """
+    """Return the value of a setting as it is written into the file."""
     value = settings.parsed(name, text, kind)
     if isinstance(value, int | float):
         return value
@@ -199,12 +194,7 @@ def _value(name: str, text: str, kind: Any) -> Any:
 
 
 def _check_here(config: Config, names: Iterable[str]) -> None:
-    """Refuse settings that name things missing on this machine.
-
-    Raises:
-        ConfigError: a file, folder or group is missing or of the wrong kind.
-        NotReady: spaCy or its pipeline is not installed.
-    """
+    """Refuse settings that name things missing on this machine."""
     values = _values(config)
     for name in names:
         value = values[name]
@@ -291,7 +281,6 @@ def changed(text: str, name: str, value: Any) -> str:
     """Return a TOML document with one setting changed, comments and layout kept.
 
     Args:
-        text: the document.
         name: "section.key".
         value: of a type that TOML has.
 
@@ -312,11 +301,7 @@ def changed(text: str, name: str, value: Any) -> str:
 
 
 def _known(name: str, settings: Collection[str]) -> None:
-    """Refuse a name that is not a setting, and suggest the nearest.
-
-    Raises:
-        ConfigError: there is no setting of that name.
-    """
+    """Refuse a name that is not a setting, and suggest the nearest."""
     if name in settings:
         return
     same = [each for each in settings if each.endswith(f".{name}")]

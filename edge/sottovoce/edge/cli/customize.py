@@ -240,11 +240,7 @@ def customize_command(
 
 
 def _added(ctx: click.Context, given: agent.CustomizationSettings) -> agent.CustomizationSettings:
-    """Return the settings allowed with --add; the others come from the adapter.
-
-    Raises:
-        InvalidInput: another setting was given.
-    """
+    """Return the settings allowed with --add; the others come from the adapter."""
     for name in ctx.params:
         source = ctx.get_parameter_source(name)
         if name not in _WITH_ADDED and source is click.core.ParameterSource.COMMANDLINE:

@@ -277,7 +277,6 @@ class Preview:
     """Shows the requests of a command before they leave, and asks where the owner wants that.
 
     Args:
-        client: the agent.
         shown: print what leaves.
         as_json: print it as one object, on standard output.
         ask: ask before the first message of a conversation leaves.

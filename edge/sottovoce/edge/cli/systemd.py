@@ -152,7 +152,6 @@ def user_unit(command: Path, config: Path | None, environ: Mapping[str, str]) ->
     The service runs while the user is logged in or lingers.
 
     Args:
-        command: the program to start.
         config: the settings file; None for the default.
         environ: the installing user's environment, from which settings and folders are copied.
     """

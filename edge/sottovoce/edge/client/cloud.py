@@ -69,9 +69,6 @@ class Cloud:
 
     Every method raises `Unavailable` when the cloud does not answer in time. It raises the cloud's
     own errors, and `NotReady` or `ConfigError` where a setting is missing.
-
-    Args:
-        config: the cloud's address, and the device's credentials.
     """
 
     def __init__(self, config: CloudConfig) -> None:
@@ -243,7 +240,6 @@ class Cloud:
         """Yield embeddings in the order of `requests`, which a gRPC thread consumes.
 
         Args:
-            requests: the queries.
             stoppable: receives a function that ends the call at once.
         """
         call = self._stubs().inference.EncodeStream
@@ -258,7 +254,6 @@ class Cloud:
         """Yield the cloud's text, piece by piece.
 
         Args:
-            request: the prompt.
             stoppable: receives a function that ends the call at once.
 
         Raises:

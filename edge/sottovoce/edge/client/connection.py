@@ -60,8 +60,6 @@ class SecretFile:
     """A file that is read for each call, so that a renewed secret needs no restart.
 
     Args:
-        path: the file's path.
-        setting: the file's setting in the configuration.
         what: "token" or "key", for people.
     """
 
@@ -252,10 +250,6 @@ outage, although the cloud was back.
 
 def connect(config: CloudConfig, shown: Shown | None = None) -> grpc.Channel:
     """Return a channel to the cloud, which connects when it is first used.
-
-    Args:
-        config: the cloud's address and authority.
-        shown: the certificate to show, if any.
 
     Raises:
         ConfigError: there is no address, or the authorities cannot be read.

@@ -94,12 +94,10 @@ class CloudWriter:
 
     @property
     def peer(self) -> str:
-        """See `Writer.peer`."""
         return self._cloud.address
 
     @property
     def takes_options(self) -> bool:
-        """See `Writer.takes_options`."""
         return False
 
     def models(self) -> list[str]:
@@ -118,14 +116,12 @@ class CloudWriter:
         return True
 
     def check(self, model: str) -> str:
-        """See `Writer.check`."""
         self._cloud.check()
         return self._outbox.adapter(model)[1] if model else ""
 
     def write(
         self, model: str, request: generation.GenerateRequest, stoppable: Stoppable
     ) -> Generator[generation.GenerateResponse, None, None]:
-        """See `Writer.write`."""
         if not model:
             pad(request)
             yield from self._cloud.generate(request, stoppable)

@@ -87,7 +87,6 @@ def diagnosis(
 
     Args:
         host: a name or an address.
-        port: the TCP port.
         roots: PEM of the trusted authorities; None trusts the system's.
         shown: the files of the certificate that this device shows, and of its key.
     """

@@ -171,7 +171,6 @@ class OpenAIClient:
         it is a known one.
 
         Args:
-            response: the server's.
             kind: the wanted kind of content.
             wanted: ends the message "it answers, but not ...".
         """
@@ -298,12 +297,7 @@ _KIND: Final = "application/json"
 
 
 class NextTokens:
-    """Asks a server's model for the likeliest next tokens.
-
-    Args:
-        server: the server.
-        model: the model's name there.
-    """
+    """Asks a server's model for the likeliest next tokens."""
 
     def __init__(self, server: OpenAIClient, model: str) -> None:
         self._server = server
@@ -359,11 +353,7 @@ def likeliest(tokens: Mapping[str, float], words: Sequence[str]) -> int | None:
 
 
 def _told(response: HTTPResponse) -> dict[str, float]:
-    """Return the tokens in an answer, in either of the two forms that servers use.
-
-    Raises:
-        ValueError: it is not an answer. Unavailable: it has no tokens.
-    """
+    """Return the tokens in an answer, in either of the two forms that servers use."""
     data = response.read(_LONGEST + 1)
     if len(data) > _LONGEST:
         raise ValueError("an answer without end")

@@ -83,7 +83,6 @@ class OpenAIWriter:
 
     @property
     def peer(self) -> str:
-        """See `Writer.peer`."""
         return self._server.peer
 
     @property
@@ -102,11 +101,9 @@ class OpenAIWriter:
         return [*self._models]
 
     def has(self, model: str) -> bool:
-        """See `Writer.has`."""
         return model in self._models or model in self.models()
 
     def check(self, model: str) -> str:
-        """See `Writer.check`."""
         if model and not _MODEL.fullmatch(model):
             raise InvalidInput(
                 "that cannot be the name of a model",
@@ -126,7 +123,6 @@ class OpenAIWriter:
     def write(
         self, model: str, request: generation.GenerateRequest, stoppable: Stoppable
     ) -> Generator[generation.GenerateResponse, None, None]:
-        """See `Writer.write`."""
         path, body = _request(request, model or self._config.model or "default")
         kind = "text/event-stream"
         with self._server.asked(path, body, accept=kind, stoppable=stoppable) as response:
@@ -211,11 +207,7 @@ def _functions(request: generation.GenerateRequest) -> dict[str, Any]:
 
 
 def _listed(response: HTTPResponse) -> list[str]:
-    """Return the names in a list of models.
-
-    Raises:
-        ValueError: it is not a list of models.
-    """
+    """Return the names in a list of models."""
     found = json.loads(response.read(_LONGEST_LIST)) if response.status == 200 else None
     listed = found.get("data") if isinstance(found, dict) else None
     if not isinstance(listed, list):
@@ -266,12 +258,7 @@ class _Calls:
 
 
 def _pieces(response: HTTPResponse) -> Generator[generation.GenerateResponse, None, None]:
-    """Yield the answer's pieces in our own messages.
-
-    Raises:
-        ValueError: the server does not keep to the protocol. OSError: the connection broke.
-        SottovoceError: the answer is too long.
-    """
+    """Yield the answer's pieces in our own messages."""
     done, calls = generation.GenerateDone(), _Calls()
     for event in heard(response):
         if event.usage is not None:

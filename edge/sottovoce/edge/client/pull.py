@@ -66,8 +66,6 @@ class Pulled:
     """The installed bundle.
 
     Attributes:
-        id: the bundle's id.
-        folder: its folder.
         key: the public key that signed it.
         bytes: its size.
         up_to_date: whether it had been installed already.
@@ -95,7 +93,6 @@ def pull(
     """Make the cloud's bundle the current one.
 
     Args:
-        cloud: the cloud to fetch from.
         config: the folder of bundles, and the required backbone.
         wanted: a bundle id; empty takes the cloud's default.
         encoder: also fetch the device's encoder. A device that has one fetches the new one anyway.
@@ -194,9 +191,6 @@ def _optional(
 
     None are fetched if the owner does not want them and the device has none. None are fetched
     either if ``folder`` has them unchanged.
-
-    Raises:
-        NotReady: they are wanted, and the bundle has none.
     """
     if wanted and not manifest.optional:
         raise NotReady(
@@ -212,11 +206,7 @@ def _optional(
 
 
 def _check_encoder(aside: Path) -> None:
-    """Refuse an encoder that no device should run, and remove it.
-
-    Raises:
-        BundleMismatch: see `check_network`.
-    """
+    """Refuse an encoder that no device should run, and remove it."""
     try:
         for network in aside.rglob("*.onnx"):
             check_network(network)

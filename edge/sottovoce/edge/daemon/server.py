@@ -87,7 +87,6 @@ class Admission(Interceptor):
 
     Args:
         callers: finds and admits apps.
-        owner: the owner's token.
     """
 
     def __init__(self, callers: Callers, owner: str) -> None:
@@ -278,7 +277,6 @@ def serve(
     """Run the daemon until SIGTERM, SIGINT or `stop`; return whether SIGINT ended it.
 
     Args:
-        config: the owner's settings.
         engine: used in place of the configured one.
         ready: called with the address once requests are answered.
         stop: ends the daemon when set. Signals are handled only without it.

@@ -46,7 +46,6 @@ def parsed(body: bytes, *, drop_unknown: bool = False) -> Fields:
     """Parse ``body`` as a JSON object.
 
     Args:
-        body: the request's.
         drop_unknown: whether unknown fields are dropped; otherwise they are refused.
 
     Raises:
@@ -69,7 +68,6 @@ class Fields:
     """The fields of one JSON object. A null field counts as missing.
 
     Args:
-        found: the parsed value.
         at: its place in the request, for errors.
         dropped: notes the request's dropped fields.
     """

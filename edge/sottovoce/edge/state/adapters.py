@@ -41,10 +41,6 @@ _VERSION = re.compile(r"[0-9a-f]{64}")
 class AdapterFolder:
     """The versions of one adapter.
 
-    Args:
-        folder: the folder of all adapters.
-        adapter_id: the cloud's id of the adapter.
-
     Raises:
         InvalidInput: ``adapter_id`` is not a valid name.
     """

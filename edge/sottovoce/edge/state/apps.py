@@ -268,11 +268,7 @@ class Apps:
 
 @lru_cache(MOST_APPS)
 def _hiding(hides: Hides) -> Hiding | None:
-    """Return the choices in the form that the privatizer takes.
-
-    Raises:
-        InvalidInput: a kind, word or pattern is invalid.
-    """
+    """Return the choices in the form that the privatizer takes."""
     if not hides:
         return None
     from sottovoce.core.privacy.hiding import Hiding  # most apps need no patterns

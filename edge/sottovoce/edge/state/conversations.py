@@ -94,7 +94,6 @@ class Conversations:
     """Conversations sealed in a store, each for some days after its last use.
 
     Args:
-        store: holds them.
         days: how long they are kept; 0 keeps none.
     """
 

@@ -48,7 +48,6 @@ class Corrections:
         customisation has taken it already.
 
         Args:
-            adapter: its name.
             pairs: (text, label).
             most: the largest number of corrections for one adapter.
 

@@ -375,9 +375,6 @@ def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
     """Return whether the database has its tables; False for a new file.
 
     The migration of a released version will be called where this function refuses it.
-
-    Raises:
-        ConfigError: the database has another version.
     """
     ((version,),) = connection.execute("PRAGMA user_version")
     if version > VERSION:
@@ -408,11 +405,7 @@ def _make(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _seal_of(connection: sqlite3.Connection, folder: Path, key: DeviceKey) -> Seal:
-    """Return the key of the database, and give the key's file its final name.
-
-    Raises:
-        DataLoss: the key is missing or another one, or the database has no mark of its key.
-    """
+    """Return the key of the database, and give the key's file its final name."""
     path, half, new = folder / DATABASE, folder / key.half, beginning(folder, key.half)
     marks = connection.execute("SELECT mark FROM seal").fetchall()
     if len(marks) != 1:

@@ -227,11 +227,9 @@ class InFile:
     half = KEY
 
     def begin(self, folder: Path) -> Seal:
-        """See `DeviceKey.begin`."""
         return Seal.make(beginning(folder, KEY))
 
     def read(self, folder: Path, half: Path) -> Seal:
-        """See `DeviceKey.read`."""
         if not half.exists() and (folder / ELSEWHERE).exists():
             raise ConfigError(
                 f"the key of {folder} lies elsewhere, and not in a file",
@@ -247,7 +245,6 @@ class InFile:
             (folder / ELSEWHERE).unlink(missing_ok=True)
 
     def put(self, folder: Path, secret: bytes) -> None:
-        """See `DeviceKey.put`."""
         file = folder / KEY
         if file.exists():
             if self.secret(folder) != secret:
@@ -257,12 +254,10 @@ class InFile:
             out.write(secret)
 
     def secret(self, folder: Path) -> bytes:
-        """See `DeviceKey.secret`."""
         Seal.read(folder / KEY)
         return (folder / KEY).read_bytes()
 
     def told(self, folder: Path) -> str:
-        """See `DeviceKey.told`."""
         return str(folder / KEY)
 
     def remove(self, folder: Path) -> str:
@@ -284,14 +279,12 @@ class _Elsewhere(ABC):
     half = ELSEWHERE
 
     def begin(self, folder: Path) -> Seal:
-        """See `DeviceKey.begin`."""
         seal = Seal(self._first(folder))
         with atomic(beginning(folder, ELSEWHERE)) as out:
             out.write(seal.mark)
         return seal
 
     def read(self, folder: Path, half: Path) -> Seal:
-        """See `DeviceKey.read`."""
         return Seal(self.secret(folder))
 
     def settle(self, folder: Path, seal: Seal) -> None:
@@ -336,7 +329,6 @@ class InCredential(_Elsewhere):
         return file if file is not None and file.exists() else None
 
     def secret(self, folder: Path) -> bytes:
-        """See `DeviceKey.secret`."""
         file = self.given
         if file is None:
             raise NotReady(
@@ -376,7 +368,6 @@ class InCredential(_Elsewhere):
             raise _two(f"the credential {CREDENTIAL_NAME}")
 
     def told(self, folder: Path) -> str:
-        """See `DeviceKey.told`."""
         return f"in the credential {CREDENTIAL_NAME}"
 
     def remove(self, folder: Path) -> str:
@@ -405,7 +396,6 @@ class InKeyring(_Elsewhere):
         return self.secret(folder)
 
     def secret(self, folder: Path) -> bytes:
-        """See `DeviceKey.secret`."""
         held = self._asked("get_password", folder)
         if held is None:
             raise DataLoss(
@@ -419,7 +409,6 @@ class InKeyring(_Elsewhere):
         return _from_text(held)
 
     def put(self, folder: Path, secret: bytes) -> None:
-        """See `DeviceKey.put`."""
         held = self._asked("get_password", folder)
         if held is None:
             self._asked("set_password", folder, secret.hex())
@@ -434,11 +423,9 @@ class InKeyring(_Elsewhere):
             raise _two("the keyring")
 
     def told(self, folder: Path) -> str:
-        """See `DeviceKey.told`."""
         return "in the keyring"
 
     def remove(self, folder: Path) -> str:
-        """See `DeviceKey.remove`."""
         self._asked("delete_password", folder)
         return ""
 

@@ -158,7 +158,6 @@ class Account:
 
     Attributes:
         day: in days since 1970.
-        purpose: the account's purpose.
         spent: the sum of eta.
         releases: the number of releases.
     """
@@ -316,8 +315,6 @@ class Ledger:
         Args:
             transaction: the caller's.
             amount: the sum of eta.
-            releases: the number of releases.
-            purpose: what they are for.
 
         Raises:
             QuotaExceeded: the limit (subject "ledger") or the app's limit (subject "app") would be
@@ -416,7 +413,6 @@ class Ledger:
 
         Args:
             charges: the cost of each release, by digest.
-            purpose: what they are for.
 
         Returns:
             The sum that was charged, and the number of releases.

@@ -32,13 +32,7 @@ def adapter_id(seal: Seal, name: str) -> str:
 
 
 def label_ids(seal: Seal, adapter: str, labels: Iterable[str]) -> dict[str, str]:
-    """Return 16 lowercase letters and digits for each label of an adapter.
-
-    Args:
-        seal: the device's.
-        adapter: the adapter's id.
-        labels: the owner's names.
-    """
+    """Return 16 lowercase letters and digits for each label of an adapter."""
     return {
         label: _opaque(seal.name(b"label", adapter.encode(), label.encode()), _LABEL_BYTES)
         for label in labels

@@ -319,7 +319,6 @@ class Outbox:
 
         Args:
             transaction: the caller's.
-            identity: the customisation.
             label_of: returns the label that leaves, from the example's own label and its keyed
                 hash.
 
@@ -367,7 +366,6 @@ class Outbox:
 
         Args:
             transaction: the caller's.
-            record: the record.
             request_id: the caller's id of the request.
             job: the request to the cloud.
             labels: the owner's labels by the cloud's ids.

@@ -32,7 +32,6 @@ class Words:
     """The lists, and the choices that follow from them. Safe to share between threads.
 
     Args:
-        store: holds the lists.
         choices: returns the owner's choices with these words more, see `HideConfig.hiding`.
     """
 

@@ -35,9 +35,6 @@ class Adapters:
     """Changes customisations and adapters, on this device and in the cloud.
 
     Args:
-        cloud: runs the training jobs.
-        outbox: holds the records.
-        accounts: hold the adapters' names.
         fetched: folder of the adapters that were fetched.
     """
 

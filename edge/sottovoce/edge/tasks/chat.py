@@ -71,13 +71,7 @@ class Chat:
     """Holds conversations with a model in the cloud.
 
     Args:
-        engine: the bundle in use.
-        releases: privatises and charges.
-        conversations: keeps notes on conversations.
-        outbox: knows the training settings of adapters.
-        writer: answers.
         default: the privacy setting for requests that do not name one.
-        record: notes what leaves.
         trusted: names of functions whose arguments are restored inside addresses too.
         consent: is asked before the first message of a conversation leaves.
     """
@@ -354,9 +348,6 @@ class Chat:
 
         One write notes all calls, because it holds the whole conversation. They leave again as they
         came.
-
-        Raises:
-            Unavailable: a call names a function that was not offered.
         """
         conversation, returning = departing.conversation, departing.returning
         made = []

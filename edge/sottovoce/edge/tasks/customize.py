@@ -370,12 +370,7 @@ MOST_CELLS = 2_000_000
 
 
 class Learner:
-    """Trains heads.
-
-    Args:
-        store, outbox, home: of the device.
-        folder: of adapters.
-    """
+    """Trains heads."""
 
     def __init__(self, store: Store, outbox: Outbox, home: Home, folder: Path) -> None:
         self._store = store
@@ -397,7 +392,6 @@ class Learner:
 
         Args:
             name: the adapter's name; it stays on the device, as everything here does.
-            examples: texts and labels.
             replace: replace an adapter of this name.
             progress: receives the number of texts read.
 

@@ -85,12 +85,7 @@ class Ballot:
 
 
 class Ballots:
-    """Votes in progress, in a folder of the agent's state.
-
-    Args:
-        state: the agent's folder.
-        seal: seals the votes.
-    """
+    """Votes in progress, in a folder of the agent's state."""
 
     def __init__(self, state: Path, seal: Seal) -> None:
         self._folder = state / _FOLDER
@@ -185,10 +180,8 @@ class Teachers:
     """Teachers of a vote.
 
     Args:
-        model: reads the prompts.
         labels: in the order of their places.
         most: largest number of examples in a prompt.
-        at_once: number of concurrent calls.
     """
 
     def __init__(self, model: NextTokens, labels: Sequence[str], most: int, at_once: int) -> None:
@@ -283,7 +276,6 @@ class Wanted:
         texts: largest number of public texts to ask about.
         model: the server's name for the model.
         setting: how texts are released.
-        at_once: number of concurrent calls.
         few: vote with few examples too.
     """
 

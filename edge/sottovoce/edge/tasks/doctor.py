@@ -55,7 +55,6 @@ def examine(
     Changes nothing, except that it may create an empty state.
 
     Args:
-        config: the owner's settings.
         is_running: returns whether an agent answers.
         store: the running agent's store; None opens one and closes it afterwards.
     """

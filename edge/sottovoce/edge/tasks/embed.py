@@ -75,13 +75,8 @@ class Embedder:
     """Embeds texts.
 
     Args:
-        engine: the bundle in use.
-        keyring: has the key of the noise.
-        ledger: charges each text once.
-        cloud: encodes.
         level: for requests that name none.
         denoiser: opens a bundle's denoiser; by default the kind that is shipped.
-        record: notes what leaves.
     """
 
     def __init__(

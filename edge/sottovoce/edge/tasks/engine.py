@@ -282,7 +282,6 @@ class Engine:
         """Fetch the encoder of the bundle in use; return its size in bytes.
 
         Args:
-            cloud: the cloud to fetch from.
             progress: receives the number of bytes present, and their total.
             pause: seconds to wait after an interruption.
 

@@ -99,7 +99,6 @@ def check_private(settings: agent.CustomizationSettings, examples: int, public: 
     """Check that private training, and PATE, have enough examples.
 
     Args:
-        settings: the requested settings.
         examples: number of examples with a label.
         public: number of examples without one.
 

@@ -121,10 +121,6 @@ class Home:
     """Answers with adapters that were fetched.
 
     Args:
-        engine: the bundle in use, and with it the encoder.
-        cloud: serves adapters.
-        outbox: knows the cloud's names of adapters and labels.
-        folder: of adapters.
         where: where texts may be answered, see `who_answers`: "device", "cloud" or "auto".
     """
 
@@ -458,8 +454,6 @@ class Follower:
     """A thread beside the daemon that follows adapters.
 
     Args:
-        cloud: reports new versions.
-        home: fetches them.
         look: seconds between checks whether any adapter is followed; also the first pause after the
             cloud did not answer, which doubles up to a minute.
     """

@@ -42,7 +42,6 @@ class Parts:
     The daemon uses them, and commands that run without a daemon.
 
     Args:
-        config: the owner's settings.
         engine: replaces the configured engine.
         lost: see `Store.open`.
 

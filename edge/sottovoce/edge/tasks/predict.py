@@ -31,12 +31,7 @@ class Predictor:
     """Classifies texts with adapters that the cloud trained.
 
     Args:
-        releases: privatises.
-        cloud: scores.
-        outbox: knows the training settings of adapters.
         default: the privacy setting for adapters that this device did not train.
-        home: answers texts that need not leave.
-        record: notes what leaves.
     """
 
     def __init__(

@@ -135,8 +135,6 @@ class Releases:
         """Return the release of `document`, charged.
 
         Args:
-            document: the text.
-            setting: how to privatise it.
             session: the conversation it belongs to, if any; see `Privatizer.release`.
             purpose: the reason for the release, for the ledger.
 

@@ -60,9 +60,6 @@ class Uploader:
     """Runs one thread for each unfinished customisation.
 
     Args:
-        cloud: the destination.
-        outbox: the customisations.
-        record: notes what leaves.
         first_wait: seconds before the second attempt; doubles up to a minute.
     """
 

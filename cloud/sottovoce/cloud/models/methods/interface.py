@@ -105,7 +105,6 @@ class AdaptedEncoder(nn.Module):
     """An encoder with a method built in, for training.
 
     Args:
-        method: the method.
         encoder: only its trained parameters require gradients.
         beside: parameters trained beside the encoder, by their names in files. They join every
             pass as a row, as in serving.

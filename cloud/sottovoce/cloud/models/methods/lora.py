@@ -172,7 +172,6 @@ class Lora(Method):
         return Row(updates=LoraUpdates.of(layers, tensors, self.rank, self.alpha / self.rank))
 
     def tensors(self, row: Row) -> dict[str, Tensor]:
-        """See `Method.tensors`."""
         if not isinstance(row.updates, LoraUpdates):
             raise misfit()
         return row.updates.unpacked(self.alpha / self.rank)

@@ -52,7 +52,6 @@ class Prompt(Method):
         return Row(prompt=found)
 
     def tensors(self, row: Row) -> dict[str, Tensor]:
-        """See `Method.tensors`."""
         return {_NAME: row.numbers}
 
 
@@ -89,5 +88,4 @@ class Prefix(Method):
         return Row(prefix=found)
 
     def tensors(self, row: Row) -> dict[str, Tensor]:
-        """See `Method.tensors`."""
         return {_NAME: row.numbers}

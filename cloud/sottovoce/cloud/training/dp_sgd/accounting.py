@@ -65,8 +65,6 @@ class PrivatePlan:
         """Return the plan with the least noise within ``budget``.
 
         Args:
-            budget: is not exceeded.
-            records: number of examples.
             head, tuning: the stages; their ``noise`` is replaced.
             head_share: the head's largest share of epsilon if there is ``tuning``.
         """

@@ -57,7 +57,6 @@ def normal(shape: tuple[int, ...], random: Random | None = None) -> Tensor:
     """Return independent numbers from N(0, 1), Float64 ``shape``.
 
     Args:
-        shape: of the tensor.
         random: for tests only; by default the operating system's generator.
     """
     return torch.from_numpy(gaussian.normal(math.prod(shape), random)).reshape(shape)
@@ -109,7 +108,6 @@ def noisy_mean(
     Args:
         sums: of clipped gradients.
         stage: clip, noise and share.
-        records: number of all examples.
         random: for tests only.
     """
     expected = stage.share * records
@@ -202,12 +200,7 @@ class RowClassifier:
 
 @dataclass(frozen=True, slots=True)
 class RowObjective:
-    """The loss of private training: the labels' cross-entropy, from each example's copy.
-
-    Attributes:
-        model: computes the states.
-        trained: holds the copies.
-    """
+    """The loss of private training: the labels' cross-entropy, from each example's copy."""
 
     model: RowClassifier
     trained: Trained
@@ -226,10 +219,8 @@ class Private:
     """Makes private steps; see `sottovoce.cloud.training.fit.Update`.
 
     Attributes:
-        trained: the parameters.
         optimizer: of the parameters. Post-processing of a private gradient stays private.
         stage: clip, noise and share.
-        records: number of all examples.
         random: for tests only.
     """
 

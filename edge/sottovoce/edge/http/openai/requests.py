@@ -141,7 +141,6 @@ def sampling(fields: Fields, *, most: str = "max_tokens") -> chats.Sampling:
     """Return the sampling settings of a request.
 
     Args:
-        fields: the request's fields.
         most: the name of the field for the most tokens, which differs by format.
     """
     seed = fields.whole("seed", None, -_SEEDS, _SEEDS)
@@ -208,7 +207,6 @@ def add_schema(asked: chats.ChatRequest, fields: Fields | None, *, nested: bool)
     """Add the form of the answer.
 
     Args:
-        asked: the request to add to.
         fields: the form; None means text.
         nested: whether the schema stands in a field.
     """
@@ -269,7 +267,6 @@ def _turn(fields: Fields, called: dict[str, str]) -> chats.ChatTurn:
     """Return a turn.
 
     Args:
-        fields: the message.
         called: ids of earlier calls in the older form, by the function's name. That form has none.
     """
     role = fields.text("role")
@@ -341,8 +338,6 @@ def add_tools(asked: chats.ChatRequest, fields: Fields, *, nested: bool) -> None
     """Add a request's functions, and which functions may or must be called.
 
     Args:
-        asked: the request to add to.
-        fields: the received request.
         nested: whether a tool holds its function in a field.
     """
     for number, each in enumerate(fields.items("tools", MOST_TOOLS)):

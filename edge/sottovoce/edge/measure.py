@@ -19,12 +19,10 @@ from __future__ import annotations
 import os
 import statistics
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
@@ -33,8 +31,7 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
-from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
-from sottovoce.core.platform.files import atomic
+from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.noise import Floats2d, Key
 from sottovoce.core.privacy.policies import Policy, Treatment
@@ -62,11 +59,9 @@ __all__ = [
     "wait_until_settled",
 ]
 
-FORMAT: Final = "head.v1"
 _STEPS: Final = 150
 _DECAY: Final = 0.1
 _RATE: Final = 2e-3
-_PARTS: Final = ("w1", "b1", "w2", "b2")
 
 
 @dataclass(frozen=True)
@@ -148,32 +143,6 @@ class Classifier:
     def predict(self, embeddings: Floats2d) -> list[str]:
         """Return the likeliest label of each row."""
         return [self.labels[place] for place in self.scores(embeddings).argmax(axis=1)]
-
-    def save(self, path: Path) -> None:
-        """Write the classifier to one file, mode 0600."""
-        parts = {part: getattr(self, part) for part in _PARTS}
-        with atomic(path) as file:
-            np.savez(file, format=np.array(FORMAT), labels=np.array(self.labels), **parts)
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a file that `save` wrote.
-
-        Raises:
-            DataLoss: the file is missing, damaged or something else.
-        """
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                if str(stored["format"]) != FORMAT:
-                    raise ValueError(stored["format"])
-                labels = tuple(stored["labels"].tolist())
-                return cls(labels, *(stored[part] for part in _PARTS))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise DataLoss(
-                f"there is no readable classifier in {path.name}",
-                fix="train it again",
-                subject="classifier",
-            ) from error
 
 
 def _slopes(

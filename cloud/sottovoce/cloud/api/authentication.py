@@ -196,7 +196,6 @@ class IdleStreamReaper(Interceptor):
         self._looking = threading.Thread(target=self._look, name="attendant", daemon=True)
 
     def start(self) -> None:
-        """Start the checks."""
         self._looking.start()
 
     def close(self) -> None:

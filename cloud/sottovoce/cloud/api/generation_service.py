@@ -101,7 +101,6 @@ class GenerationService(generation_pb2_grpc.GenerationServiceServicer):
 
 
 def _asked(request: wire.GenerateRequest) -> Asked:
-    """Validate the request."""
     if request.adapter:
         check_name(request.adapter, "adapter")
     check_padding(request.padding, limits.LARGEST_PROMPT_PADDING)

@@ -186,7 +186,6 @@ class Listener:
             raise
 
     def start(self) -> None:
-        """Start to accept calls."""
         self.server.start()
         self._doorkeeper.start()
         self._attendant.start()

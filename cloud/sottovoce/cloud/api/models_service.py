@@ -151,7 +151,6 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
         self._adapters = adapters
 
     def _trained(self, options: TrainingOptions) -> LoadedBackbone:
-        """Return the model that a job trains on."""
         if not options.writes:
             return self._backbone
         if self._decoder is None:

@@ -239,7 +239,6 @@ class Server:
         return from_decoder(self.database, generator)
 
     def start(self) -> None:
-        """Start to accept calls."""
         self.listener.start()
 
     def stop(self) -> None:

@@ -106,7 +106,6 @@ ALIKE: Final = [f.name for f in fields(TrainingOptions) if f.name not in ("metho
 
 
 def job_message(job: Job) -> wire.Job:
-    """Return a job as a wire message."""
     training = job.training
     message = wire.Job(
         id=job.id,
@@ -226,7 +225,6 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def StartJob(  # noqa: N802
         self, request: wire.StartJobRequest, context: grpc.ServicerContext
     ) -> wire.StartJobResponse:
-        """Queue the job."""
         job = self._jobs.start(request.job_id, self._tenant(context), request.total_examples)
         return wire.StartJobResponse(job=job_message(job))
 
@@ -276,7 +274,6 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def DeleteJob(  # noqa: N802
         self, request: wire.DeleteJobRequest, context: grpc.ServicerContext
     ) -> wire.DeleteJobResponse:
-        """Delete the job and its traces."""
         delete(self._jobs, request.job_id, self._tenant(context))
         return wire.DeleteJobResponse()
 
@@ -326,7 +323,6 @@ class Front:
         )
 
     def start(self) -> None:
-        """Start to accept calls."""
         self._listener.start()
 
     def stop(self) -> None:

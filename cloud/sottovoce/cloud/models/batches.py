@@ -61,7 +61,6 @@ class Batch:
     plain: Tensor
 
     def to(self, device: torch.device) -> Self:
-        """Return the batch on another device."""
         return type(self)(*(getattr(self, f.name).to(device) for f in fields(self)))
 
 

@@ -253,7 +253,6 @@ class Row:
 
     @property
     def bytes(self) -> int:
-        """Memory in bytes."""
         packed = self.updates.packed if self.updates else None
         held = (self.prompt, self.prefix, packed, *(self.weights or {}).values())
         return sum(t.numel() * t.element_size() for t in held if t is not None)

@@ -130,7 +130,6 @@ class _Served:
 
     @property
     def bytes(self) -> int:
-        """Memory in bytes."""
         return self.row.bytes
 
     @property

@@ -215,7 +215,6 @@ def _broken() -> Unavailable:
 
 
 def _refused(status: int) -> SottovoceError:
-    """Return the error for a status that is not 200."""
     if status in (400, 413, 422):
         return InvalidInput(
             "the server behind the cloud refused the request",

@@ -60,7 +60,6 @@ class AdapterFiles:
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """Return the files now in ``folder``."""
         return cls(folder, digest(folder))
 
     @contextmanager
@@ -123,7 +122,6 @@ def locate(database: Database, tenant: str, name: str) -> AdapterFiles:
 
 
 def stored(objects: Objects, name: str, sha256: str) -> AdapterFiles:
-    """Return the adapter stored as ``name``."""
     folder = objects.place(name)
     return AdapterFiles(folder or Path(name), sha256, None if folder else objects)
 

@@ -97,7 +97,6 @@ class PublishedBundle:
 
     @property
     def id(self) -> str:
-        """The bundle's id."""
         return self.sha256[:_ID]
 
     @property
@@ -278,7 +277,6 @@ def _begun(
 
 
 def _ended(database: Database, bundle: PublishedBundle) -> PublishedBundle:
-    """Make the bundle visible."""
     with database.write() as transaction:
         row = _locked(transaction, "name", bundle.name)
         if row is not None and row.state == BundleState.UPLOADING:

@@ -220,9 +220,7 @@ class Transaction(Protocol):
         """Return all rows of a query, or of a change with ``RETURNING``."""
         ...
 
-    def row(self, statement: str, **values: object) -> Row | None:
-        """Return the first row, or None."""
-        ...
+    def row(self, statement: str, **values: object) -> Row | None: ...
 
     def lock(self, statement: str, **values: object) -> Row | None:
         """Return and lock the first row of a query on one table until the transaction ends.

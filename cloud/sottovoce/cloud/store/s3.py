@@ -427,7 +427,6 @@ class S3Objects(BoundObjects):
                 raise _damaged(name)
 
     def _keys(self, name: str) -> Iterator[str]:
-        """Yield all keys that begin with ``name/``."""
         for chunk in obstore.list(self._store, name):
             yield from (each["path"] for each in chunk)
 

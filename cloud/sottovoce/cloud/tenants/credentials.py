@@ -72,7 +72,6 @@ class Credential:
 
 
 def made() -> str:
-    """Return a new token."""
     return secrets.token_urlsafe(32)
 
 

@@ -76,7 +76,6 @@ class Tenants:
         return credentials.Credentials(self._database).new(name, FIRST, replace=True)
 
     def all(self) -> list[Tenant]:
-        """Return every tenant, by name."""
         return self.page(most=2**62)
 
     def page(self, *, begins: str = "", after: str = "", most: int) -> list[Tenant]:

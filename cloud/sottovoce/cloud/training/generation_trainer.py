@@ -78,7 +78,6 @@ class WrittenBatch:
     plain: Tensor
 
     def to(self, device: torch.device) -> Self:
-        """Return the batch on another device."""
         return type(self)(*(getattr(self, f.name).to(device) for f in fields(self)))
 
 

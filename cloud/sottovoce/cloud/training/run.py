@@ -61,7 +61,6 @@ class Checkpoint:
 
     @classmethod
     def first(cls, weights: dict[str, Tensor], accuracy: float, loss: float) -> Checkpoint:
-        """Return the checkpoint at the start of a run."""
         return cls(0, 0, _copy(weights), accuracy, loss, {})
 
     def keep_best(self, weights: dict[str, Tensor], accuracy: float, loss: float) -> None:
@@ -219,7 +218,6 @@ class Watch:
             raise Stopped
 
     def told(self, progress: Progress) -> None:
-        """Report progress."""
         if self.on_progress:
             self.on_progress(progress)
 

@@ -150,7 +150,6 @@ class _Context:
             return not self._cancelled
 
     def cancel(self) -> None:
-        """Cancel the call."""
         with self._lock:
             self._cancelled = True
             callbacks, self._callbacks = self._callbacks, []

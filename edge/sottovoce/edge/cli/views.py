@@ -37,7 +37,6 @@ __all__ = [
 
 
 def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
-    """Return a released text."""
     return {
         "text": response.text,
         "words": [*map(word, response.words)],
@@ -49,7 +48,6 @@ def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
 
 
 def word(word: agent.ReleasedWord) -> dict[str, Any]:
-    """Return the report on a word."""
     return {
         "start": word.start,
         "end": word.end,
@@ -64,7 +62,6 @@ def word(word: agent.ReleasedWord) -> dict[str, Any]:
 
 
 def turn(turn: chats.DepartedTurn) -> dict[str, Any]:
-    """Return a turn as it left."""
     return {"role": _named(generation.Role.Name(turn.role)), "text": turn.released_text}
 
 
@@ -111,7 +108,6 @@ def _named(value: str) -> str:
 
 
 def embedding(response: agent.EmbedResponse) -> dict[str, Any]:
-    """Return a sentence embedding."""
     return {
         "embedding": [round(value, 7) for value in response.embedding],
         "level": response.level,
@@ -185,7 +181,6 @@ def day(moment: timestamp_pb2.Timestamp) -> str:
 
 
 def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any]:
-    """Return the status of the agent."""
     return {
         "running": running,
         "version": response.version,

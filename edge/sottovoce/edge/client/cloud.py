@@ -154,7 +154,6 @@ class Cloud:
         return self._job(self._stubs().training.StartJob, request)
 
     def get_job(self, job_id: str) -> training_pb2.Job:
-        """Return a job as it is now."""
         return self._job(self._stubs().training.GetJob, training_pb2.GetJobRequest(job_id=job_id))
 
     def watch_job(self, job_id: str) -> Iterator[training_pb2.Job]:

@@ -205,7 +205,6 @@ class Connection:
 
     @property
     def in_use(self) -> bool:
-        """Whether a call is open on this connection."""
         return self._calls > 0
 
     @contextmanager

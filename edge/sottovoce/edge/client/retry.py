@@ -214,7 +214,6 @@ class ReconnectingStream(Generic[_Q, _A]):
         return answer
 
     def close(self) -> None:
-        """End the stream."""
         with self._lock:
             self._sending.put(None)
         if self._answers is not None:

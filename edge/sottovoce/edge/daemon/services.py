@@ -130,7 +130,6 @@ class Services(
             each.stop(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Close the page."""
         self.stop_page(0, 0)
         if self._page is not None:
             self._page.close()

@@ -125,7 +125,6 @@ class Fields:
         return default if found is None else int(found)
 
     def flag(self, name: str, default: bool | None = False) -> bool | None:
-        """Take a boolean."""
         found = self._default(name, _ABSENT if default is None else default)
         if found is _ABSENT:
             return None

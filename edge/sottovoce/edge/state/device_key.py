@@ -196,9 +196,7 @@ class DeviceKey(Protocol):
         """
         ...
 
-    def secret(self, folder: Path) -> bytes:
-        """Return the key itself."""
-        ...
+    def secret(self, folder: Path) -> bytes: ...
 
     def remove(self, folder: Path) -> str:
         """Remove the key from this place.

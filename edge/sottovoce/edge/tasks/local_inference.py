@@ -264,7 +264,6 @@ class Home:
 
     @property
     def folder(self) -> Path:
-        """Return the folder of adapters."""
         return self._folder
 
     def encoder(self) -> Encoder:
@@ -468,7 +467,6 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float = 10.0) -> None:

@@ -241,7 +241,6 @@ class Trial:
 
     @property
     def eta(self) -> float:
-        """Return eta of the level."""
         return self.releases[0].eta
 
     @property

@@ -1,12 +1,9 @@
-"""The classifier learns what can be learnt, keeps it in a file, and refuses what is not its own."""
-
-import stat
-from pathlib import Path
+"""The classifier learns what can be learnt, and refuses what it cannot read."""
 
 import numpy as np
 import pytest
 
-from sottovoce.core.errors import DataLoss, InvalidInput
+from sottovoce.core.errors import InvalidInput
 from sottovoce.edge.measure import Classifier, _slopes
 
 WIDTH = 24
@@ -58,28 +55,6 @@ def test_gradients_are_those_of_the_loss() -> None:
         part[place] -= 2e-5
         assert slopes[place] == pytest.approx((above - loss()) / 2e-5, abs=1e-4)
         part[place] += 1e-5
-
-
-def test_a_saved_classifier_answers_the_same(classifier: Classifier, tmp_path: Path) -> None:
-    file = tmp_path / "classifier.npz"
-    classifier.save(file)
-    rows, _ = examples(30, 4)
-    np.testing.assert_array_equal(Classifier.load(file).scores(rows), classifier.scores(rows))
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
-@pytest.mark.parametrize("how", ["absent", "cut", "other"])
-def test_files_that_hold_no_classifier_are_refused(
-    classifier: Classifier, tmp_path: Path, how: str
-) -> None:
-    file = tmp_path / "classifier.npz"
-    if how == "cut":
-        classifier.save(file)
-        file.write_bytes(file.read_bytes()[:200])
-    elif how == "other":
-        np.savez(file, format=np.array("head.v0"))
-    with pytest.raises(DataLoss):
-        Classifier.load(file)
 
 
 def test_labels_must_fit(classifier: Classifier) -> None:

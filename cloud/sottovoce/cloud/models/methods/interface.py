@@ -166,11 +166,9 @@ class Head(Method):
         return cls()
 
     def build(self, encoder: Any) -> AdaptedEncoder:
-        """Return the encoder unchanged."""
         return AdaptedEncoder(self, encoder)
 
     def row(self, encoder: Any, tensors: Mapping[str, Tensor]) -> Row:
-        """Return an empty row."""
         if tensors:
             raise misfit()
         return Row()

@@ -32,12 +32,10 @@ class Prompt(Method):
 
     @property
     def virtual_tokens(self) -> int:
-        """Length of the prompt."""
         return self.tokens
 
     @property
     def front(self) -> int:
-        """Length of the prompt."""
         return self.tokens
 
     def build(self, encoder: Any) -> AdaptedEncoder:

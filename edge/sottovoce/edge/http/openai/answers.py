@@ -6,12 +6,13 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sottovoce.core.rpc.streams import Pieces
+from sottovoce.edge.client.generation import check_size
 from sottovoce.edge.http.fields import Fields
-from sottovoce.edge.http.openai.requests import PREFIX
+from sottovoce.edge.http.openai.requests import PREFIX, another
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
@@ -19,6 +20,8 @@ __all__ = [
     "FINISHES",
     "Whole",
     "begun",
+    "choices",
+    "collected",
     "dropped",
     "event",
     "identity",
@@ -60,6 +63,24 @@ def begun(
     return first.departed, rest()
 
 
+def choices(
+    ask: Callable[[], Generator[_Event, None, None]], sampling: chats.Sampling, number: int
+) -> tuple[chats.Departed, Iterator[Generator[_Event, None, None]]]:
+    """Begin the first of several answers; return its release, and all answers.
+
+    A later answer is asked for, with another seed, once the answer before it was read.
+    """
+    departed, first = begun(ask())
+
+    def each() -> Iterator[Generator[_Event, None, None]]:
+        yield first
+        for _ in range(1, number):
+            another(sampling)
+            yield begun(ask())[1]
+
+    return departed, each()
+
+
 class Whole(NamedTuple):
     """An answer: its text, its tool calls, the thoughts before it, and how it ended."""
 
@@ -88,6 +109,20 @@ def whole(
             case "answered":
                 answered = each.answered
     return Whole(text.text(), calls, reasoning.text(), answered)
+
+
+def collected(
+    wanted: Iterator[Generator[_Event, None, None]], choice: Callable[[int, Whole], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[chats.Answered]]:
+    """Collect answers of bounded size in all; return `choice` of each, and how each ended."""
+    found, ended, size = [], [], 0
+    for index, events in enumerate(wanted):
+        answer = whole(events)
+        size += len(answer.text) + len(answer.reasoning)
+        check_size(size)
+        found.append(choice(index, answer))
+        ended.append(answer.answered)
+    return found, ended
 
 
 def dropped(fields: Fields) -> list[tuple[str, str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, Final
 
 from sottovoce.core.http.messages import Request, Response
-from sottovoce.edge.client.generation import check_size
 from sottovoce.edge.http.fields import Fields, refuse
 from sottovoce.edge.http.openai import answers, requests
 from sottovoce.edge.tasks.parts import Parts
@@ -31,28 +31,15 @@ def answer(device: Parts, request: Request) -> Response:
     name = asked.model or requests.DEFAULT_MODEL
     fields.end(_UNSUPPORTED)
 
-    def begun() -> tuple[chats.Departed, _Events]:
-        return answers.begun(device.conversations.chat(asked, request.stoppable))
+    def ask() -> _Events:
+        return device.conversations.chat(asked, request.stoppable)
 
-    departed, first = begun()
-
-    def choices() -> Iterator[_Events]:
-        yield first
-        for _ in range(1, number):
-            requests.another(asked.sampling)
-            yield begun()[1]
-
+    departed, choices = answers.choices(ask, asked.sampling, number)
     headers = [*answers.released(departed), *answers.dropped(fields)]
     base = {"id": answers.identity("chatcmpl"), "created": answers.now(), "model": name}
     if stream:
-        return Response(_streamed(base, choices(), counted=counted, older=older), headers)
-    found, ended, size = [], [], 0
-    for index, events in enumerate(choices()):
-        whole = answers.whole(events)
-        size += len(whole.text) + len(whole.reasoning)
-        check_size(size)
-        found.append(_choice(index, whole, older=older))
-        ended.append(whole.answered)
+        return Response(_streamed(base, choices, counted=counted, older=older), headers)
+    found, ended = answers.collected(choices, partial(_choice, older=older))
     body = base | {"object": "chat.completion", "choices": found} | answers.usage(*ended)
     return Response(json.dumps(body).encode(), [*headers, *answers.restored(*ended)])
 
@@ -171,31 +158,22 @@ def complete(device: Parts, request: Request) -> Response:
     counted = requests.counted(fields)
     fields.end(("suffix",))
 
-    def begun() -> tuple[chats.Departed, _Continuations]:
-        return answers.begun(device.conversations.complete(asked, request.stoppable))
+    def ask() -> _Continuations:
+        return device.conversations.complete(asked, request.stoppable)
 
-    departed, first = begun()
-
-    def choices() -> Iterator[_Continuations]:
-        yield first
-        for _ in range(1, number):
-            requests.another(asked.sampling)
-            yield begun()[1]
-
+    departed, choices = answers.choices(ask, asked.sampling, number)
     headers = [*answers.released(departed), *answers.dropped(fields)]
     name = asked.model or requests.DEFAULT_MODEL
     base = {"id": answers.identity("cmpl"), "created": answers.now(), "model": name}
     base |= {"object": "text_completion"}
     if stream:
-        return Response(_streamed_continuation(base, choices(), counted=counted), headers)
-    found, ended, size = [], [], 0
-    for index, events in enumerate(choices()):
-        whole = answers.whole(events)
-        size += len(whole.text)
-        check_size(size)
+        return Response(_streamed_continuation(base, choices, counted=counted), headers)
+
+    def choice(index: int, whole: answers.Whole) -> dict[str, Any]:
         finish = answers.FINISHES[whole.answered.finish_reason]
-        found.append(_continuation(index, whole.text, finish))
-        ended.append(whole.answered)
+        return _continuation(index, whole.text, finish)
+
+    found, ended = answers.collected(choices, choice)
     body = base | {"choices": found} | answers.usage(*ended)
     return Response(json.dumps(body).encode(), [*headers, *answers.restored(*ended)])
 

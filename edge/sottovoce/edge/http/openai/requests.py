@@ -255,7 +255,6 @@ def counted(fields: Fields) -> bool:
 
 
 def turns(fields: Fields) -> list[chats.ChatTurn]:
-    """Return the turns in ``messages``."""
     found = fields.items("messages", MOST_TURNS)
     if not found:
         refuse(fields.where("messages"), "is missing or empty", "send at least one message")

@@ -35,19 +35,7 @@ if TYPE_CHECKING:
     from sottovoce.cloud.api.server import Server
     from sottovoce.cloud.api.training_service import Front
 
-__all__ = [
-    "STOPPED",
-    "address_options",
-    "client_ca_option",
-    "front",
-    "job_limits",
-    "model_options",
-    "replica",
-    "serve",
-    "settings_from",
-    "tell",
-    "threads",
-]
+__all__ = ["front", "replica", "serve", "tell", "threads"]
 
 STOPPED: Final = (
     "calls have ended in order, and jobs keep what they have learnt",

@@ -33,8 +33,6 @@ from sottovoce.edge.state.words import Lists, Words
 __all__ = [
     "changed",
     "command",
-    "copy_key",
-    "leave_others",
     "move_key_command",
     "place",
     "rotate_key_command",

@@ -47,7 +47,7 @@ from sottovoce.edge.client.pull import pull
 from sottovoce.edge.state.adapters import ADAPTERS, any_held
 from sottovoce.v1 import enrollment_pb2
 
-__all__ = ["Enrolled", "enroll", "enroll_command", "pull_command"]
+__all__ = ["enroll", "enroll_command", "pull_command"]
 
 _CODES_LAST: Final = 86_400.0
 """Longest lifetime of a code, in seconds."""

@@ -52,7 +52,6 @@ from sottovoce.v1 import edge_owner_pb2 as owner
 __all__ = [
     "bugreport_command",
     "doctor_command",
-    "examine",
     "ledger_command",
     "licences_command",
     "logs_command",

@@ -58,7 +58,7 @@ from sottovoce.v1 import edge_agent_pb2, edge_chat_pb2
 if TYPE_CHECKING:
     from sottovoce.core.http.server import HttpServer
 
-__all__ = ["Admission", "folder_for", "give_to", "number_of", "serve"]
+__all__ = ["folder_for", "number_of", "serve"]
 
 _AGENT: Final = edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgentService"].full_name
 _CHAT: Final = edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChatService"].full_name

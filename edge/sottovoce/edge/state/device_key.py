@@ -33,7 +33,6 @@ from sottovoce.core.platform.files import atomic, disk, read_secret, sync_folder
 
 __all__ = [
     "AFRESH",
-    "BYTES",
     "CREDENTIAL_NAME",
     "ELSEWHERE",
     "HALVES",

@@ -22,7 +22,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["MOST", "SECONDS", "Asked", "Consent", "Waiting", "asks"]
+__all__ = ["Asked", "Consent", "Waiting", "asks"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,6 @@ from sottovoce.cloud.training.run import Watch
 from sottovoce.core.errors import InvalidInput
 
 __all__ = [
-    "CANARIES",
-    "CONFIDENCE",
-    "FEWEST_CANARIES",
     "Audit",
     "Bound",
     "audit",

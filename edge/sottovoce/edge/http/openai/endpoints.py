@@ -36,15 +36,7 @@ from sottovoce.edge.state.own_secret import OwnSecret
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = [
-    "ENDPOINTS",
-    "KEY_FILE",
-    "LOCAL_MODEL",
-    "MOST_TEXTS",
-    "ApiKeyGate",
-    "openai_server",
-    "read_key",
-]
+__all__ = ["ENDPOINTS", "KEY_FILE", "MOST_TEXTS", "openai_server", "read_key"]
 
 _KEY: Final = OwnSecret(
     "openai.key",

@@ -23,10 +23,6 @@ from sottovoce.v1 import generation_pb2 as generation
 __all__ = [
     "DEFAULT_MODEL",
     "KEPT_HERE",
-    "KEPT_OF_TURNS",
-    "MOST_CALLS",
-    "MOST_CHOICES",
-    "MOST_PARTS",
     "PREFIX",
     "ROLES",
     "add_functions",

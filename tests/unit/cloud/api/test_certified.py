@@ -183,7 +183,8 @@ def test_one_that_ends_ends_what_is_open_on_its_connection(
 ) -> None:
     monkeypatch.setattr(listener, "TOKENS_AGAIN", 0.1)
     later = 0.0
-    monkeypatch.setattr(authentication, "time", SimpleNamespace(time=lambda: time.time() + later))
+    clocks = SimpleNamespace(time=lambda: time.time() + later, monotonic=time.monotonic)
+    monkeypatch.setattr(authentication, "time", clocks)
     with place_with(tmp_path) as place:
         token = place.token("ending")
         with place.caller(token, place.authority.sign("ending")) as caller:

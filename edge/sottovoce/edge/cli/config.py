@@ -27,7 +27,6 @@ from sottovoce.edge.cli.common import load_config, not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import Store, only_one
 from sottovoce.edge.state.device_key import PLACES, key_in
-from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.words import Lists, Words
 
 __all__ = [
@@ -478,6 +477,8 @@ def rotate_key_command(ctx: click.Context, as_json: bool) -> None:
     next text. The key of the state, which seals this one, stays (`sotto move-key`); where it is a
     credential of the service, this says how to be run with it.
     """
+    from sottovoce.edge.state.noise_keys import NoiseKeys  # loads numpy
+
     config = load_config(ctx)
     not_as_root(config)
     with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:

@@ -42,8 +42,8 @@ from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, labelled, running
-from tests.support.fake_cloud import fake_cloud
 from tests.support.paths import BUNDLE
+from tests.support.stub_cloud import stub_cloud
 from tests.support.upstream_server import openai_server
 
 ADAPTER = "mail"
@@ -161,7 +161,7 @@ def started(
     folder: Path, bundle: Path, tagger: Tagger | None = None, **settings: str
 ) -> Iterator[Device]:
     """An agent with an adapter, an OpenAI endpoint and somebody to talk to."""
-    with fake_cloud(bundle) as cloud, openai_server() as server:
+    with stub_cloud(bundle) as cloud, openai_server() as server:
         config = configured(
             folder,
             bundle=bundle,

@@ -29,9 +29,9 @@ from sottovoce.edge.http.openai.endpoints import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import TOKEN, labelled
-from tests.support.fake_cloud import fake_cloud
 from tests.support.openai_endpoint import Door, entered
 from tests.support.processes import environment
+from tests.support.stub_cloud import stub_cloud
 from tests.support.upstream_server import openai_server
 
 __all__ = ["COMMANDS", "beside", "running"]
@@ -105,7 +105,7 @@ def running(folder: Path, bundle: Path) -> Iterator[Daemon]:
     token.touch(mode=0o600)
     token.write_text(f"{TOKEN}\n")
     with (
-        fake_cloud(bundle) as cloud,
+        stub_cloud(bundle) as cloud,
         openai_server() as upstream,
         device(
             folder,

@@ -1,6 +1,6 @@
-"""The two clouds that one suite of claims about the wire is held against, behind one face.
+"""The cloud that the claims about the wire are held against.
 
-The fake one runs anywhere; the real one needs torch, so a device's environment has the fake alone.
+It is the real one, or the stub where there is no torch, as on a device.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as training
 from tests.support.caller import Caller, credentials
-from tests.support.fake_cloud import fake_cloud
 from tests.support.small_bundle import write_small_bundle
-
-KINDS = ("fake", "real") if importlib.util.find_spec("torch") else ("fake",)
+from tests.support.stub_cloud import stub_cloud
 
 
 @dataclass
@@ -45,23 +43,18 @@ class Peer:
 
 
 @contextmanager
-def peer(kind: str, folder: Path) -> Iterator[Peer]:
-    """A running cloud of that kind, all it needs made under ``folder``."""
-    with _fake(folder) if kind == "fake" else _real(folder) as running:
+def peer(folder: Path) -> Iterator[Peer]:
+    """A running cloud, all it needs made under ``folder``."""
+    with _real(folder) if importlib.util.find_spec("torch") else _stub(folder) as running:
         yield running
 
 
 @contextmanager
-def _fake(folder: Path) -> Iterator[Peer]:
+def _stub(folder: Path) -> Iterator[Peer]:
     write_small_bundle(folder / "bundle")
-    with fake_cloud(folder / "bundle") as server:
-        server.may_train.clear()
-
-        def work() -> None:
-            server.finish()
-            server.may_train.clear()
-
-        yield Peer(server.address, Bundle.open(folder / "bundle"), server.enroll, server.code, work)
+    bundle = Bundle.open(folder / "bundle")
+    with stub_cloud(bundle.folder, trains=False) as server:
+        yield Peer(server.address, bundle, server.enroll, server.code, server.work)
 
 
 @contextmanager

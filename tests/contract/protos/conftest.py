@@ -1,4 +1,4 @@
-"""Both clouds, one after the other."""
+"""A cloud, and tenants of it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.caller import Caller
-from tests.support.peers import KINDS, Peer, peer
+from tests.support.peers import Peer, peer
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def cloud(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Peer]:
-    """A cloud: the fake one of the device's tests, or the real one."""
-    with peer(request.param, tmp_path_factory.mktemp(request.param)) as running:
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    with peer(tmp_path_factory.mktemp("cloud")) as running:
         yield running
 
 

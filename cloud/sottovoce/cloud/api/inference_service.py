@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
+from typing import TYPE_CHECKING
 
 import grpc
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from sottovoce.cloud.api.admission import Admission
 from sottovoce.cloud.config import ServerLimits, check_name
-from sottovoce.cloud.serving.predictor import Embedder, Predictor, Query, Scores
 from sottovoce.cloud.store.adapters import with_files
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants.credentials import Scope
@@ -25,6 +25,9 @@ from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.streams import check_padding, ordered
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import inference_pb2_grpc
+
+if TYPE_CHECKING:  # the models are given, so this module loads no torch
+    from sottovoce.cloud.serving.predictor import Embedder, Predictor, Scores
 
 __all__ = ["CALLS", "CALLS_PER_TENANT", "WINDOW", "InferenceService"]
 
@@ -117,7 +120,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
         """Return the sentence embedding of noisy token vectors."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
-            answer = self._embedder.submit(self._query(request), tenant=tenant)
+            answer = self._submit_query(tenant, request)
             with tracing.span("queue and model"):
                 return _encoded(request, answer.result())
 
@@ -130,14 +133,16 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
 
         def begin(message: wire.EncodeStreamRequest) -> Callable[[], NDArray[np.float32]]:
-            return self._embedder.submit(self._query(message.request), tenant=tenant).result
+            return self._submit_query(tenant, message.request).result
 
         answered = ordered(request_iterator, begin, window=WINDOW, active=context.is_active)
         with self._admission.admitted(tenant), closing(answered):
             for message, embedding in answered:
                 yield wire.EncodeStreamResponse(response=_encoded(message.request, embedding))
 
-    def _query(self, request: wire.EncodeRequest) -> Query:
+    def _submit_query(
+        self, tenant: str, request: wire.EncodeRequest
+    ) -> Future[NDArray[np.float32]]:
         """Validate the untrusted request and convert it to numbers."""
         if not request.request_id or len(request.request_id) > LONGEST_ID:
             raise InvalidInput(
@@ -160,7 +165,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
         mechanism = TokenEmbedding(request.eta)
         r = bundle.manifest.dimensions
         noisy = unpack(request.vectors, request.tokens, r, mechanism)
-        return Query(bundle.id, noisy, mechanism.eta)
+        return self._embedder.submit(bundle.id, noisy, mechanism.eta, tenant=tenant)
 
 
 def _response(scores: Scores) -> wire.InferenceServicePredictResponse:

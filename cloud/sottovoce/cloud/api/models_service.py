@@ -1,14 +1,15 @@
 """The training calls that need a model: job creation, and adapters for devices.
 
 A job that cannot be trained is refused before the upload, and only a process with the models can
-check this. These calls are part of the service in `training_service`.
+check this. These calls are part of the service in `training_service`. The models themselves are
+behind two functions, so this module loads no torch.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final, NoReturn
 
 import grpc
 
@@ -18,10 +19,6 @@ from sottovoce.cloud.api.training_service import ALIKE, job_message
 from sottovoce.cloud.config import EVERY_TENANT, check_name
 from sottovoce.cloud.job import Release, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.models import methods
-from sottovoce.cloud.models.adapters import to_local
-from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.store.adapters import AdapterFiles, with_files
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants.credentials import Scope
@@ -47,13 +44,18 @@ class Downloads:
 
     Args:
         database: locates them.
-        encoder: the backbone's text encoder; only its shapes are used.
+        read: returns an adapter in the form that devices run.
         allowed: tenants that may download adapters, or `EVERY_TENANT`.
     """
 
-    def __init__(self, database: Database, encoder: Any, allowed: Collection[str]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        read: Callable[[AdapterFiles], LocalAdapter],
+        allowed: Collection[str],
+    ) -> None:
         self._database = database
-        self._encoder = encoder
+        self._read = read
         self._allowed = frozenset(allowed)
         self._admission = Admission(calls=CALLS, per_tenant=CALLS_PER_TENANT)
 
@@ -98,10 +100,6 @@ class Downloads:
             for place in range(start, len(data), CHUNK):
                 yield wire.GetAdapterResponse(chunk=data[place : place + CHUNK])
 
-    def _read(self, files: AdapterFiles) -> LocalAdapter:
-        with files.opened() as folder:
-            return to_local(folder, self._encoder)
-
 
 def stays_here() -> NotReady:
     """Return the error for a tenant that may not download adapters."""
@@ -130,8 +128,8 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
 
     Args:
         bundles: by id, the bundles that examples may be released with.
-        backbone: the model for classification jobs.
-        decoder: the model for generation jobs, if there is one.
+        check: refuses options that this cloud's models cannot train.
+        adapters: sends adapters to devices.
     """
 
     def __init__(
@@ -139,23 +137,14 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
         jobs: Jobs,
         tenants: Tenants,
         bundles: Mapping[str, Bundle],
-        backbone: LoadedBackbone,
-        decoder: Decoder | None,
+        check: Callable[[TrainingOptions], None],
         adapters: Downloads,
     ) -> None:
         self._jobs = jobs
         self._tenants = tenants
         self._bundles = bundles
-        self._backbone = backbone
-        self._decoder = decoder
+        self._check = check
         self._adapters = adapters
-
-    def _trained(self, options: TrainingOptions) -> LoadedBackbone:
-        if not options.writes:
-            return self._backbone
-        if self._decoder is None:
-            raise no_decoder()
-        return self._decoder.backbone
 
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
@@ -170,7 +159,7 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
         """
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.TRAIN)
         options, release = _options(request.training), request.release
-        methods.check(options, self._trained(options))
+        self._check(options)
         bundle = released_with(self._bundles, release.bundle_id)
         if release.mechanism not in bundle.manifest.calibration:
             raise InvalidInput(

@@ -40,21 +40,25 @@ from sottovoce.cloud.api.models_service import CALLS as ADAPTERS
 from sottovoce.cloud.api.models_service import Downloads, ModelsService
 from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.config import STORE_VARIABLE, Settings
+from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import JobsCollector, Queue
 from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.models import backbone, decoder
+from sottovoce.cloud.models import backbone, decoder, methods
+from sottovoce.cloud.models.adapters import to_local
 from sottovoce.cloud.serving.batcher import ModelThread, numbers
 from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.predictor import Embedder, Predictor
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.store.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.codes import Codes
 from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.v1 import (
     bundles_pb2_grpc,
     enrollment_pb2_grpc,
@@ -192,9 +196,8 @@ class Server:
             self.jobs,
             self.tenants,
             self.bundles,
-            loaded,
-            self.decoder,
-            Downloads(self.database, self.thread.encoder, settings.hand_out_adapters),
+            self._check,
+            Downloads(self.database, self._local, settings.hand_out_adapters),
         )
         server = self.listener.server
         bundles_pb2_grpc.add_BundlesServiceServicer_to_server(  # type: ignore[no-untyped-call]
@@ -223,6 +226,19 @@ class Server:
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(  # type: ignore[no-untyped-call]
             GenerationService(self.tenants, self._write(upstream, settings)), server
         )
+
+    def _check(self, options: TrainingOptions) -> None:
+        """Refuse options that the job's model cannot be trained with; see `methods.check`."""
+        if not options.writes:
+            methods.check(options, self.thread.backbone)
+        elif self.decoder is None:
+            raise decoder.no_decoder()
+        else:
+            methods.check(options, self.decoder.backbone)
+
+    def _local(self, files: AdapterFiles) -> LocalAdapter:
+        with files.opened() as folder:
+            return to_local(folder, self.thread.encoder)
 
     def _write(self, upstream: Upstream | None, settings: Settings) -> Write | None:
         """Return the text generator, if there is one."""

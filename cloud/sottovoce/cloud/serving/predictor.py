@@ -36,7 +36,7 @@ from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.vectors import unit_rows
 
-__all__ = ["PRIOR", "Embedder", "Predictor", "Query", "Scores"]
+__all__ = ["PRIOR", "Embedder", "Predictor", "Scores"]
 
 Scores = list[tuple[str, float]]
 
@@ -220,7 +220,7 @@ Floats1d = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class _Query:
     """Received noisy vectors, Floats2d (tokens, r) in the bundle's privacy space, and eta."""
 
     bundle_id: str
@@ -241,8 +241,15 @@ class Embedder:
         self._encoder = Encoder(thread.backbone, thread.device)
         self._posteriors: dict[str, PosteriorMean] = {}
 
-    def submit(self, query: Query, *, tenant: str = "") -> Future[Floats1d]:
+    def submit(
+        self, bundle_id: str, noisy: Floats2d, eta: float, *, tenant: str = ""
+    ) -> Future[Floats1d]:
         """Queue one query of ``tenant``; the answer is Floats1d (width,), of length 1.
+
+        Args:
+            bundle_id: of the bundle whose privacy space the vectors lie in.
+            noisy: received vectors, (tokens, r).
+            eta: of their noise.
 
         Raises:
             InvalidInput: the backbone takes fewer tokens.
@@ -250,16 +257,16 @@ class Embedder:
                 frequencies.
         """
         longest = self._encoder.max_tokens
-        if len(query.noisy) > longest:
+        if len(noisy) > longest:
             raise InvalidInput(
                 f"this backbone takes {longest} tokens",
                 fix="send a text in parts",
                 subject="tokens",
             )
-        cost = len(query.noisy)
-        return self._thread.submit(self._answer, query, tenant=tenant, cost=cost)
+        query = _Query(bundle_id, noisy, eta)
+        return self._thread.submit(self._answer, query, tenant=tenant, cost=len(noisy))
 
-    def _answer(self, queries: Sequence[Query]) -> Iterator[tuple[int, Floats1d | Exception]]:
+    def _answer(self, queries: Sequence[_Query]) -> Iterator[tuple[int, Floats1d | Exception]]:
         inputs: dict[int, torch.Tensor] = {}
         groups: dict[tuple[str, float], list[int]] = {}
         for place, query in enumerate(queries):

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.serving.batcher import ModelThread
-from sottovoce.cloud.serving.predictor import Embedder, Predictor, Query
+from sottovoce.cloud.serving.predictor import Embedder, Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.bundle.folder import Bundle
@@ -40,6 +41,12 @@ def tiny(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 def serving(folder: Path, *bundles: Bundle) -> Iterator[tuple[Embedder, Predictor]]:
     with closing(ModelThread(backbone.load(str(folder)))) as thread:
         yield Embedder(thread, {b.id: b for b in bundles}), Predictor(thread)
+
+
+class Query(NamedTuple):
+    bundle_id: str
+    noisy: np.ndarray
+    eta: float
 
 
 def queries(bundle: Bundle, lengths: list[int], etas: tuple[float, ...]) -> list[Query]:
@@ -69,7 +76,7 @@ def expected(folder: Path, bundle: Bundle, query: Query) -> np.ndarray:
 def test_a_mixed_batch_is_answered_as_the_definition_says(bert: Path, tiny: Bundle) -> None:
     asked = queries(tiny, [1, 7, 3, 120, 2, 33], (5.0, 40.0))
     with serving(bert, tiny) as (embedder, _):
-        answers = [embedder.submit(query) for query in asked]
+        answers = [embedder.submit(*query) for query in asked]
         for query, answer in zip(asked, answers, strict=True):
             found = answer.result(60)
             assert found.dtype == np.float32
@@ -86,9 +93,9 @@ def test_adapters_in_memory_do_not_colour_embeddings(
     files = AdapterFiles.of(trained.folder)
     (query,) = queries(tiny, [6], (20.0,))
     with serving(bert, tiny) as (embedder, predictor):
-        before = embedder.submit(query).result(60)
+        before = embedder.submit(*query).result(60)
         scores = dict(predictor.submit(files, "the tree and the soil").result(60))
-        assert embedder.submit(query).result(60) == pytest.approx(before, abs=1e-6)
+        assert embedder.submit(*query).result(60) == pytest.approx(before, abs=1e-6)
         # ... and the adapter is back in its place afterwards.
         again = dict(predictor.submit(files, "the tree and the soil").result(60))
         assert again == pytest.approx(scores, abs=1e-6)
@@ -102,7 +109,7 @@ def test_other_families_are_served_alike(
     bundle = Bundle.open(tiny_bundle(tmp_path / "bundle", folder))
     asked = queries(bundle, [4, 9], (25.0,))
     with serving(folder, bundle) as (embedder, _):
-        for query, answer in [(query, embedder.submit(query)) for query in asked]:
+        for query, answer in [(query, embedder.submit(*query)) for query in asked]:
             found = expected(folder, bundle, query)
             assert answer.result(60) == pytest.approx(found, abs=2e-4)
 
@@ -113,7 +120,7 @@ def test_a_bundle_without_frequencies_fails_alone(bert: Path, tiny: Bundle) -> N
     old = Bundle(tiny.folder, manifest, "old")
     good, bad = queries(tiny, [3], (20.0,)) + queries(old, [3], (20.0,))
     with serving(bert, tiny, old) as (embedder, _):
-        answers = [embedder.submit(query) for query in (bad, good, bad)]
+        answers = [embedder.submit(*query) for query in (bad, good, bad)]
         assert answers[1].result(60).shape == (32,)
         for answer in (answers[0], answers[2]):
             with pytest.raises(NotReady, match="token frequencies"):
@@ -124,6 +131,6 @@ def test_more_tokens_than_positions_are_refused_at_once(bert: Path, tiny: Bundle
     most, one_more = queries(tiny, [298, 299], (20.0,))
     with serving(bert, tiny) as (embedder, _):
         with pytest.raises(InvalidInput, match="298 tokens") as caught:
-            embedder.submit(one_more)
+            embedder.submit(*one_more)
         assert caught.value.subject == "tokens"
-        assert np.isfinite(embedder.submit(most).result(60)).all()
+        assert np.isfinite(embedder.submit(*most).result(60)).all()

@@ -19,8 +19,8 @@ from sottovoce.core.privacy import inspection
 from sottovoce.edge.cli import main
 from sottovoce.edge.config import Config, load
 from tests.support.agent import configured
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.paths import MODELS
+from tests.support.stub_cloud import StubCloud, stub_cloud
 
 SHIPPED_TAGGER = MODELS / "tagger"
 
@@ -100,13 +100,13 @@ def device(new_device: Callable[..., Device], tagged_bundle: Path) -> Device:
 
 
 @pytest.fixture
-def cloud(tagged_bundle: Path) -> Iterator[FakeCloud]:
-    """A fake cloud that has the bundle."""
-    with fake_cloud(tagged_bundle) as server:
+def cloud(tagged_bundle: Path) -> Iterator[StubCloud]:
+    """A stub cloud that has the bundle."""
+    with stub_cloud(tagged_bundle) as server:
         yield server
 
 
 @pytest.fixture
-def linked(new_device: Callable[..., Device], tagged_bundle: Path, cloud: FakeCloud) -> Device:
+def linked(new_device: Callable[..., Device], tagged_bundle: Path, cloud: StubCloud) -> Device:
     """A device with bundle and cloud."""
     return new_device(tagged_bundle, SOTTO_CLOUD_ADDRESS=cloud.address)

@@ -24,8 +24,8 @@ from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_owner_pb2 as owner
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support.agent import configured, labelled, running
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_denoiser import PlainDenoiser
+from tests.support.stub_cloud import StubCloud, stub_cloud
 from tests.support.upstream_server import openai_server
 
 from .conftest import Device
@@ -161,7 +161,7 @@ def _same(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _same(each) for key, each in value.items() if key not in CHANCE}
     if isinstance(value, float):
-        return round(value, 6)  # the fake cloud's sums depend on the order of the examples
+        return round(value, 6)  # the stub cloud's sums depend on the order of the examples
     return [_same(each) for each in value] if isinstance(value, list) else value
 
 
@@ -179,7 +179,7 @@ def outcomes(
         for remote in (True, False):
             folder = tmp_path_factory.mktemp("device")
             shutil.copytree(kept / "state", folder / "state")
-            with fake_cloud(tagged_bundle) as cloud, openai_server() as server:
+            with stub_cloud(tagged_bundle) as cloud, openai_server() as server:
                 config = configured(
                     folder,
                     bundle=tagged_bundle,
@@ -218,7 +218,7 @@ def test_the_client_calls_all_services() -> None:
     assert len(NAMES) == len({name.split(".")[0] for name in METHODS})
 
 
-def test_a_call_in_this_process_ends_when_it_is_cancelled(linked: Device, cloud: FakeCloud) -> None:
+def test_a_call_in_this_process_ends_when_it_is_cancelled(linked: Device, cloud: StubCloud) -> None:
     cloud.may_train.clear()
     with local(linked.config) as client:
         queued = client.agent.Customize(iter(_customize("desk"))).customization

@@ -8,8 +8,8 @@ import pytest
 
 from sottovoce.edge.cli import customize
 from tests.support.agent import running
-from tests.support.fake_cloud import FakeCloud
 from tests.support.openai_endpoint import entered
+from tests.support.stub_cloud import StubCloud
 from tests.support.waiting import until
 
 from .conftest import Device
@@ -42,7 +42,7 @@ def _shown(device: Device) -> list[tuple[str, str]]:
     return [(each["text"], each["label"]) for each in told["corrections"]]
 
 
-def test_they_are_kept_shown_and_taught_once(trained: Device, cloud: FakeCloud) -> None:
+def test_they_are_kept_shown_and_taught_once(trained: Device, cloud: StubCloud) -> None:
     before = trained.json("ledger")
     with running(trained.config):
         said = trained.sotto("correct", "desk", RIVER, "wett", code=2).stderr
@@ -72,7 +72,7 @@ def test_they_are_kept_shown_and_taught_once(trained: Device, cloud: FakeCloud) 
         assert (done["state"], done["examples"], done["waiting"]) == ("ready", 10, 0)
         assert "no corrections of 'desk' wait" in trained.sotto(*TAUGHT, code=3).stderr
         assert trained.json("status")[0]["corrections"] == []
-    assert Counter(e.released_text for e in cloud.jobs["job-1"].examples) == Counter(
+    assert Counter(e.released_text for e in cloud.examples(1)) == Counter(
         text
         for text, _ in PAIRS  # at a level that moves no word
     )
@@ -80,7 +80,7 @@ def test_they_are_kept_shown_and_taught_once(trained: Device, cloud: FakeCloud) 
 
 
 def test_the_same_command_waits_for_what_it_began_and_takes_nothing_twice(
-    trained: Device, cloud: FakeCloud
+    trained: Device, cloud: StubCloud
 ) -> None:
     table = _table(trained, [f"{text}\t{label}" for text, label in PAIRS])
     both = (*TAUGHT, "--input", table)

@@ -10,7 +10,7 @@ import pytest
 from sottovoce.core.rpc import training_settings
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import running
-from tests.support.fake_cloud import FakeCloud
+from tests.support.stub_cloud import StubCloud
 from tests.support.waiting import until
 
 from .conftest import Device
@@ -24,7 +24,7 @@ def _table(device: Device, rows: list[str] = ROWS, header: str = "text\tlabel") 
     return str(file)
 
 
-def test_a_table_becomes_an_adapter(linked: Device, cloud: FakeCloud) -> None:
+def test_a_table_becomes_an_adapter(linked: Device, cloud: StubCloud) -> None:
     options = ["--level", "light", "--reconstruction", "--plain-tokens", "2", "--epochs", "4"]
     with running(linked.config):
         (done,) = linked.json(
@@ -36,32 +36,32 @@ def test_a_table_becomes_an_adapter(linked: Device, cloud: FakeCloud) -> None:
         assert answer["label"] == "wet"
         assert [s["label"] for s in answer["scores"]] == ["wet", "dry"]
         assert answer["released_text"]
-    settings = cloud.jobs["job-0"].message.training
+    settings = cloud.jobs[0].training
     assert (settings.epochs, settings.seed, settings.plain_tokens) == (4, 7, 2)
     assert settings.reconstruction
-    assert cloud.jobs["job-0"].message.release.level == "light"
+    assert cloud.jobs[0].release.level == "light"
     assert all(len(e.plain_token_ids) == 2 for e in cloud.examples())
 
 
-def test_inputs_and_outputs_become_an_adapter_that_writes(linked: Device, cloud: FakeCloud) -> None:
+def test_inputs_and_outputs_become_an_adapter_that_writes(linked: Device, cloud: StubCloud) -> None:
     table = _table(linked, ["the river, Anna\tAnna has a garden"] * 10, "input\toutput")
     with running(linked.config):
         (done,) = linked.json("customize", "desk", "--input", table, "--method", "prompt")
     assert done["state"] == "ready"
-    settings = cloud.jobs["job-0"].message.training
+    settings = cloud.jobs[0].training
     assert settings.task == training.TASK_GENERATION
     assert settings.method == training.METHOD_PROMPT_TUNING
     assert all(e.released_output.split()[1:3] == ["has", "a"] for e in cloud.examples())
 
 
-def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeCloud) -> None:
+def test_the_method_and_its_settings_are_options(linked: Device, cloud: StubCloud) -> None:
     options = ["--method", "prefix", "--virtual-tokens", "5", "--label-words"]
     options += ["--learning-rate", "0.01", "--batch-size", "4", "--reconstruction"]
     options += ["--plain-sequences", "1", "--plain-vocabulary", "20", "--plain-sampling", "uniform"]
     options += ["--reconstruction-width", "32", "--reconstruction-weight", "0.5"]
     with running(linked.config):
         linked.json("customize", "desk", "--input", _table(linked), *options)
-    settings = cloud.jobs["job-0"].message.training
+    settings = cloud.jobs[0].training
     assert settings.method == training.METHOD_PREFIX_TUNING
     assert (settings.virtual_tokens, settings.batch_size, settings.learning_rate) == (5, 4, 0.01)
     assert settings.label_words
@@ -69,7 +69,7 @@ def test_the_method_and_its_settings_are_options(linked: Device, cloud: FakeClou
     assert len({tuple(e.plain_token_ids) for e in cloud.examples()}) == 1
 
 
-def test_a_later_option_takes_every_switch_back(linked: Device, cloud: FakeCloud) -> None:
+def test_a_later_option_takes_every_switch_back(linked: Device, cloud: StubCloud) -> None:
     fields = training.TrainingSettings.DESCRIPTOR.fields_by_name
     named = [fields[field.name] for field in training_settings.FIELDS]
     switches = [f.name.replace("_", "-") for f in named if f.cpp_type == f.CPPTYPE_BOOL]
@@ -77,7 +77,7 @@ def test_a_later_option_takes_every_switch_back(linked: Device, cloud: FakeCloud
     options = [option for name in switches for option in (f"--{name}", f"--no-{name}")]
     with running(linked.config):
         linked.json("customize", "desk", "--input", _table(linked), *options)
-    settings = cloud.jobs["job-0"].message.training
+    settings = cloud.jobs[0].training
     assert not any(getattr(settings, name.replace("-", "_")) for name in switches)
 
 
@@ -121,18 +121,18 @@ def test_a_seed_too_large_for_the_wire_is_refused_in_words(device: Device) -> No
     assert "Traceback" not in result.stderr
 
 
-def test_pate_takes_a_file_of_public_texts(linked: Device, cloud: FakeCloud) -> None:
+def test_pate_takes_a_file_of_public_texts(linked: Device, cloud: StubCloud) -> None:
     public = linked.folder / "public.txt"
     public.write_text("\n\n".join(f"the stone by the river {n}" for n in range(32)), "utf-8")
     options = ["--pate", str(public), "--dp-epsilon", "2", "--dp-few-examples"]
     with running(linked.config):
         (done,) = linked.json("customize", "desk", "--input", _table(linked), *options)
     assert done["examples"] == 52
-    assert cloud.jobs["job-0"].message.training.pate
+    assert cloud.jobs[0].training.pate
     assert sum(not e.label for e in cloud.examples()) == 32
 
 
-def test_without_watching_it_returns_at_once(linked: Device, cloud: FakeCloud) -> None:
+def test_without_watching_it_returns_at_once(linked: Device, cloud: StubCloud) -> None:
     cloud.may_train.clear()
     with running(linked.config):
         (queued,) = linked.json("customize", "desk", "--input", _table(linked), "--no-watch")
@@ -142,7 +142,7 @@ def test_without_watching_it_returns_at_once(linked: Device, cloud: FakeCloud) -
         until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "ready")
 
 
-def test_the_same_again_waits_for_what_is_on_its_way(linked: Device, cloud: FakeCloud) -> None:
+def test_the_same_again_waits_for_what_is_on_its_way(linked: Device, cloud: StubCloud) -> None:
     cloud.may_train.clear()
     asked = ("customize", "desk", "--input", _table(linked), "--no-watch")
     with running(linked.config):
@@ -172,7 +172,7 @@ def test_progress_is_told_on_standard_error(linked: Device) -> None:
     assert "held-out accuracy 87.5%" in result.stderr
 
 
-def test_a_failed_training_is_an_error(linked: Device, cloud: FakeCloud) -> None:
+def test_a_failed_training_is_an_error(linked: Device, cloud: StubCloud) -> None:
     cloud.fail_training = "out of memory"
     with running(linked.config):
         result = linked.sotto("customize", "desk", "--input", _table(linked), "--json", code=3)
@@ -185,7 +185,7 @@ def test_a_daemon_is_needed(linked: Device) -> None:
     assert "sotto serve" in result.stderr
 
 
-def test_an_agent_that_ends_meanwhile_loses_nothing(linked: Device, cloud: FakeCloud) -> None:
+def test_an_agent_that_ends_meanwhile_loses_nothing(linked: Device, cloud: StubCloud) -> None:
     cloud.may_train.clear()
     arguments = ["customize", "desk", "--input", _table(linked)]
     codes: list[str] = []

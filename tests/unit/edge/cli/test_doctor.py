@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent import running
-from tests.support.fake_cloud import FakeCloud
-from tests.support.fake_mutual_tls import CLIENTS, mutual_tls, settings_for
 from tests.support.key_places import give_credential
 from tests.support.onnx_bytes import loop
+from tests.support.stub_cloud import StubCloud
+from tests.support.stub_mutual_tls import CLIENTS, mutual_tls, settings_for
 from tests.support.tampering import BLINDING, add_file
 
 from .conftest import Device
@@ -50,7 +50,7 @@ def test_a_healthy_device_is_well(linked: Device) -> None:
 
 
 def test_each_fault_is_found_with_its_fix(
-    new_device: Callable[..., Device], linked: Device, cloud: FakeCloud
+    new_device: Callable[..., Device], linked: Device, cloud: StubCloud
 ) -> None:
     (linked.folder / "token").write_text("wrong")
     (linked.folder / "token").chmod(0o644)
@@ -65,7 +65,7 @@ def test_each_fault_is_found_with_its_fix(
 
 
 @pytest.mark.parametrize("path", ["rows.npy", "manifest.json"])
-def test_a_damaged_bundle_is_found(linked: Device, cloud: FakeCloud, path: str) -> None:
+def test_a_damaged_bundle_is_found(linked: Device, cloud: StubCloud, path: str) -> None:
     linked.config.bundle.current.unlink()
     linked.sotto("pull")
     file = linked.config.bundle.current / path
@@ -77,7 +77,7 @@ def test_a_damaged_bundle_is_found(linked: Device, cloud: FakeCloud, path: str) 
     assert _checks(linked, 3)["bundle"][0] == "OK"
 
 
-def test_who_made_the_bundle_is_told(linked: Device, cloud: FakeCloud) -> None:
+def test_who_made_the_bundle_is_told(linked: Device, cloud: StubCloud) -> None:
     assert "linked by hand" in _checks(linked, 3)["signature"][1]  # the daemon does not run
     linked.config.bundle.current.unlink()
     (pulled,) = linked.json("pull")

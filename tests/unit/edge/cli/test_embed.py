@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sottovoce.edge.tasks import embed
 from tests.support.agent import running
-from tests.support.fake_cloud import FakeCloud
 from tests.support.plain_denoiser import PlainDenoiser
+from tests.support.stub_cloud import StubCloud
 
 from .conftest import Device
 
@@ -36,7 +36,7 @@ def _numbers(line: str) -> NDArray[np.float32]:
 
 
 def test_one_text_is_answered_alone_and_through_the_daemon(
-    linked: Device, cloud: FakeCloud
+    linked: Device, cloud: StubCloud
 ) -> None:
     (alone,) = linked.json("embed", TEXT)
     assert (alone["level"], alone["eta"], alone["tokens"]) == ("balanced", 15.0, 4)
@@ -101,7 +101,7 @@ def test_lines_before_a_bad_one_are_answered(linked: Device) -> None:
         assert "line 3 is not UTF-8" in json.loads(result.stderr)["error"]["problem"]
 
 
-def test_what_goes_wrong_is_told(linked: Device, cloud: FakeCloud) -> None:
+def test_what_goes_wrong_is_told(linked: Device, cloud: StubCloud) -> None:
     assert "give one" in linked.sotto("embed", TEXT, "--input", "b", code=2).stderr
     result = linked.sotto("embed", TEXT, "--level", "none", code=4)
     assert all(level in result.stderr for level in ("strong", "balanced", "light"))

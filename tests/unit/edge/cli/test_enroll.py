@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.support.fake_cloud import FakeCloud
+from tests.support.stub_cloud import StubCloud
 
 from .conftest import Device
 
@@ -23,7 +23,7 @@ def _bare(device: Device) -> None:
 
 
 def test_a_new_device_is_let_in_and_the_configuration_says_so(
-    new_device: Callable[..., Device], cloud: FakeCloud
+    new_device: Callable[..., Device], cloud: StubCloud
 ) -> None:
     device = new_device()
     _bare(device)
@@ -48,7 +48,7 @@ def test_it_needs_to_know_which_cloud(new_device: Callable[..., Device]) -> None
 
 
 def test_a_configuration_that_cannot_be_written_keeps_the_token_and_the_code(
-    new_device: Callable[..., Device], cloud: FakeCloud, monkeypatch: pytest.MonkeyPatch
+    new_device: Callable[..., Device], cloud: StubCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = new_device()
     _bare(device)
@@ -64,7 +64,7 @@ def test_a_configuration_that_cannot_be_written_keeps_the_token_and_the_code(
     assert file.read_text() == before
     assert token.read_text() == "of before\n"
     device.sotto(*asked)
-    assert cloud.redeemed("acme", token.read_text().strip())
+    assert cloud.admits("acme", token.read_text().strip())
     assert tomllib.loads(file.read_text())["cloud"]["token_file"] == str(token)
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.cloud.api.models_service import stays_here
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.local.encoder import Encoder
 from sottovoce.edge.tasks import local_inference as homes
 from tests.support.agent import running
 from tests.support.encoder_bundle import with_some_files
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
+from tests.support.stub_cloud import StubCloud, stub_cloud
 from tests.support.waiting import until
 
 from .conftest import Device
@@ -36,7 +37,7 @@ def train(device: Device, first: str, second: str) -> None:
         device.sotto("customize", "desk", "--input", str(file), "--level", "light", "--replace")
 
 
-def test_what_was_fetched_answers_with_the_cloud_gone(trained: Device, cloud: FakeCloud) -> None:
+def test_what_was_fetched_answers_with_the_cloud_gone(trained: Device, cloud: StubCloud) -> None:
     assert "desk is at home" in trained.sotto("fetch", "desk").stdout
     assert "up to date" in trained.sotto("fetch", "desk").stdout
     cloud.stop()
@@ -62,15 +63,15 @@ def or_stand_in(bundle: Bundle) -> PlainEncoder:
 
 
 @pytest.fixture
-def offering(tagged_bundle: Path, tmp_path: Path) -> Iterator[FakeCloud]:
+def offering(tagged_bundle: Path, tmp_path: Path) -> Iterator[StubCloud]:
     """A cloud whose bundle has an encoder."""
-    with fake_cloud(with_some_files(tagged_bundle, tmp_path / "served")) as server:
+    with stub_cloud(with_some_files(tagged_bundle, tmp_path / "served")) as server:
         yield server
 
 
 @pytest.fixture
 def pulled(
-    new_device: Callable[..., Device], offering: FakeCloud, monkeypatch: pytest.MonkeyPatch
+    new_device: Callable[..., Device], offering: StubCloud, monkeypatch: pytest.MonkeyPatch
 ) -> Device:
     """A device that pulled the bundle without the encoder, and had an adapter trained."""
     monkeypatch.setattr(homes, "_open_encoder", or_stand_in)
@@ -85,7 +86,7 @@ def lose_encoder(device: Device) -> None:
     shutil.rmtree(device.config.bundle.current.resolve() / ENCODER)
 
 
-def test_the_first_adapter_brings_the_encoder(pulled: Device, offering: FakeCloud) -> None:
+def test_the_first_adapter_brings_the_encoder(pulled: Device, offering: StubCloud) -> None:
     shown = pulled.sotto("fetch", "desk").stdout
     assert "encoder" in shown
     assert "desk is at home" in shown
@@ -97,7 +98,7 @@ def test_the_first_adapter_brings_the_encoder(pulled: Device, offering: FakeClou
 
 
 def test_a_lost_encoder_comes_again_for_an_adapter_that_is_here(
-    pulled: Device, offering: FakeCloud
+    pulled: Device, offering: StubCloud
 ) -> None:
     pulled.sotto("fetch", "desk")
     lose_encoder(pulled)
@@ -110,15 +111,15 @@ def test_a_lost_encoder_comes_again_for_an_adapter_that_is_here(
 
 
 def test_a_provider_who_keeps_adapters_costs_no_encoder(
-    pulled: Device, offering: FakeCloud
+    pulled: Device, offering: StubCloud
 ) -> None:
-    offering.adapters.clear()
-    pulled.sotto("fetch", "desk", code=4)
+    offering.refuses["GetAdapter"] = stays_here()
+    pulled.sotto("fetch", "desk", code=3)
     assert not (pulled.config.bundle.current / ENCODER).exists()
 
 
 def test_an_adapter_whose_encoder_does_not_arrive_leaves_the_earlier_one_in_use(
-    pulled: Device, offering: FakeCloud
+    pulled: Device, offering: StubCloud
 ) -> None:
     offering.altered = f"{ENCODER}/encoder.onnx"
     refused = pulled.sotto("fetch", "desk", code=8)
@@ -136,7 +137,7 @@ def test_an_adapter_whose_encoder_does_not_arrive_leaves_the_earlier_one_in_use(
 
 
 def test_a_followed_version_whose_encoder_does_not_arrive_changes_nothing(
-    pulled: Device, offering: FakeCloud, caplog: pytest.LogCaptureFixture
+    pulled: Device, offering: StubCloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     (first,) = pulled.json("fetch", "desk", "--follow")
     lose_encoder(pulled)
@@ -151,7 +152,7 @@ def test_a_followed_version_whose_encoder_does_not_arrive_changes_nothing(
 
 
 def test_a_bundle_without_an_encoder_is_refused_before_anything_is_fetched(
-    linked: Device, cloud: FakeCloud
+    linked: Device, cloud: StubCloud
 ) -> None:
     train(linked, "wet", "dry")
     told = linked.sotto("fetch", "desk", code=3)
@@ -163,7 +164,7 @@ def test_a_bundle_without_an_encoder_is_refused_before_anything_is_fetched(
 
 
 def test_a_bundle_that_was_linked_by_hand_stays_the_owners(
-    new_device: Callable[..., Device], offering: FakeCloud, tmp_path: Path
+    new_device: Callable[..., Device], offering: StubCloud, tmp_path: Path
 ) -> None:
     own = tmp_path / "own"
     shutil.copytree(offering.bundle, own)
@@ -192,7 +193,7 @@ def test_versions_are_listed_and_taken_back(trained: Device) -> None:
 
 
 def test_following_ends_with_the_cloud_gone_and_is_not_ignored(
-    trained: Device, cloud: FakeCloud
+    trained: Device, cloud: StubCloud
 ) -> None:
     trained.sotto("fetch", "desk", "--follow")
     (marker,) = trained.folder.glob("**/followed")
@@ -206,7 +207,7 @@ def test_following_ends_with_the_cloud_gone_and_is_not_ignored(
 
 
 def test_a_command_that_is_told_device_sends_nothing_whatever_the_agent_was_told(
-    trained: Device, cloud: FakeCloud
+    trained: Device, cloud: StubCloud
 ) -> None:
     with running(trained.config):
         trained.environment["SOTTO_PREDICT_WHERE"] = "device"
@@ -214,4 +215,4 @@ def test_a_command_that_is_told_device_sends_nothing_whatever_the_agent_was_told
         assert "sotto fetch" in refused.stderr
         refused = trained.sotto("predict", "desk", "--where", "cloud", "the river", code=3)
         assert "lets nobody else answer" in refused.stderr
-    assert cloud.predictions == []
+    assert cloud.received["PredictStream"] == []

@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.edge.cli import common
 from tests.support.agent import running
-from tests.support.fake_cloud import FakeCloud
+from tests.support.stub_cloud import StubCloud
 
 from .conftest import Device
 
@@ -47,7 +47,7 @@ def test_who_speaks_to_a_running_agent_may_be_root(linked: Device) -> None:
 
 def test_before_the_first_release_the_machines_settings_say_whose_it_will_be(
     new_device: Callable[..., Device],
-    cloud: FakeCloud,
+    cloud: StubCloud,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

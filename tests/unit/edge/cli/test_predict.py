@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.agent import running
-from tests.support.fake_cloud import FakeCloud
+from tests.support.stub_cloud import StubCloud
 
 from .conftest import Device
 
@@ -33,7 +33,7 @@ def test_lines_are_answered_in_order(trained: Device) -> None:
     assert 0.5 < float(score) <= 1
 
 
-def test_what_goes_wrong_is_told(trained: Device, cloud: FakeCloud) -> None:
+def test_what_goes_wrong_is_told(trained: Device, cloud: StubCloud) -> None:
     result = trained.sotto("predict", "desk", stdin="the river\n\n", code=2)
     assert "line 2: the text is empty" in result.stderr
     assert "no such adapter" in trained.sotto("predict", "none", "the river", code=4).stderr

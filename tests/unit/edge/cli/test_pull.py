@@ -10,13 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.edge.state.adapters import ADAPTERS, AdapterFolder
-from tests.support.fake_cloud import FakeCloud
+from tests.support.stub_cloud import StubCloud
 
 from .conftest import Device
 
 
 def test_a_new_device_pulls_and_privatises(
-    new_device: Callable[..., Device], cloud: FakeCloud
+    new_device: Callable[..., Device], cloud: StubCloud
 ) -> None:
     device = new_device()
     (pulled,) = device.json("pull", cloud.address)
@@ -41,7 +41,7 @@ def test_the_configured_cloud_is_the_default(linked: Device) -> None:
     assert "is in place" in linked.sotto("pull").stdout
 
 
-def test_another_key_is_taken_on_the_owners_word_only(linked: Device, cloud: FakeCloud) -> None:
+def test_another_key_is_taken_on_the_owners_word_only(linked: Device, cloud: StubCloud) -> None:
     linked.config.bundle.current.unlink()
     assert "signed by ed25519:" in linked.sotto("pull").stdout
     cloud.key = Ed25519PrivateKey.generate()
@@ -54,7 +54,7 @@ def test_another_key_is_taken_on_the_owners_word_only(linked: Device, cloud: Fak
     assert "not a public key" in linked.sotto("pull", "--key", "ssh-rsa", code=2).stderr
 
 
-def test_what_goes_wrong_is_told(new_device: Callable[..., Device], cloud: FakeCloud) -> None:
+def test_what_goes_wrong_is_told(new_device: Callable[..., Device], cloud: StubCloud) -> None:
     device = new_device()
     assert "no cloud is configured" in device.sotto("pull", code=3).stderr
     assert "is not an address" in device.sotto("pull", "http://x", code=78).stderr

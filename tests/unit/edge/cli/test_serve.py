@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 
 from sottovoce.v1 import edge_agent_pb2, edge_agent_pb2_grpc
-from tests.support.fake_cloud import FakeCloud
+from tests.support.stub_cloud import StubCloud
 
 from .conftest import Device
 
@@ -35,7 +35,7 @@ def _served(device: Device, *arguments: str, first: str = "") -> Iterator[subpro
 
 
 def test_a_bundle_pulled_while_it_runs_is_used(
-    new_device: Callable[..., Device], cloud: FakeCloud
+    new_device: Callable[..., Device], cloud: StubCloud
 ) -> None:
     device = new_device()
     text = "Zyxglorp has seen the doctor"

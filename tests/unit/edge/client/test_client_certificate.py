@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, Unavailable
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import ClientCertificate
@@ -16,18 +17,18 @@ from sottovoce.edge.config import load
 from sottovoce.v1 import training_pb2
 from tests.support.agent import configured
 from tests.support.certificates import Certificate
-from tests.support.fake_cloud import FakeCloud
-from tests.support.fake_mutual_tls import CLIENTS, mutual_tls, settings_for
+from tests.support.stub_cloud import StubCloud
+from tests.support.stub_mutual_tls import CLIENTS, mutual_tls, settings_for
 
 
 @pytest.fixture
-def server() -> Iterator[FakeCloud]:
+def server() -> Iterator[StubCloud]:
     """A cloud that asks for certificates."""
     with mutual_tls() as running:
         yield running
 
 
-def _device(folder: Path, server: FakeCloud) -> Cloud:
+def _device(folder: Path, server: StubCloud) -> Cloud:
     return Cloud(configured(folder, **settings_for(folder, server)).cloud)
 
 
@@ -46,9 +47,11 @@ def test_every_call_shows_it(small_bundle_folder: Path, tmp_path: Path) -> None:
         assert set(server.shown) == {(tmp_path / "certificate").read_bytes()}
 
 
-def test_a_renewed_pair_is_shown_and_open_calls_go_on(server: FakeCloud, tmp_path: Path) -> None:
-    with closing(_device(tmp_path, server)) as cloud:
-        job = cloud.create_job(training_pb2.CreateJobRequest(request_id="r", adapter="a"))
+def test_a_renewed_pair_is_shown_and_open_calls_go_on(small_bundle: Bundle, tmp_path: Path) -> None:
+    release = training_pb2.ReleaseSettings(bundle_id=small_bundle.id, mechanism="t2t.v1", eta=4.0)
+    request = training_pb2.CreateJobRequest(request_id="r", adapter="a", release=release)
+    with mutual_tls(small_bundle.folder) as server, closing(_device(tmp_path, server)) as cloud:
+        job = cloud.create_job(request)
         watched = cloud.watch_job(job.id)
         assert next(watched).id == job.id
         renewed = CLIENTS.sign("hall", days=(-2, 2))
@@ -119,7 +122,7 @@ def test_a_cloud_that_refuses_the_certificate_is_told_apart(tmp_path: Path) -> N
 
 
 def test_a_cloud_that_wants_a_certificate_says_so_to_a_device_without(
-    server: FakeCloud, tmp_path: Path
+    server: StubCloud, tmp_path: Path
 ) -> None:
     given = settings_for(tmp_path, server)
     del given["SOTTO_CLOUD_CERTIFICATE"], given["SOTTO_CLOUD_CERTIFICATE_KEY"]
@@ -132,7 +135,7 @@ def test_a_cloud_that_wants_a_certificate_says_so_to_a_device_without(
 
 
 def test_a_cloud_that_is_away_is_no_matter_of_certificates(
-    server: FakeCloud, tmp_path: Path
+    server: StubCloud, tmp_path: Path
 ) -> None:
     with closing(_device(tmp_path, server)) as cloud:
         cloud.check_tenant()

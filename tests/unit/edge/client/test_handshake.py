@@ -18,8 +18,8 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.handshake import diagnosis
 from tests.support.agent import configured
 from tests.support.certificates import Certificate
-from tests.support.fake_cloud import FakeCloud
 from tests.support.other_protocols import HTTP09, HTTP1, HTTP2, SMTP, SSH, saying
+from tests.support.stub_cloud import stub_cloud
 
 OURS = Certificate.make()
 
@@ -52,16 +52,15 @@ def test_every_failure_has_its_own_message(
     authority = trusted or served
     assert authority is not None
     (tmp_path / "ca.pem").write_bytes(authority.certificate)
-    server = FakeCloud()
-    server.start(served and grpc.ssl_server_credentials([(served.key, served.certificate)]))
-    config = configured(
-        tmp_path,
-        SOTTO_CLOUD_ADDRESS=server.address,
-        SOTTO_CLOUD_CA_FILE=str(tmp_path / "ca.pem"),
-    ).cloud
-    with closing(Cloud(config)) as cloud, pytest.raises(kind, match=said) as raised:
-        cloud.check_tenant()
-    server.stop()
+    pair = served and grpc.ssl_server_credentials([(served.key, served.certificate)])
+    with stub_cloud(None, pair) as server:
+        config = configured(
+            tmp_path,
+            SOTTO_CLOUD_ADDRESS=server.address,
+            SOTTO_CLOUD_CA_FILE=str(tmp_path / "ca.pem"),
+        ).cloud
+        with closing(Cloud(config)) as cloud, pytest.raises(kind, match=said) as raised:
+            cloud.check_tenant()
     assert fix in raised.value.fix
 
 
@@ -69,9 +68,8 @@ def test_every_failure_has_its_own_message(
 def test_tls_where_no_authority_is_named_is_no_silence(
     tmp_path: Path, stopping: ExitStack, call: str
 ) -> None:
-    server = FakeCloud()
-    server.start(grpc.ssl_server_credentials([(OURS.key, OURS.certificate)]))
-    stopping.callback(server.stop)
+    pair = grpc.ssl_server_credentials([(OURS.key, OURS.certificate)])
+    server = stopping.enter_context(stub_cloud(None, pair))
     config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address).cloud
     given = {"get_manifest": [""], "redeem_code": ["ABCD", b"1" * 32], "encode_stream": [[]]}
     with closing(Cloud(config)) as cloud, pytest.raises(ConfigError, match="certificate") as raised:

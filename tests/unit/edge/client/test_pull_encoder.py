@@ -18,8 +18,8 @@ from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
 from tests.support.agent import configured
 from tests.support.encoder_bundle import offered, with_some_files
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.onnx_bytes import loop
+from tests.support.stub_cloud import StubCloud, stub_cloud
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "inspect", lambda *_, **__: ())
 
 
-def fetch(server: FakeCloud, config: Config, *, encoder: bool) -> Pulled:
+def fetch(server: StubCloud, config: Config, *, encoder: bool) -> Pulled:
     with closing(Cloud(config.cloud)) as cloud:
         return pull(cloud, config.bundle, encoder=encoder, pause=0)
 
@@ -43,7 +43,7 @@ def same(one: Path, other: Path) -> bool:
 
 def test_it_comes_only_when_it_is_asked_for(tmp_path: Path, small_bundle_folder: Path) -> None:
     served = with_some_files(small_bundle_folder, tmp_path / "served")
-    with fake_cloud(served) as server:
+    with stub_cloud(served) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         first = fetch(server, config, encoder=False)
         assert not first.encoder
@@ -62,7 +62,7 @@ def test_it_comes_only_when_it_is_asked_for(tmp_path: Path, small_bundle_folder:
 
 
 def test_an_update_brings_it_to_who_has_it(tmp_path: Path, small_bundle_folder: Path) -> None:
-    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+    with stub_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(
             tmp_path, SOTTO_CLOUD_ADDRESS=server.address, SOTTO_BUNDLE_LANGUAGE="de"
         )
@@ -76,7 +76,7 @@ def test_an_update_brings_it_to_who_has_it(tmp_path: Path, small_bundle_folder: 
 def test_a_broken_download_goes_on_where_it_stopped(
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
-    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+    with stub_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         fetch(server, config, encoder=False)
         server.fetched.clear()
@@ -89,7 +89,7 @@ def test_a_broken_download_goes_on_where_it_stopped(
 def test_an_altered_one_is_refused_by_name_and_the_bundle_goes_on(
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
-    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+    with stub_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         first = fetch(server, config, encoder=False)
         server.altered = "encoder/encoder.onnx"
@@ -104,7 +104,7 @@ def test_a_network_that_never_ends_is_refused_before_it_is_opened(
 ) -> None:
     served = with_some_files(small_bundle_folder, tmp_path / "served")
     (served / ENCODER / "encoder.onnx").write_bytes(loop())
-    with fake_cloud(offered(served)) as server:
+    with stub_cloud(offered(served)) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         monkeypatch.setattr(onnx_models, "runtime", None)  # nothing may be asked of it
         for _ in range(2):
@@ -118,7 +118,7 @@ def test_a_network_that_never_ends_is_refused_before_it_is_opened(
 def test_one_that_was_damaged_here_is_fetched_again(
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
-    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+    with stub_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         pulled = fetch(server, config, encoder=True)
         (pulled.folder / ENCODER / "encoder.json").write_text("xx\n")
@@ -128,7 +128,7 @@ def test_one_that_was_damaged_here_is_fetched_again(
 def test_a_cloud_that_goes_leaves_an_update_undone(
     tmp_path: Path, small_bundle_folder: Path
 ) -> None:
-    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+    with stub_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         before = fetch(server, config, encoder=True)
         server.bundle = with_some_files(small_bundle_folder, tmp_path / "newer", language="de")
@@ -143,7 +143,7 @@ def test_a_cloud_that_goes_leaves_an_update_undone(
 def test_what_an_older_pull_left_is_not_put_in_place_unchecked(
     tmp_path: Path, small_bundle_folder: Path, *, encoder: bool
 ) -> None:
-    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+    with stub_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         first = fetch(server, config, encoder=encoder)
         left = first.folder.parent / f".optional-{first.id}"
@@ -160,7 +160,7 @@ def test_what_an_older_pull_left_is_not_put_in_place_unchecked(
 def test_a_pull_killed_while_one_takes_the_others_place_is_mended_by_the_next(
     tmp_path: Path, small_bundle_folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    with fake_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
+    with stub_cloud(with_some_files(small_bundle_folder, tmp_path / "served")) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         folder = fetch(server, config, encoder=True).folder
         (folder / ENCODER / "encoder.json").write_text("xx\n")
@@ -196,7 +196,7 @@ left removed."""
 
 
 def test_a_cloud_without_one_says_so(tmp_path: Path, small_bundle_folder: Path) -> None:
-    with fake_cloud(small_bundle_folder) as server:
+    with stub_cloud(small_bundle_folder) as server:
         config = configured(tmp_path, SOTTO_CLOUD_ADDRESS=server.address)
         with pytest.raises(NotReady, match="build-bundle --encoder"):
             fetch(server, config, encoder=True)

@@ -28,7 +28,7 @@ from sottovoce.v1 import generation_pb2 as generation
 from tests.support.admission import ASKED, TEXT, Asked, asked, asking, refused, with_token
 from tests.support.agent import configured, wanted
 from tests.support.echo import echoing_cloud
-from tests.support.fake_cloud import fake_cloud
+from tests.support.stub_cloud import stub_cloud
 from tests.support.waiting import until
 
 
@@ -138,7 +138,7 @@ def test_what_is_drawn_ahead_on_a_stream_is_the_apps_too(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     # These streams release on a thread of their own.
-    with fake_cloud() as cloud:
+    with stub_cloud(small_bundle_folder) as cloud:
         config = asking(tmp_path, small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         with asked(config, lexicon_tagger) as device:
             settings = wanted(adapter="desk", epochs=1)

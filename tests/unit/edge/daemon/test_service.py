@@ -17,7 +17,7 @@ from sottovoce.edge.config import Config
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, running, wanted
-from tests.support.fake_cloud import fake_cloud
+from tests.support.stub_cloud import stub_cloud
 from tests.support.waiting import until
 
 TEXT = "Anna was in the garden by the pond"
@@ -151,7 +151,7 @@ def test_a_spent_ledger_is_a_quota(
 def test_a_customisation_from_first_text_to_prediction(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with fake_cloud() as cloud:
+    with stub_cloud(small_bundle_folder) as cloud:
         config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         with _app(config, lexicon_tagger) as app:
             record = app.Customize(_requests()).customization
@@ -222,7 +222,7 @@ def test_a_watch_needs_a_name_that_exists(app: edge_agent_pb2_grpc.EdgeAgentServ
 def test_the_end_of_the_agent_ends_a_watch_and_keeps_the_work(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
-    with fake_cloud() as cloud:
+    with stub_cloud(small_bundle_folder) as cloud:
         cloud.may_train.clear()
         config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         channel = grpc.insecure_channel(config.agent.listen)

@@ -18,7 +18,7 @@ from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, customizer, opened
-from tests.support.fake_cloud import FakeCloud, fake_cloud
+from tests.support.stub_cloud import StubCloud, stub_cloud
 from tests.support.waiting import until
 
 WET, DRY = ("river", "stone"), ("stone", "river")
@@ -26,8 +26,8 @@ WET, DRY = ("river", "stone"), ("stone", "river")
 
 
 @contextmanager
-def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, FakeCloud]]:
-    with fake_cloud() as cloud:
+def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, StubCloud]]:
+    with stub_cloud(bundle) as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, tagger) as device:
             yield device, cloud
@@ -36,18 +36,18 @@ def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts,
 @pytest.fixture
 def both(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Parts, FakeCloud]]:
+) -> Iterator[tuple[Parts, StubCloud]]:
     with _device(tmp_path, small_bundle_folder, lexicon_tagger) as found:
         yield found
 
 
 @pytest.fixture
-def device(both: tuple[Parts, FakeCloud]) -> Parts:
+def device(both: tuple[Parts, StubCloud]) -> Parts:
     return both[0]
 
 
 @pytest.fixture
-def cloud(both: tuple[Parts, FakeCloud]) -> FakeCloud:
+def cloud(both: tuple[Parts, StubCloud]) -> StubCloud:
     return both[1]
 
 
@@ -104,7 +104,7 @@ def test_a_name_in_use_is_refused_unless_it_is_to_be_replaced(device: Parts) -> 
     assert len(device.outbox.all()) == 1
 
 
-def test_a_name_that_was_never_trained_is_free(device: Parts, cloud: FakeCloud) -> None:
+def test_a_name_that_was_never_trained_is_free(device: Parts, cloud: StubCloud) -> None:
     cloud.fail_training = "no"
     _train(device)
     _queue(device, replace=False)
@@ -140,7 +140,7 @@ def test_one_trained_after_a_rollback_is_the_present_one(device: Parts) -> None:
 
 
 def test_where_the_cloud_cannot_be_told_the_name_stands_for_what_it_did(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     _train(device, WET)
     second = _train(device, DRY)
@@ -150,32 +150,31 @@ def test_where_the_cloud_cannot_be_told_the_name_stands_for_what_it_did(
     assert device.outbox.adapter("desk")[1] == second.id
 
 
-def test_what_is_cancelled_before_it_left_never_leaves(device: Parts, cloud: FakeCloud) -> None:
+def test_what_is_cancelled_before_it_left_never_leaves(device: Parts, cloud: StubCloud) -> None:
     record = _queue(device)
     assert _cancel(device).state == agent.CUSTOMIZATION_STATE_CANCELLED
     Uploader(device.cloud, device.outbox).carry(record.id)
     assert device.store.rows("SELECT * FROM outbox") == []
     assert device.outbox.unfinished() == []
-    assert cloud.jobs == {}
+    assert cloud.jobs == []
     assert _cancel(device).state == agent.CUSTOMIZATION_STATE_CANCELLED
 
 
-def test_what_is_in_training_ends_in_the_cloud_too(device: Parts, cloud: FakeCloud) -> None:
+def test_what_is_in_training_ends_in_the_cloud_too(device: Parts, cloud: StubCloud) -> None:
     cloud.may_train.clear()
     record = _queue(device)
     uploader = Uploader(device.cloud, device.outbox, first_wait=0.02)
     uploader.carry(record.id)
     until(lambda: device.outbox.get(record.id).state == agent.CUSTOMIZATION_STATE_TRAINING)
     _cancel(device)
-    (job,) = cloud.jobs.values()
-    assert job.message.state == training.JOB_STATE_CANCELLED
+    until(lambda: cloud.jobs[0].state == training.JOB_STATE_CANCELLED)
     # The thread that followed it writes nothing over what was decided.
     until(lambda: not uploader._threads)
     assert device.outbox.get(record.id).state == agent.CUSTOMIZATION_STATE_CANCELLED
 
 
 def test_what_the_cloud_could_not_be_told_is_cancelled_here_and_told_later(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     cloud.may_train.clear()
     record = _queue(device)
@@ -189,8 +188,7 @@ def test_what_the_cloud_could_not_be_told_is_cancelled_here_and_told_later(
     until(lambda: not uploader._threads)
     cloud.start()
     until(lambda: _reached(device))  # a channel that failed waits before it connects again
-    (job,) = cloud.jobs.values()
-    assert job.message.state == training.JOB_STATE_CANCELLED
+    until(lambda: cloud.jobs[0].state == training.JOB_STATE_CANCELLED)
 
 
 def test_what_has_ended_cannot_be_cancelled(device: Parts) -> None:
@@ -201,7 +199,7 @@ def test_what_has_ended_cannot_be_cancelled(device: Parts) -> None:
 
 
 def test_a_deleted_adapter_is_gone_on_both_sides_and_its_name_is_free(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     _train(device, WET)
     _train(device, DRY)
@@ -210,7 +208,7 @@ def test_a_deleted_adapter_is_gone_on_both_sides_and_its_name_is_free(
     assert device.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk")) == 3
     assert device.outbox.all() == []
     assert device.store.rows("SELECT * FROM outbox") == []
-    assert all(job.deleted for job in cloud.jobs.values())
+    assert cloud.jobs == []
     with pytest.raises(NotFound, match="no such adapter"):
         _said_of_a_river(device)
     with pytest.raises(NotFound):
@@ -242,7 +240,7 @@ def _cut_off(*_: object) -> None:
 
 
 def test_what_the_cloud_cannot_be_told_is_kept_unless_forced(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     _train(device)
     cloud.stop()

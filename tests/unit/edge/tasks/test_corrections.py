@@ -22,8 +22,8 @@ from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, customizer, opened, queued, teach
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
+from tests.support.stub_cloud import StubCloud, stub_cloud
 from tests.support.waiting import until
 
 TAUGHT = (("river water", "wet"), ("stone salt", "dry"))
@@ -35,9 +35,9 @@ WANTED = agent.CustomizationSettings(adapter="desk", add=True, corrections=True)
 @contextmanager
 def _device(
     folder: Path, bundle: Path, tagger: Tagger, **environ: str
-) -> Iterator[tuple[Parts, FakeCloud]]:
+) -> Iterator[tuple[Parts, StubCloud]]:
     """A device whose adapter "desk" the cloud has trained."""
-    with fake_cloud() as cloud:
+    with stub_cloud(bundle) as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address, **environ)
         with opened(config, tagger) as device:
             teach(device, "desk", TAUGHT)
@@ -47,7 +47,7 @@ def _device(
 @pytest.fixture
 def taught(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> Iterator[tuple[Parts, FakeCloud]]:
+) -> Iterator[tuple[Parts, StubCloud]]:
     with _device(tmp_path, small_bundle_folder, lexicon_tagger) as both:
         yield both
 
@@ -68,11 +68,11 @@ def _ended(device: Parts, record: agent.Customization) -> agent.Customization:
 
 
 def test_they_are_released_as_examples_are_and_learnt_once(
-    taught: tuple[Parts, FakeCloud],
+    taught: tuple[Parts, StubCloud],
 ) -> None:
     device, cloud = taught
     before = device.ledger.spending()
-    known = Counter(text for job in cloud.jobs.values() for text in _texts(job.learnt))
+    known = len(cloud.jobs)
     assert _correct(device, *PAIRS) == 10
     assert device.ledger.spending() == before  # nothing was released
     assert [(s.adapter, s.waiting, s.taken) for s in status(device).corrections] == [
@@ -93,8 +93,9 @@ def test_they_are_released_as_examples_are_and_learnt_once(
     assert (_waiting(device), status(device).corrections[0].taken) == ([], 10)
     assert _ended(device, record).state == agent.CUSTOMIZATION_STATE_SUCCEEDED
     assert not status(device).corrections
-    last = max(cloud.jobs.values(), key=lambda job: len(job.learnt))
-    assert Counter(_texts(last.learnt)) - known == Counter(text for text, _ in released.elements())
+    assert Counter(_texts(cloud.examples(known))) == Counter(
+        text for text, _ in released.elements()
+    )
     with pytest.raises(NotReady, match="no corrections of 'desk' wait"):
         customizer(device).accept(WANTED, [])
 
@@ -104,7 +105,7 @@ def _texts(examples: list[training.PrivatizedExample]) -> list[str]:
 
 
 def test_a_text_corrected_again_is_the_same_release_and_costs_its_label_alone(
-    taught: tuple[Parts, FakeCloud],
+    taught: tuple[Parts, StubCloud],
 ) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
@@ -120,7 +121,7 @@ def test_a_text_corrected_again_is_the_same_release_and_costs_its_label_alone(
 
 
 @pytest.mark.parametrize("how", ["failed", "cancelled"])
-def test_they_come_back_where_nothing_was_learnt(taught: tuple[Parts, FakeCloud], how: str) -> None:
+def test_they_come_back_where_nothing_was_learnt(taught: tuple[Parts, StubCloud], how: str) -> None:
     device, cloud = taught
     _correct(device, *PAIRS)
     record = customizer(device).accept(WANTED, [])
@@ -138,7 +139,7 @@ def test_they_come_back_where_nothing_was_learnt(taught: tuple[Parts, FakeCloud]
     assert _waiting(device) == []
 
 
-def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Parts, FakeCloud]) -> None:
+def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Parts, StubCloud]) -> None:
     device, _ = taught
     before, made = device.ledger.spending(), len(device.outbox.all())
     refusals: list[tuple[tuple[tuple[str, str], ...], agent.CustomizationSettings, str, str]] = [
@@ -161,7 +162,7 @@ def test_what_is_refused_takes_and_charges_nothing(taught: tuple[Parts, FakeClou
     assert customizer(device).accept(WANTED, others).examples == 10
 
 
-def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Parts, FakeCloud]) -> None:
+def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Parts, StubCloud]) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
     others = (("river water", "fluid"), ("stone salt", "dry"))
@@ -195,7 +196,7 @@ def test_a_label_that_is_gone_is_told_with_what_helps(taught: tuple[Parts, FakeC
 
 @pytest.mark.parametrize("text", ["a\0b", "long " * 20_000])
 def test_examples_and_corrections_are_numbered_apart(
-    taught: tuple[Parts, FakeCloud], text: str
+    taught: tuple[Parts, StubCloud], text: str
 ) -> None:
     device, _ = taught
     # As an agent with other limits may have kept it.
@@ -211,7 +212,7 @@ def test_examples_and_corrections_are_numbered_apart(
 
 
 def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(
-    taught: tuple[Parts, FakeCloud], monkeypatch: pytest.MonkeyPatch
+    taught: tuple[Parts, StubCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
@@ -245,7 +246,7 @@ def test_one_corrected_while_they_are_released_is_not_learnt_as_it_was(
     ],
 )
 def test_what_could_not_be_taught_is_refused_and_none_is_kept(
-    taught: tuple[Parts, FakeCloud], text: str, label: str, said: str, fix: str
+    taught: tuple[Parts, StubCloud], text: str, label: str, said: str, fix: str
 ) -> None:
     device, _ = taught
     with pytest.raises(InvalidInput, match=said) as refused:
@@ -255,7 +256,7 @@ def test_what_could_not_be_taught_is_refused_and_none_is_kept(
 
 
 def test_only_what_can_be_added_to_is_corrected(
-    taught: tuple[Parts, FakeCloud], monkeypatch: pytest.MonkeyPatch
+    taught: tuple[Parts, StubCloud], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, cloud = taught
     monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
@@ -299,7 +300,7 @@ def test_the_owner_bounds_them_and_may_have_none(
         assert len(_waiting(device)) == 3  # what there is can be shown, released and forgotten
 
 
-def test_one_that_was_altered_stops_the_release_of_all(taught: tuple[Parts, FakeCloud]) -> None:
+def test_one_that_was_altered_stops_the_release_of_all(taught: tuple[Parts, StubCloud]) -> None:
     device, _ = taught
     _correct(device, *PAIRS)
     before = device.ledger.spending()
@@ -310,7 +311,7 @@ def test_one_that_was_altered_stops_the_release_of_all(taught: tuple[Parts, Fake
     assert device.ledger.spending() == before
 
 
-def test_they_go_with_their_adapter(taught: tuple[Parts, FakeCloud]) -> None:
+def test_they_go_with_their_adapter(taught: tuple[Parts, StubCloud]) -> None:
     device, cloud = taught
     _correct(device, *PAIRS)
     cloud.may_train.clear()

@@ -1,6 +1,6 @@
 """Embeddings: what leaves, what is charged, what comes back, and what stays when no cloud is there.
 
-The fake cloud averages the vectors it gets, and a plain stand-in takes the denoiser's place, so
+The stub cloud averages the vectors it gets, and a plain stand-in takes the denoiser's place, so
 that numbers can be followed; the shipped denoiser answers in the end-to-end tests.
 """
 
@@ -37,8 +37,8 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
 from tests.support.agent import configured, opened
 from tests.support.embedding import TEXT, embed_request, embed_stream, row
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_denoiser import PlainDenoiser
+from tests.support.stub_cloud import StubCloud, stub_cloud
 from tests.support.waiting import until
 
 
@@ -57,14 +57,14 @@ def _device(folder: Path, bundle: Path, tagger: Tagger, **environ: str) -> Itera
 
 
 @pytest.fixture
-def cloud(small_bundle_folder: Path) -> Iterator[FakeCloud]:
-    with fake_cloud(small_bundle_folder) as server:
+def cloud(small_bundle_folder: Path) -> Iterator[StubCloud]:
+    with stub_cloud(small_bundle_folder) as server:
         yield server
 
 
 @pytest.fixture
 def device(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: StubCloud
 ) -> Iterator[Parts]:
     with _device(
         tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CLOUD_ADDRESS=cloud.address
@@ -72,7 +72,7 @@ def device(
         yield device
 
 
-def test_the_answer_is_denoised_and_says_what_it_cost(device: Parts, cloud: FakeCloud) -> None:
+def test_the_answer_is_denoised_and_says_what_it_cost(device: Parts, cloud: StubCloud) -> None:
     answer = device.embedder.embed(embed_request())
     assert np.linalg.norm(row(answer)) == pytest.approx(1, abs=1e-5)
     assert (answer.level, answer.eta, answer.tokens, answer.truncated) == (
@@ -92,7 +92,7 @@ def test_the_answer_is_denoised_and_says_what_it_cost(device: Parts, cloud: Fake
 
 
 def test_a_level_the_owner_does_not_allow_is_neither_sent_nor_charged(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: StubCloud
 ) -> None:
     limits = {"SOTTO_CLOUD_ADDRESS": cloud.address, "SOTTO_PRIVACY_LARGEST_ETA": "14"}
     with _device(tmp_path, small_bundle_folder, lexicon_tagger, **limits) as device:
@@ -104,7 +104,7 @@ def test_a_level_the_owner_does_not_allow_is_neither_sent_nor_charged(
 
 
 def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     device.embedder.embed(embed_request(level="light"))
     bundle = device.engine.current().bundle
@@ -134,7 +134,7 @@ def test_noise_falls_on_rows_of_length_one(device: Parts, monkeypatch: pytest.Mo
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(4), abs=1e-6)
 
 
-def test_what_leaves_is_vectors_and_public_numbers_only(device: Parts, cloud: FakeCloud) -> None:
+def test_what_leaves_is_vectors_and_public_numbers_only(device: Parts, cloud: StubCloud) -> None:
     device.embedder.embed(embed_request())
     (query,) = cloud.queries
     bundle = device.engine.current().bundle
@@ -150,7 +150,7 @@ def test_what_leaves_is_vectors_and_public_numbers_only(device: Parts, cloud: Fa
 
 
 def test_the_same_text_asks_with_the_same_vectors_and_is_charged_once(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     for _ in range(3):
         device.embedder.embed(embed_request())
@@ -167,7 +167,7 @@ def test_the_same_text_asks_with_the_same_vectors_and_is_charged_once(
 
 
 def test_texts_share_the_noise_of_what_they_share_and_nothing_else(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     for text in ("river in the garden", "lamp in the garden", "garden the garden"):
         device.embedder.embed(embed_request(text))
@@ -189,7 +189,7 @@ def test_texts_share_the_noise_of_what_they_share_and_nothing_else(
     assert not np.allclose(garden[0], garden[2], atol=1e-3)
 
 
-def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Parts, cloud: FakeCloud) -> None:
+def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Parts, cloud: StubCloud) -> None:
     cloud.lose_queries = 2
     device.embedder.embed(embed_request())
     assert len(cloud.queries) == 3
@@ -198,7 +198,7 @@ def test_a_retry_sends_the_same_bytes_under_the_same_id(device: Parts, cloud: Fa
 
 
 def test_a_stream_survives_lost_connections_with_the_same_bytes(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     texts = ["river " * n for n in range(1, 61)]
     answers = device.embedder.embed_stream(embed_stream(*map(embed_request, texts)))
@@ -217,7 +217,7 @@ def test_a_stream_survives_lost_connections_with_the_same_bytes(
 
 
 def test_the_ledger_refuses_before_anything_leaves(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: StubCloud
 ) -> None:
     with _device(
         tmp_path,
@@ -260,7 +260,7 @@ def test_local_needs_no_cloud_and_costs_nothing(
 
 
 def test_local_and_asked_for_answers_share_a_stream_in_order(
-    device: Parts, cloud: FakeCloud
+    device: Parts, cloud: StubCloud
 ) -> None:
     asked = [embed_request(f"river {n}", local=n % 3 == 0) for n in range(100)]
     answers = list(device.embedder.embed_stream(embed_stream(*asked)))
@@ -282,7 +282,7 @@ def test_without_a_cloud_nothing_is_charged(
         assert device.ledger.spending().releases == 0
 
 
-def test_a_cloud_that_is_gone_is_unavailable(device: Parts, cloud: FakeCloud) -> None:
+def test_a_cloud_that_is_gone_is_unavailable(device: Parts, cloud: StubCloud) -> None:
     cloud.stop()
     with pytest.raises(Unavailable):
         device.embedder.embed(embed_request())
@@ -291,7 +291,7 @@ def test_a_cloud_that_is_gone_is_unavailable(device: Parts, cloud: FakeCloud) ->
 
 
 def test_a_bundle_without_a_denoiser_says_so_and_charges_nothing(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: StubCloud
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
     with opened(config, lexicon_tagger) as device:
@@ -322,7 +322,7 @@ def test_what_cannot_be_embedded_is_refused_uncharged(
     assert device.ledger.spending().releases == 0
 
 
-def test_a_long_text_is_cut_and_that_is_told(device: Parts, cloud: FakeCloud) -> None:
+def test_a_long_text_is_cut_and_that_is_told(device: Parts, cloud: StubCloud) -> None:
     answer = device.embedder.embed(embed_request("river " * (LONGEST + 90)))
     assert (answer.tokens, answer.truncated) == (LONGEST, True)
     assert cloud.queries[0].tokens == LONGEST
@@ -331,13 +331,9 @@ def test_a_long_text_is_cut_and_that_is_told(device: Parts, cloud: FakeCloud) ->
 
 @pytest.mark.parametrize("answer", [[0.5] * 15, [float("nan")] * 16, []])
 def test_an_answer_that_is_no_embedding_is_not_passed_on(
-    device: Parts, cloud: FakeCloud, monkeypatch: pytest.MonkeyPatch, answer: list[float]
+    device: Parts, cloud: StubCloud, monkeypatch: pytest.MonkeyPatch, answer: list[float]
 ) -> None:
-    monkeypatch.setattr(
-        cloud,
-        "_encoded",
-        lambda request: inference.EncodeResponse(request_id=request.request_id, embedding=answer),
-    )
+    monkeypatch.setattr(cloud, "embedding", lambda *_: answer)
     with pytest.raises(SottovoceError, match="no embedding"):
         device.embedder.embed(embed_request())
 
@@ -384,7 +380,7 @@ def _resident() -> int:
 
 
 def test_a_stream_of_10000_texts_holds_memory_flat(device: Parts) -> None:
-    """Every tenth through the fake cloud, which keeps it; the real cloud has a test of its own."""
+    """Every tenth goes through the stub cloud, which keeps it."""
     requests = (
         agent.EmbedStreamRequest(request=embed_request(f"river {n} winter", local=n % 10 > 0))
         for n in range(10_000)
@@ -394,5 +390,5 @@ def test_a_stream_of_10000_texts_holds_memory_flat(device: Parts) -> None:
         if number == 2_000:
             settled = _resident()
     assert number == 9_999
-    # 8,000 texts, tokens and embeddings would be over 10 MB; the fake cloud's record is under 1.
+    # 8,000 texts, tokens and embeddings would be over 10 MB; the stub cloud's record is under 1.
     assert _resident() - settled < 6 << 20

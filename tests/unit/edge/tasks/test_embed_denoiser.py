@@ -19,13 +19,13 @@ from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, opened, running
 from tests.support.embedding import embed_request, embed_stream, row
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_denoiser import PlainDenoiser
+from tests.support.stub_cloud import StubCloud, stub_cloud
 
 
 @pytest.fixture
-def cloud(small_bundle_folder: Path) -> Iterator[FakeCloud]:
-    with fake_cloud(small_bundle_folder) as server:
+def cloud(small_bundle_folder: Path) -> Iterator[StubCloud]:
+    with stub_cloud(small_bundle_folder) as server:
         yield server
 
 
@@ -33,7 +33,7 @@ def test_apps_get_embeddings_and_errors_over_the_socket(
     tmp_path: Path,
     small_bundle_folder: Path,
     lexicon_tagger: Tagger,
-    cloud: FakeCloud,
+    cloud: StubCloud,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(embed, "_open_denoiser", PlainDenoiser)

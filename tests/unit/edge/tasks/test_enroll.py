@@ -14,18 +14,18 @@ from sottovoce.core.errors import Unauthenticated, Unavailable
 from sottovoce.edge.cli.enroll import enroll
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import CloudConfig
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.leftovers import age, left_of
+from tests.support.stub_cloud import StubCloud, stub_cloud
 
 
 @pytest.fixture
-def server() -> Iterator[FakeCloud]:
+def server() -> Iterator[StubCloud]:
     """A cloud that knows codes."""
-    with fake_cloud() as server:
+    with stub_cloud() as server:
         yield server
 
 
-def _known(server: FakeCloud, file: Path) -> bool:
+def _known(server: StubCloud, file: Path) -> bool:
     """Whether who has the token in the file is let in."""
     config = CloudConfig(address=server.address, tenant="acme", token_file=file)
     with closing(Cloud(config)) as cloud:
@@ -36,7 +36,7 @@ def _known(server: FakeCloud, file: Path) -> bool:
     return True
 
 
-def test_a_code_becomes_a_private_token(server: FakeCloud, tmp_path: Path) -> None:
+def test_a_code_becomes_a_private_token(server: StubCloud, tmp_path: Path) -> None:
     file = tmp_path / "new" / "token"
     with (
         closing(Cloud(CloudConfig(address=server.address))) as cloud,
@@ -50,7 +50,7 @@ def test_a_code_becomes_a_private_token(server: FakeCloud, tmp_path: Path) -> No
     assert _known(server, file)
 
 
-def test_a_wrong_code_leaves_the_token_there_is(server: FakeCloud, tmp_path: Path) -> None:
+def test_a_wrong_code_leaves_the_token_there_is(server: StubCloud, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("of before\n")
     with (
@@ -63,7 +63,7 @@ def test_a_wrong_code_leaves_the_token_there_is(server: FakeCloud, tmp_path: Pat
     assert file.read_text() == "of before\n"
 
 
-def test_an_answer_that_is_lost_is_asked_for_again(server: FakeCloud, tmp_path: Path) -> None:
+def test_an_answer_that_is_lost_is_asked_for_again(server: StubCloud, tmp_path: Path) -> None:
     """Once by the call itself; and where it gives up, by the same command."""
     file, code = tmp_path / "token", server.code("acme", "hall")
     config = CloudConfig(address=server.address)
@@ -81,7 +81,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(server: FakeCloud, tmp_path: 
 
 
 def test_a_token_that_one_cloud_may_have_accepted_is_shown_to_no_other(
-    server: FakeCloud, tmp_path: Path
+    server: StubCloud, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
     server.lose_answers = 1000
@@ -92,15 +92,15 @@ def test_a_token_that_one_cloud_may_have_accepted_is_shown_to_no_other(
     ):
         pass
     server.lose_answers = 0
-    with fake_cloud() as other:
+    with stub_cloud() as other:
         for chosen, tenant in ((other, "acme"), (server, "shop")):
             with (
                 closing(Cloud(CloudConfig(address=chosen.address))) as cloud,
                 enroll(cloud, chosen.code(tenant, "shed"), file),
             ):
                 pass
-            assert chosen.redeemed(tenant, file.read_text().strip())
-            assert not server.redeemed("acme", file.read_text().strip())
+            assert chosen.admits(tenant, file.read_text().strip())
+            assert not server.admits("acme", file.read_text().strip())
         (waiting,) = set(tmp_path.iterdir()) - {file}
         os.utime(waiting, (0, 0))
         # What no code can be tried with any more does not lie about.
@@ -113,7 +113,7 @@ def test_a_token_that_one_cloud_may_have_accepted_is_shown_to_no_other(
 
 
 def test_what_goes_wrong_before_the_end_leaves_the_token_there_is(
-    server: FakeCloud, tmp_path: Path
+    server: StubCloud, tmp_path: Path
 ) -> None:
     file, code = tmp_path / "token", server.code("acme", "hall")
     file.write_text("of before\n")
@@ -126,7 +126,7 @@ def test_what_goes_wrong_before_the_end_leaves_the_token_there_is(
     assert _known(server, file)
 
 
-def test_what_was_left_of_another_code_goes(server: FakeCloud, tmp_path: Path) -> None:
+def test_what_was_left_of_another_code_goes(server: StubCloud, tmp_path: Path) -> None:
     file = tmp_path / "token"
     left = left_of(tmp_path / "token.0123456789abcdef.new")  # its process was killed
     left.touch()

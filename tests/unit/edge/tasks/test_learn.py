@@ -27,8 +27,8 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, opened, teach
 from tests.support.encoder_bundle import with_some_files
-from tests.support.fake_cloud import fake_cloud
 from tests.support.plain_encoder import PlainEncoder, shape
+from tests.support.stub_cloud import stub_cloud
 
 PAIRS = (("river water", "wet"), ("stone salt", "dry"))
 
@@ -198,7 +198,7 @@ def test_the_cloud_may_train_one_in_its_place_and_hears_nothing_of_it(
 ) -> None:
     monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
     bundle = with_some_files(small_bundle_folder, tmp_path / "bundle")
-    with fake_cloud(bundle) as cloud:
+    with stub_cloud(bundle) as cloud:
         config = configured(tmp_path, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, lexicon_tagger) as device:
             learnt = learn(device, ("river water", "blue"), ("stone salt", "grey"))

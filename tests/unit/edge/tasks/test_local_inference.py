@@ -30,18 +30,18 @@ from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
-from tests.support import fake_downloads as downloads
 from tests.support import plain_encoder
+from tests.support import stub_cloud as downloads
 from tests.support.agent import configured, opened, teach
 from tests.support.encoder_bundle import with_some_files
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
+from tests.support.stub_cloud import StubCloud, stub_cloud
 
 DEVICE, CLOUD, AUTO = agent.WHERE_DEVICE, agent.WHERE_CLOUD, agent.WHERE_AUTO
 _OPEN_ENCODER = homes._open_encoder
 FIRST = (("river water", "wet"), ("stone salt", "dry"))
 
-Home = tuple[Parts, FakeCloud, list[PlainEncoder]]
+Home = tuple[Parts, StubCloud, list[PlainEncoder]]
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def home(
 
 
 @contextmanager
-def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, FakeCloud]]:
-    with fake_cloud(bundle) as cloud:
+def _device(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, StubCloud]]:
+    with stub_cloud(bundle) as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, tagger) as device:
             yield device, cloud
@@ -81,7 +81,7 @@ def ask(device: Parts, text: str, where: agent.Where = AUTO) -> agent.PredictRes
     return device.predictor.predict(agent.PredictRequest(text=text, adapter="desk", where=where))
 
 
-def unheard(device: Parts, cloud: FakeCloud, do: Callable[[], None]) -> None:
+def unheard(device: Parts, cloud: StubCloud, do: Callable[[], None]) -> None:
     """Runs ``do`` with the cloud's server gone and the ledger watched."""
     spent = device.ledger.spending()
     cloud.stop()
@@ -140,7 +140,7 @@ def test_a_stream_may_go_both_ways(home: Home) -> None:
     )
     found = [r.response.answered for r in device.predictor.predict_stream(requests)]
     assert found == [DEVICE, CLOUD, DEVICE, CLOUD]
-    assert len(cloud.predictions) == 2
+    assert len(cloud.received["PredictStream"]) == 2
 
 
 def test_what_was_not_fetched_is_asked_of_the_cloud_unless_the_owner_said_device(
@@ -349,9 +349,8 @@ def test_labels_that_are_not_this_devices_are_refused(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, cloud, _ = home
-    job = next(iter(cloud.adapters.values()))
-    for example in job.examples:
-        example.label = "zzzz"
+    cloud.learns = lambda pairs: [(text, "zzzz") for text, _ in pairs]
+    train(device, (("river water", "wet"), ("stone salt", "dry")))
     with pytest.raises(SottovoceError, match="does not have"):
         device.home.fetch("desk")
     assert device.home.versions("desk") == []

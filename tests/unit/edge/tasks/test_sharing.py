@@ -23,11 +23,11 @@ from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, opened, teach
 from tests.support.encoder_bundle import with_some_files
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.plain_encoder import PlainEncoder
+from tests.support.stub_cloud import StubCloud, stub_cloud
 from tests.support.waiting import until
 
-Two = tuple[Parts, Parts, FakeCloud]
+Two = tuple[Parts, Parts, StubCloud]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def two(
     monkeypatch.setattr(homes, "_open_encoder", PlainEncoder)
     bundle = with_some_files(small_bundle_folder, tmp_path / "bundle")
     with ExitStack() as stack:
-        cloud = stack.enter_context(fake_cloud(bundle))
+        cloud = stack.enter_context(stub_cloud(bundle))
         devices = []
         for name in ("one", "other"):
             (tmp_path / name).mkdir()
@@ -173,11 +173,13 @@ def test_a_new_version_comes_by_itself_and_a_bad_one_changes_nothing(
     follower = Follower(other.cloud, other.home, look=0.01)
     follower.start()
     try:
-        until(lambda: cloud.watched)
+        until(lambda: cloud.received["WatchAdapters"])
         cloud.altered = "adapter"  # its bytes, on their way
         teach(one, "desk", (("pond song", "wet"), ("train paper", "dry")), add=True)
-        streams = len(cloud.watched) + 1
-        until(lambda: len(cloud.watched) > streams)  # it was refused, and is asked for again
+        streams = len(cloud.received["WatchAdapters"]) + 1
+        until(
+            lambda: len(cloud.received["WatchAdapters"]) > streams
+        )  # it was refused, and is asked for again
         assert other.home.versions("desk") == [(first, True)]
         assert ask(other, "desk", "the river") == "wet"
         cloud.altered = ""
@@ -227,7 +229,7 @@ def test_one_that_fails_or_is_followed_no_more_keeps_no_other_from_coming(two: T
         device.home.follow("desk", False)
         comes("field")
         assert device.home.versions("desk") == [(first["desk"], True)]
-        assert len(cloud.watched) == 1
+        assert len(cloud.received["WatchAdapters"]) == 1
     finally:
         device.cloud.close()
         follower.stop()

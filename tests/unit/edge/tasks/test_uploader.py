@@ -22,8 +22,8 @@ from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 from tests.support.agent import configured, customizer, opened, wanted
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.full_disk import in_memory, no_mounts
+from tests.support.stub_cloud import StubCloud, stub_cloud
 from tests.support.waiting import until
 
 SUCCEEDED = agent.CUSTOMIZATION_STATE_SUCCEEDED
@@ -59,14 +59,14 @@ def _uploader(device: Parts, record: Record | None = None) -> Uploader:
 
 
 @pytest.fixture
-def cloud() -> Iterator[FakeCloud]:
-    with fake_cloud() as running:
+def cloud(small_bundle_folder: Path) -> Iterator[StubCloud]:
+    with stub_cloud(small_bundle_folder) as running:
         yield running
 
 
 @pytest.fixture
 def queue(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: FakeCloud
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger, cloud: StubCloud
 ) -> Queue:
     """Opens an agent with one customisation in the outbox."""
 
@@ -93,12 +93,12 @@ def queued(queue: Queue) -> Iterator[Queued]:
         yield one
 
 
-def _complete(cloud: FakeCloud, number: int) -> bool:
+def _complete(cloud: StubCloud, number: int) -> bool:
     held = cloud.examples()
     return len(held) == number == len({example.example_id for example in held})
 
 
-def test_examples_arrive_once_and_the_end_is_told(cloud: FakeCloud, queue: Queue) -> None:
+def test_examples_arrive_once_and_the_end_is_told(cloud: StubCloud, queue: Queue) -> None:
     with queue(600) as queued:
         queued.uploader.carry(queued.id)
         queued.uploader.carry(queued.id)  # twice is once
@@ -109,24 +109,27 @@ def test_examples_arrive_once_and_the_end_is_told(cloud: FakeCloud, queue: Queue
         assert seen[-1].progress.held_out_accuracy == 0.875
         assert seen[-1].bytes_sent > sum(e.ByteSize() for e in cloud.examples())
         assert _complete(cloud, 600)
-        assert len(cloud.sequences) == len(set(cloud.sequences))
+        sequences = [sent.first_sequence for sent in cloud.received["UploadExamples"]]
+        assert len(sequences) == len(set(sequences))
         assert queued.device.store.rows("SELECT * FROM outbox") == []
-    assert all(padded_size(sent.ByteSize()) == sent.ByteSize() for sent in cloud.uploads)
-    spare = sum(len(sent.padding) for sent in cloud.uploads)
-    assert spare < 0.125 * sum(sent.ByteSize() for sent in cloud.uploads)
+    uploads = cloud.received["UploadExamples"]
+    assert all(padded_size(sent.ByteSize()) == sent.ByteSize() for sent in uploads)
+    spare = sum(len(sent.padding) for sent in uploads)
+    assert spare < 0.125 * sum(sent.ByteSize() for sent in uploads)
 
 
-def test_a_broken_upload_goes_on_from_what_is_committed(cloud: FakeCloud, queue: Queue) -> None:
+def test_a_broken_upload_goes_on_from_what_is_committed(cloud: StubCloud, queue: Queue) -> None:
     with queue(600) as queued:
         cloud.break_after = 6
         queued.uploader.carry(queued.id)
         queued.ends()
         assert cloud.break_after is None
         assert _complete(cloud, 600)
-        assert len(cloud.sequences) == len(set(cloud.sequences))  # nothing was sent again
+        sequences = [sent.first_sequence for sent in cloud.received["UploadExamples"]]
+        assert len(sequences) == len(set(sequences))  # nothing was sent again
 
 
-def test_a_cloud_that_is_down_is_waited_for(cloud: FakeCloud, queued: Queued) -> None:
+def test_a_cloud_that_is_down_is_waited_for(cloud: StubCloud, queued: Queued) -> None:
     cloud.stop()
     queued.uploader.resume()
     queued.says("does not answer")
@@ -145,7 +148,7 @@ def test_a_cloud_that_is_down_is_waited_for(cloud: FakeCloud, queued: Queued) ->
     ],
 )
 def test_what_waiting_cannot_mend_is_told_with_its_fix(
-    cloud: FakeCloud, queued: Queued, call: str, error: SottovoceError
+    cloud: StubCloud, queued: Queued, call: str, error: SottovoceError
 ) -> None:
     cloud.refuses[call] = error
     queued.uploader.resume()
@@ -164,7 +167,7 @@ class _Counted(dict[str, SottovoceError]):
 
 
 def test_a_refusal_while_the_disk_is_full_is_noted_once_there_is_room(
-    tmp_path: Path, cloud: FakeCloud, queue: Queue
+    tmp_path: Path, cloud: StubCloud, queue: Queue
 ) -> None:
     if lacking := no_mounts():
         pytest.skip(lacking)
@@ -198,7 +201,7 @@ class _Twice(dict[str, SottovoceError]):
 
 @pytest.mark.parametrize("call", ["CreateJob", "UploadExamples", "StartJob"])
 def test_what_was_lost_on_the_way_is_sent_again(
-    cloud: FakeCloud, queued: Queued, call: str
+    cloud: StubCloud, queued: Queued, call: str
 ) -> None:
     cloud.refuses = _Twice({call: InvalidInput("the request is not a message of this method")})
     queued.uploader.carry(queued.id)
@@ -206,7 +209,7 @@ def test_what_was_lost_on_the_way_is_sent_again(
 
 
 def test_a_cloud_with_too_many_unfinished_jobs_is_waited_for(
-    cloud: FakeCloud, queued: Queued
+    cloud: StubCloud, queued: Queued
 ) -> None:
     cloud.refuses["CreateJob"] = QuotaExceeded("20 jobs", subject="unfinished_jobs")
     queued.uploader.resume()
@@ -215,7 +218,7 @@ def test_a_cloud_with_too_many_unfinished_jobs_is_waited_for(
     queued.ends()
 
 
-def test_a_cloud_lost_during_training_is_found_again(cloud: FakeCloud, queued: Queued) -> None:
+def test_a_cloud_lost_during_training_is_found_again(cloud: StubCloud, queued: Queued) -> None:
     cloud.may_train.clear()
     queued.uploader.carry(queued.id)
     queued.ends(agent.CUSTOMIZATION_STATE_TRAINING)
@@ -237,7 +240,7 @@ def test_a_wrong_token_is_waited_out_until_it_is_mended(tmp_path: Path, queued: 
 
 
 def test_a_job_that_failed_says_why_and_gives_its_space_back(
-    cloud: FakeCloud, queued: Queued
+    cloud: StubCloud, queued: Queued
 ) -> None:
     names = queued.device.outbox.pseudonyms(queued.kept)
     (label,) = [sent for sent, own in names.labels.items() if own == "a"]
@@ -267,7 +270,7 @@ def _resumed(queued: Queued, tagger: Tagger) -> None:
 
 
 def test_stopping_keeps_everything_for_the_next_start(
-    cloud: FakeCloud, queue: Queue, lexicon_tagger: Tagger
+    cloud: StubCloud, queue: Queue, lexicon_tagger: Tagger
 ) -> None:
     cloud.may_train.clear()
     with queue() as queued:
@@ -280,7 +283,7 @@ def test_stopping_keeps_everything_for_the_next_start(
 
 
 def test_killed_in_mid_upload_each_example_still_arrives_once(
-    cloud: FakeCloud, queue: Queue, lexicon_tagger: Tagger
+    cloud: StubCloud, queue: Queue, lexicon_tagger: Tagger
 ) -> None:
     """kill -9 of the process that carries, at three points of the upload."""
     with queue(600) as queued:
@@ -317,7 +320,7 @@ def test_the_record_holds_all_that_is_carried(
     tmp_path: Path,
     small_bundle_folder: Path,
     lexicon_tagger: Tagger,
-    cloud: FakeCloud,
+    cloud: StubCloud,
 ) -> None:
     writes = "task" in settings
     examples = [

@@ -13,7 +13,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import ClassLevel, Level, single_word
 from tests.support.agent import running
-from tests.support.fake_cloud import fake_cloud
+from tests.support.stub_cloud import stub_cloud
 from tests.unit.edge.cli.conftest import Device
 
 CURVE = (
@@ -146,11 +146,11 @@ def test_a_target_is_a_level_that_everything_takes(curved: Device) -> None:
 def test_an_adapter_is_trained_and_asked_at_a_target(
     new_device: Callable[..., Device], curved_bundle: Path, labelled: Path
 ) -> None:
-    with fake_cloud(curved_bundle) as cloud:
+    with stub_cloud(curved_bundle) as cloud:
         device = new_device(curved_bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with running(device.config):
             device.sotto("customize", "desk", "--input", str(labelled), "--level", "attack:0.6")
-            release = cloud.jobs["job-0"].message.release
+            release = cloud.jobs[0].release
             (answer,) = device.json("predict", "desk", TEXT)  # at the adapter's own level
             (released,) = device.json("privatize", "--level", "attack:0.6", stdin=TEXT)
     assert release.level == "attack:0.6"

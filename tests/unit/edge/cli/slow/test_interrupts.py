@@ -21,7 +21,7 @@ from sottovoce.edge.tasks.customize import Learner
 from sottovoce.edge.tasks.distill import Distiller
 from sottovoce.edge.tasks.local_inference import Home
 from tests.support.agent import running
-from tests.support.fake_cloud import FakeCloud
+from tests.support.stub_cloud import StubCloud
 from tests.support.waiting import until
 from tests.unit.edge.cli.conftest import Device
 
@@ -70,7 +70,7 @@ def table(linked: Device) -> str:
 @pytest.mark.parametrize("options", [(), ("--json",)])
 @pytest.mark.parametrize("command", ["customize", "logs"])
 def test_a_training_goes_on_without_who_follows_it(
-    linked: Device, cloud: FakeCloud, table: str, command: str, options: tuple[str, ...]
+    linked: Device, cloud: StubCloud, table: str, command: str, options: tuple[str, ...]
 ) -> None:
     cloud.may_train.clear()
     asked = ("customize", "desk", "--input", table)
@@ -98,7 +98,7 @@ def state(device: Device) -> str:
 
 
 def test_a_customisation_that_is_not_queued_says_that_the_same_command_is_safe(
-    linked: Device, cloud: FakeCloud, table: str, monkeypatch: pytest.MonkeyPatch
+    linked: Device, cloud: StubCloud, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sottovoce.edge.cli.customize._requests", pressed)
     with running(linked.config):
@@ -109,7 +109,7 @@ def test_a_customisation_that_is_not_queued_says_that_the_same_command_is_safe(
 
 
 def test_predict_says_how_many_texts_were_answered(
-    linked: Device, cloud: FakeCloud, table: str
+    linked: Device, cloud: StubCloud, table: str
 ) -> None:
     with running(linked.config):
         linked.sotto("customize", "desk", "--input", table)

@@ -34,10 +34,10 @@ from sottovoce.edge.state.database import DATABASE
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import TOKEN
-from tests.support.fake_cloud import fake_cloud
 from tests.support.locks import locked
 from tests.support.openai_endpoint import Door, entered
 from tests.support.processes import environment
+from tests.support.stub_cloud import stub_cloud
 from tests.support.upstream_server import openai_server
 
 HELD = {"", "-shm"}
@@ -50,7 +50,7 @@ def daemon(tmp_path: Path, bundle_folder: Path) -> Iterator[Daemon]:
     token.touch(mode=0o600)
     token.write_text(f"{TOKEN}\n")
     with (
-        fake_cloud(bundle_folder) as cloud,
+        stub_cloud(bundle_folder) as cloud,
         openai_server() as upstream,
         device(
             tmp_path,

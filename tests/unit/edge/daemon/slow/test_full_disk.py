@@ -21,8 +21,8 @@ from sottovoce.v1 import edge_agent_pb2_grpc as agent_grpc
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_chat_pb2_grpc as chats_grpc
 from tests.support.agent import configured, labelled, running
-from tests.support.fake_cloud import FakeCloud, fake_cloud
 from tests.support.full_disk import FullDisk, in_memory, no_mounts
+from tests.support.stub_cloud import StubCloud, stub_cloud
 from tests.support.waiting import until
 
 LIGHT = agent.PrivacyOptions(level="light")
@@ -40,9 +40,9 @@ def disk(tmp_path: Path) -> Iterator[FullDisk]:
 
 
 @pytest.fixture
-def cloud() -> Iterator[FakeCloud]:
+def cloud(small_bundle_folder: Path) -> Iterator[StubCloud]:
     """A cloud that trains at once."""
-    with fake_cloud() as cloud:
+    with stub_cloud(small_bundle_folder) as cloud:
         yield cloud
 
 
@@ -98,7 +98,7 @@ class _Device:
 @pytest.fixture
 def device(
     disk: FullDisk,
-    cloud: FakeCloud,
+    cloud: StubCloud,
     tmp_path: Path,
     small_bundle_folder: Path,
     lexicon_tagger: Tagger,
@@ -142,7 +142,7 @@ def _refused(call: Callable[[], object]) -> None:
 
 
 def test_nothing_leaves_that_cannot_be_charged_and_the_same_process_goes_on(
-    device: _Device, disk: FullDisk, cloud: FakeCloud
+    device: _Device, disk: FullDisk, cloud: StubCloud
 ) -> None:
     _until_succeeded(device, device.customize("desk").id)
     before = {"The doctor was in": device.release("The doctor was in")}
@@ -173,7 +173,7 @@ def test_nothing_leaves_that_cannot_be_charged_and_the_same_process_goes_on(
 
 
 def test_what_ended_while_there_was_no_room_is_noted_by_itself(
-    device: _Device, disk: FullDisk, cloud: FakeCloud
+    device: _Device, disk: FullDisk, cloud: StubCloud
 ) -> None:
     cloud.may_train.clear()
     taken = device.customize("desk")

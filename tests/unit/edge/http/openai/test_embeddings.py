@@ -14,11 +14,10 @@ from sottovoce.core.http.server import CALLS_AT_ONCE
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.http.openai.endpoints import openai_server, read_key
 from sottovoce.edge.tasks.embed import Embedder
-from sottovoce.v1 import inference_pb2 as inference
 from tests.support.agent import configured, opened
-from tests.support.fake_cloud import fake_cloud
 from tests.support.openai_endpoint import SECONDS, Door
 from tests.support.plain_denoiser import PlainDenoiser
+from tests.support.stub_cloud import stub_cloud
 from tests.support.waiting import until
 
 
@@ -30,15 +29,15 @@ def test_a_cloud_that_does_not_answer_keeps_no_place_of_who_has_gone(
 ) -> None:
     asked, done = threading.Semaphore(0), threading.Event()
 
-    def silent(request: inference.EncodeRequest) -> inference.EncodeResponse:
+    def silent(*_: object) -> list[float]:
         asked.release()
         done.wait(SECONDS)
-        return inference.EncodeResponse(request_id=request.request_id)
+        return []
 
     with ExitStack() as open_:
-        cloud = open_.enter_context(fake_cloud(small_bundle_folder))
+        cloud = open_.enter_context(stub_cloud(small_bundle_folder))
         open_.callback(done.set)
-        monkeypatch.setattr(cloud, "_encoded", silent)
+        monkeypatch.setattr(cloud, "embedding", silent)
         config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
         device = open_.enter_context(opened(config, lexicon_tagger))
         device.embedder = Embedder(

@@ -1,4 +1,4 @@
-"""A fake cloud that asks for certificates, and the settings of a device that shows one."""
+"""A stub cloud that asks for certificates, and the settings of a device that shows one."""
 
 from __future__ import annotations
 
@@ -9,26 +9,22 @@ from pathlib import Path
 import grpc
 
 from tests.support.certificates import Certificate
-from tests.support.fake_cloud import FakeCloud
+from tests.support.stub_cloud import StubCloud, stub_cloud
 
 TLS, CLIENTS = Certificate.make(), Certificate.make()
 
 
 @contextmanager
-def mutual_tls(bundle: Path | None = None, *, authority: bytes = b"") -> Iterator[FakeCloud]:
+def mutual_tls(bundle: Path | None = None, *, authority: bytes = b"") -> Iterator[StubCloud]:
     """A running one; its clients' authority is `CLIENTS` unless another is given."""
-    server = FakeCloud(bundle)
     pair = [(TLS.key, TLS.certificate)]
     roots = authority or CLIENTS.certificate
-    server.start(grpc.ssl_server_credentials(pair, roots, require_client_auth=True))
-    try:
+    credentials = grpc.ssl_server_credentials(pair, roots, require_client_auth=True)
+    with stub_cloud(bundle, credentials) as server:
         yield server
-    finally:
-        server.stop()
-        server.finish()
 
 
-def settings_for(folder: Path, server: FakeCloud) -> dict[str, str]:
+def settings_for(folder: Path, server: StubCloud) -> dict[str, str]:
     """A device's settings; its pair lies in the folder's files ``certificate`` and ``key``."""
     (folder / "ca.pem").write_bytes(TLS.certificate)
     certificate, key = CLIENTS.sign("hall").write(folder)

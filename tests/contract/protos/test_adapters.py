@@ -1,4 +1,4 @@
-"""GetAdapter as both clouds keep it: one file, from any offset, to the tenant whose it is."""
+"""GetAdapter: one file, from any offset, for its own tenant."""
 
 from __future__ import annotations
 

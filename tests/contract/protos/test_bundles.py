@@ -1,4 +1,4 @@
-"""bundles.proto as both clouds keep it: byte for byte, from any offset, and nothing beside."""
+"""bundles.proto: exact bytes, from any offset, of the bundle's files alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""enrollment.proto as both clouds keep it: one code lets in one token, and says whose it is."""
+"""enrollment.proto: a code admits one token, and names its tenant."""
 
 from __future__ import annotations
 

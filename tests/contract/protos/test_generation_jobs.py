@@ -1,4 +1,4 @@
-"""Jobs of generation as both clouds take them: outputs in the place of labels."""
+"""Generation jobs have outputs in place of labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""inference.proto as both clouds keep it: answers in order, under their ids, to tenants alone."""
+"""inference.proto: ordered answers under their ids, for tenants alone."""
 
 from __future__ import annotations
 

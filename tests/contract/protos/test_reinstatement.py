@@ -1,4 +1,4 @@
-"""An adapter's name given back to what an earlier job trained, as both clouds do it."""
+"""ReinstateAdapter: a name stands again for what an earlier job trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""training.proto as both clouds keep it: exactly once, in order, one tenant's alone."""
+"""training.proto: exactly once, in order, for one tenant alone."""
 
 from __future__ import annotations
 

@@ -79,8 +79,12 @@ _MOST_DIGITS: Final = 6
 """Digits of a compound; more may be a telephone number."""
 _LIST = re.compile(r"\d{1,3}(?:,\d{1,3})+")
 
-_VALUE = re.compile(r"(?:^|[&;])-{0,2}[A-Za-z_][\w.-]{0,39}=([^&;=]+)")
-"""The values of "ip=10.1.4.22" and "a=1&b=2"."""
+_VALUE = re.compile(r"(?:^|[&;])-{0,2}([A-Za-z_][\w.-]{0,39})=([^&;=]+)")
+"""The keys and values of "ip=10.1.4.22" and "a=1&b=2"."""
+_SESSION = re.compile(r"(?:.*[_.-])?(?:session|sess|sid|sessionid|cookie|nonce|auth)(?:[_.-]?id)?")
+_MACHINE = re.compile(r"(?:ip|ec2)(?:-\d{1,3}){4}(?:\..*)?")
+"""What hosts in a cloud are called after their address."""
+_SESSION_DIGITS: Final = 2
 
 Marks = Callable[[str], int]
 """Returns the marks of a word, see `Vocabulary.marks`."""
@@ -94,9 +98,14 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         marks: of a word.
         called: whether a parenthesis follows, as after the name of a function.
     """
-    for value in _VALUE.findall(text):
+    for key, value in _VALUE.findall(text):
+        digits = sum(map(str.isdigit, value))
+        if digits >= _SESSION_DIGITS and _SESSION.fullmatch(key.lower()):
+            return SECRETS
         if hidden := private(value, marks):
             return hidden
+    if _MACHINE.fullmatch(text):
+        return CONTACTS
     home = _HOME.search(text)
     if home and home["user"].lower() not in _NOBODY:
         return CONTACTS

@@ -25,6 +25,11 @@ from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass
 from sottovoce.core.privacy.passing import is_eponym, passing, stands_alone
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
+from sottovoce.core.privacy.private_numbers import (
+    hide_house_numbers,
+    hide_numbers,
+    pass_times,
+)
 from sottovoce.core.privacy.scripts import (
     Language,
     is_foreign,
@@ -34,9 +39,10 @@ from sottovoce.core.privacy.scripts import (
     names_in_scripts,
     passes_abroad,
 )
+from sottovoce.core.privacy.secret_values import secret_values
 from sottovoce.core.privacy.signs import Sight, signs
 from sottovoce.core.privacy.signs import listed as listed_signs
-from sottovoce.core.privacy.surrogates import formats, names
+from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
@@ -138,9 +144,8 @@ class Personal:
         ]
         for place in (public := {*passing(sight, hides)}):
             hides[place] = ""
-        _secrets(document, sight, hides)
         _hide_dates(self._dates(document), sight, hides)
-        told = [*signs(sight)]
+        told = [*secret_values(document, sight), *signs(sight)]
         public.difference_update(place for place, _ in told)
         for place, kind in told:
             if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
@@ -154,8 +159,8 @@ class Personal:
             hides[place] = hides[place] or "persons"
         for place, kind in in_cells(sight, known.cells):
             hides[place] = kind
-        _numbers_in_groups(document, sight, hides)
-        _times(sight, hides)
+        hide_numbers(document, sight, hides)
+        pass_times(sight, hides)
         _beside(sight, hides, found)
         _companies(sight, hides)
         hide_again(sight, hides, self._known)
@@ -163,7 +168,7 @@ class Personal:
             hides[place] = ""
         hide_initials(sight, hides)
         pass_titles(sight, hides)
-        _house_numbers(sight, hides)
+        hide_house_numbers(sight, hides)
         for place in addresses(sight, hides):
             hides[place] = "places"
         if "facts" in self._hiding.kinds:
@@ -415,21 +420,6 @@ def _company(sight: Sight, hides: list[str], place: int, step: int) -> None:
                 hides[each] = "organisations"
 
 
-_SECRET = re.compile(
-    r"(?<![\w:-])(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}(?![\w:-])"
-    r"|(?<![\w-])[A-Z0-9]{3,8}(?:-[A-Z0-9]{3,8}){3,8}(?![\w-])"
-)
-"""Hardware addresses, also of letters alone, and keys in groups."""
-
-
-def _secrets(document: str, sight: Sight, hides: list[str]) -> None:
-    """Hide secrets that are several words."""
-    words = sight.words
-    for match in _SECRET.finditer(document, words[0].start, words[-1].end):
-        for place in _places(words, *match.span()):
-            hides[place] = "secrets"
-
-
 def _hide_dates(dates: Dates, sight: Sight, hides: list[str]) -> None:
     """Hide dates; a month of a year only where the text has a full date, which would tell it."""
     words = sight.words
@@ -442,91 +432,12 @@ def _hide_dates(dates: Dates, sight: Sight, hides: list[str]) -> None:
                         hides[place] = "dates"
 
 
-_TIME = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?")
-_ZONE = re.compile(r"[+-]\d{2}:?\d\d")
-
-
-def _times(sight: Sight, hides: list[str]) -> None:
-    """Let times of day and their zones pass that stand beside numbers: "1979-03-14 10:15 +0100"."""
-    for place, word in enumerate(sight.words):
-        if hides[place] == "contacts" and word.kind is Kind.IDENTIFIER:
-            zone = _ZONE.fullmatch(word.text) and place
-            if _TIME.fullmatch(word.text) or (
-                zone and _TIME.fullmatch(sight.words[place - 1].text)
-            ):
-                hides[place] = ""
-
-
 def _places(words: Sequence[Word], start: int, end: int) -> Iterator[int]:
     """Yield the places of the words that stand in a part of the text."""
     at = bisect_right(words, start, key=lambda word: word.end)
     while at < len(words) and words[at].start < end:
         yield at
         at += 1
-
-
-_TELEPHONE = re.compile(
-    r"(?<![\w.,])(?:(?:\+|\(\+?|00)\d{1,5}|\d{2,5})[) ./-]{1,3}(?:\(0\)[ ]?)?"
-    r"\(?\d{2,5}\)?(?:[ ./-]{1,2}\d{2,6}){1,4}(?!\w)"
-    r"|(?<![\w.,])\(?\d{2,5}\)?[ -]\d{3,4}[ -]?\d{3,4}(?!\w)"
-    r"|(?<![\w.,])\d{3,4}[ -]\d{4}(?![\w.])"
-    r"|(?<![\w.,])(?<!\d )\d{2}(?: \d{2}){2,4}(?![\w.,]| \d)"
-)
-"""Numbers in groups, as telephone numbers are written."""
-_DIGITS: Final = (6, 20)
-
-
-def _numbers_in_groups(document: str, sight: Sight, hides: list[str]) -> None:
-    """Hide numbers that are one telephone, card or account number in groups."""
-    words = sight.words
-    if not words:
-        return
-    starts = [word.start for word in words]
-    for match in _TELEPHONE.finditer(document, words[0].start, words[-1].end):
-        digits = sum(map(str.isdigit, match[0]))
-        if not _DIGITS[0] <= digits <= _DIGITS[1] or _begins_with_date(match[0]):
-            continue
-        at = max(bisect_right(starts, match.start()) - 1, 0)
-        while at < len(words) and words[at].start < match.end():
-            if words[at].kind is Kind.IDENTIFIER:
-                hides[at] = "contacts"
-            at += 1
-    start = 0
-    while start < len(hides):
-        end = start
-        while end < len(hides) and words[end].kind is Kind.IDENTIFIER:
-            if end > start and sight.gaps[end] != " ":
-                break
-            end += 1
-        for run in formats.runs([word.text for word in words[start:end]]):
-            if run.stop - run.start > 1:
-                hides[start + run.start : start + run.stop] = ["numbers"] * (run.stop - run.start)
-        start = max(end, start + 1)
-
-
-def _begins_with_date(text: str) -> bool:
-    return "date" in (formats.shape(text).sort, formats.shape(text.split()[0]).sort)
-
-
-def _house_numbers(sight: Sight, hides: list[str]) -> None:
-    """Hide a number of an address that stands beside a found place: "Thulegatan 78"."""
-    for place in range(len(sight.words) - 1, -1, -1):
-        word = sight.words[place]
-        house = word.kind is Kind.IDENTIFIER and _HOUSE.fullmatch(word.text)
-        if not house or hides[place] or _YEAR.fullmatch(word.text):
-            continue
-        for other in (place - 1, place + 1):
-            if not 0 <= other < len(hides) or sight.breaks(max(place, other)):
-                continue
-            if not sight.gaps[max(place, other)] or hides[other] not in _ADDRESS:
-                continue
-            if sight.capital(other) or (hides[other] == "places" and other > place):
-                hides[place] = "places"
-
-
-_ADDRESS: Final = frozenset({"places", "unlisted", "persons"})
-_YEAR = re.compile(r"(?:19|20)\d\d")
-_HOUSE = re.compile(r"\d{1,4}[A-Za-z]?(?:[-/]\d{1,3}[A-Za-z]?)?")
 
 
 def drawn_as(word: Word, hidden: str) -> str:

@@ -13,11 +13,20 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from sottovoce.core.privacy.seed_phrases import seed_phrases
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["GREETING", "TITLES", "Sight", "Sign", "key_parts", "listed", "signs", "value_after"]
+__all__ = [
+    "GREETING",
+    "QUOTES",
+    "TITLES",
+    "Sight",
+    "Sign",
+    "key_parts",
+    "listed",
+    "signs",
+    "value_after",
+]
 
 _WORD, _IDENTIFIER = Kind.WORD, Kind.IDENTIFIER
 
@@ -77,23 +86,6 @@ GREETING: Final = listed("greeting")
 _WEAK_KEYS: Final = listed("weak_keys")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
 _COMPANY_KEYS: Final = listed("company_keys")
-_SECRET_KEYS: Final = listed("secret_keys")
-_SECRET_ENDS: Final = ("password", "passwd", "passphrase")
-_ASSIGNED_SECRETS: Final = frozenset({"pass", "psk"})
-"""Keys of a secret if the value follows at once."""
-_ASSIGNMENT = re.compile(r"(?:^|[&;?,|])-{0,2}([A-Za-z_][\w.-]{0,39})[=:]([^&;?,|=:]+)")
-_LOGIN = re.compile(r"[\w.@-]+:[^/\s]\S{2,}")
-_SHORTEST_SECRET: Final = 3
-_HOLDERS: Final = listed("holders")
-_SECRET_PHRASES: Final = frozenset(
-    {
-        *(("seed", "phrase"), ("recovery", "phrase"), ("backup", "phrase"), ("pass", "phrase")),
-        *(("licence", "key"), ("license", "key"), ("product", "key"), ("secret", "key")),
-        *(("private", "key"), ("api", "key"), ("access", "key"), ("security", "answer")),
-        *(("recovery", "key"), ("recovery", "words"), ("seed", "words"), ("activation", "key")),
-        *(("access", "token"), ("auth", "token"), ("memorable", "word"), ("pin", "code")),
-    }
-)
 _NUMBER_KEYS: Final = listed("number_keys")
 _ROOM_KEYS: Final = listed("room_keys")
 """Keys after which a number of any length counts."""
@@ -106,9 +98,8 @@ _QUOTED_KEYS: Final = frozenset({"first", "last", "given", "family", "middle", "
 """Keys of names if they stand in quotes."""
 _LONGEST_KEY: Final = 40
 _SEPARATORS: Final = frozenset(":=|→")
-_QUOTES: Final = frozenset("\"'“”‘’`")
+QUOTES: Final = frozenset("\"'“”‘’`")
 _MOST_VALUE: Final = 5
-_MOST_SECRET: Final = 30
 _MOST_IN_LIST: Final = 30
 _PLAIN_VALUES: Final = listed("plain_values")
 
@@ -134,7 +125,6 @@ def signs(sight: Sight) -> Iterator[Sign]:
     yield from _relations(sight)
     yield from _beside_relations(sight)
     yield from _subjects(sight)
-    yield from (Sign(at, "secrets") for at in seed_phrases(sight.words, sight.lower))
 
 
 def _after_titles(sight: Sight) -> Iterator[Sign]:
@@ -175,45 +165,16 @@ def key_parts(text: str) -> set[str]:
     return keys | {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", text)}
 
 
-def _is_secret_key(keys: set[str]) -> bool:
-    return bool(keys & _SECRET_KEYS) or any(key.endswith(_SECRET_ENDS) for key in keys)
-
-
-def assigns_secret(text: str) -> bool:
-    """Return whether an identifier gives a secret key a value, which is no name in a program.
-
-    >>> assigns_secret("DB_PASSWORD=hunter2"), assigns_secret("password=self.password")
-    (True, False)
-    """
-    for key, value in _ASSIGNMENT.findall(text):
-        keys = key_parts(key)
-        if not (_is_secret_key(keys) or keys & _ASSIGNED_SECRETS):
-            continue
-        if value.lower() in _PLAIN_VALUES or value[0] in "$%{<" or len(value) < _SHORTEST_SECRET:
-            continue
-        if value.split(".")[0].lower() in _HOLDERS or _is_secret_key(key_parts(value)):
-            continue  # "token=os.environ", "password=user_password"
-        return True
-    return False
-
-
 def _values(sight: Sight) -> Iterator[Sign]:
     for place, lower in enumerate(sight.lower):
         word = sight.words[place]
         if word.kind is Kind.PUNCTUATION:
             continue
-        if word.kind is _IDENTIFIER and (assigns_secret(word.text) or _is_login(sight, place)):
-            yield Sign(place, "secrets")
         if len(lower) > _LONGEST_KEY:
             continue
         keys = key_parts(word.text)
-        if place and sight.words[place - 1].text[0] in _QUOTES and keys & _QUOTED_KEYS:
+        if place and sight.words[place - 1].text[0] in QUOTES and keys & _QUOTED_KEYS:
             keys |= {"name"}
-        joined = place > 1 and sight.words[place - 1].text == "-" and not sight.gaps[place]
-        before = place - 2 if joined else place - 1
-        pair = (sight.lower[before] if before >= 0 else "", lower)
-        if _is_secret_key(keys) or pair in _SECRET_PHRASES:
-            yield from _secret(sight, place)
         if keys & _PERSON_KEYS:
             yield from _person(sight, place, keys)
         if keys & _COMPANY_KEYS:
@@ -234,12 +195,6 @@ def _values(sight: Sight) -> Iterator[Sign]:
                     yield sign
 
 
-def _is_login(sight: Sight, place: int) -> bool:
-    """Return whether an identifier is a user and a password: "curl -u admin:hunter2"."""
-    option = sight.lower[place - 1] in ("u", "user") and sight.words[place - 2].text[0] == "-"
-    return place > 1 and option and _LOGIN.fullmatch(sight.words[place].text) is not None
-
-
 def value_after(sight: Sight, place: int) -> int:
     """Return where the value after a key begins; 0 if no separator follows the key."""
     at, seen = place + 1, False
@@ -248,7 +203,7 @@ def value_after(sight: Sight, place: int) -> int:
         tag = text[0] == ">" and place and sight.words[place - 1].text[-1] == "<"
         if text[0] in _SEPARATORS or tag:
             seen = True
-        elif text[0] not in _QUOTES and not (seen and text in "([*"):
+        elif text[0] not in QUOTES and not (seen and text in "([*"):
             break
         at += 1
     return at if seen and at < len(sight.words) and not sight.breaks(at) else 0
@@ -294,7 +249,7 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
         start = at + 1  # "my name is", "her name's"
     if not start:
         return
-    quoted = sight.words[start - 1].text[0] in _QUOTES
+    quoted = sight.words[start - 1].text[0] in QUOTES
     found = [*_capitals(sight, start)]
     if quoted and "[" in "".join(word.text for word in sight.words[place + 1 : start]):
         found = [*_in_list(sight, start)]
@@ -316,44 +271,6 @@ def _in_list(sight: Sight, start: int) -> Iterator[int]:
             return
         if word.kind is _WORD and sight.capital(at) and not word.clitic:
             yield at
-
-
-def _secret(sight: Sight, place: int) -> Iterator[Sign]:
-    start = value_after(sight, place)
-    labelled = bool(start)
-    if not start and place + 2 < len(sight.words) and sight.lower[place + 1] == "is":
-        start = place + 2
-        end = start + _MOST_SECRET
-        if sight.lower[start] in (
-            "a",
-            "an",
-            "the",
-            "not",
-            "to",
-            "that",
-            "stored",
-            "too",
-            "required",
-        ):
-            return
-    elif start:
-        end = start + _MOST_SECRET
-    else:
-        return
-    for at in range(start, min(end, len(sight.words))):
-        word = sight.words[at]
-        if at > start and sight.breaks(at):
-            return
-        if word.kind is Kind.PUNCTUATION:
-            quoted = sight.words[start - 1].text[0] in _QUOTES
-            if word.text[0] in (_QUOTES if quoted else () if labelled else ","):
-                return
-            if word.text[0] in "([{<;" or (word.text == "." and sight.words[at - 1].kind is _WORD):
-                return
-            continue
-        if at == start and sight.lower[at] in _PLAIN_VALUES:
-            return
-        yield Sign(at, "secrets")
 
 
 def _numbers(sight: Sight, place: int) -> Iterator[Sign]:

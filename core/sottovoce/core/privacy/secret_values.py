@@ -1,0 +1,234 @@
+"""Finds secrets: what follows a label such as "password", keys in groups, and seed phrases.
+
+People write secrets without a separator: "pw swordfish99", "the PIN is 4711", "gate code 5519". So a
+value without one counts if it looks like a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from sottovoce.core.privacy.seed_phrases import seed_phrases
+from sottovoce.core.privacy.signs import QUOTES, Sight, Sign, key_parts, listed, value_after
+from sottovoce.core.text.words import Kind
+
+__all__ = ["secret_values"]
+
+_SECRETS: Final = "secrets"
+_KEYS: Final = listed("secret_keys")
+_ENDS: Final = ("password", "passwd", "passphrase")
+_ASSIGNED: Final = frozenset({"pass", "psk"})
+"""Keys of a secret if the value follows at once."""
+_PHRASES: Final = frozenset(
+    {
+        *(("seed", "phrase"), ("recovery", "phrase"), ("backup", "phrase"), ("pass", "phrase")),
+        *(("licence", "key"), ("license", "key"), ("product", "key"), ("secret", "key")),
+        *(("private", "key"), ("api", "key"), ("access", "key"), ("security", "answer")),
+        *(("recovery", "key"), ("recovery", "words"), ("seed", "words"), ("activation", "key")),
+        *(("access", "token"), ("auth", "token"), ("memorable", "word"), ("pin", "code")),
+    }
+)
+_NAMING: Final = frozenset({"is", "was", "are", "'s", "’s", "to"})
+_STATES: Final = listed("secret_states")
+"""Words after "the password is" that are no password."""
+_PLAIN: Final = listed("plain_values")
+_HOLDERS: Final = listed("holders")
+_LOCKS: Final = listed("locks")
+"""What a code opens."""
+_CODES: Final = frozenset({"code", "codes", "combination", "combo", "key"})
+_ASSIGNING: Final = frozenset({"set", "setx", "export"})
+_IN_SENTENCES: Final = listed("in_sentences")
+_FEWEST_WORDS: Final = 4
+"""Words of a phrase that counts although it begins like "the password is correct"."""
+_SHORT_KEYS: Final = frozenset({"token", "secret", "credential", "credentials", "mnemonic"})
+"""Keys that are also common words, so a value without a separator needs letters and digits."""
+
+_ASSIGNMENT = re.compile(r"(?:^|[&;?,|])-{0,2}([A-Za-z_][\w.-]{0,39})[=:]([^&;?,|=:]+)")
+_OPTION = re.compile(r"[\w.@-]+:[^/\s]\S{2,}")
+_GROUPS = re.compile(
+    r"(?<![\w:-])(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}(?![\w:-])"
+    r"|(?<![\w-])[A-Z0-9]{3,8}(?:-[A-Z0-9]{3,8}){3,8}(?![\w-])"
+)
+"""Hardware addresses, also of letters alone, and keys in groups."""
+_SHORTEST: Final = 3
+_FEWEST_DIGITS: Final = 3
+_MIXED: Final = 5
+"""Characters of the shortest value with letters and digits that counts without a separator."""
+_MOST: Final = 30
+"""Words of a labelled value."""
+
+
+def secret_values(document: str, sight: Sight) -> Iterator[Sign]:
+    """Yield the words that are secrets or parts of one; a word may come several times."""
+    words = sight.words
+    for match in _GROUPS.finditer(document, words[0].start, words[-1].end):
+        at = bisect_right(words, match.start(), key=lambda word: word.end)
+        while at < len(words) and words[at].start < match.end():
+            yield Sign(at, _SECRETS)
+            at += 1
+    for place, word in enumerate(words):
+        if word.kind is Kind.PUNCTUATION:
+            continue
+        if word.kind is Kind.IDENTIFIER and (_assigns(word.text) or _is_option(sight, place)):
+            yield Sign(place, _SECRETS)
+        if word.kind is Kind.IDENTIFIER and "@" in word.text:
+            yield from _after_login(sight, place)
+        for at in _labelled(sight, place):
+            yield Sign(at, _SECRETS)
+    yield from (Sign(at, _SECRETS) for at in seed_phrases(words, sight.lower))
+
+
+def _labelled(sight: Sight, place: int) -> Iterator[int]:
+    """Yield the words of a value after a label."""
+    keys = key_parts(sight.words[place].text) if len(sight.lower[place]) <= 40 else set[str]()
+    if _is_key(keys) or (_before(sight, place), sight.lower[place]) in _PHRASES:
+        start = value_after(sight, place)
+        if start:
+            yield from _value(sight, start, separated=True)
+        else:
+            yield from _bare(sight, place, strict=not _SHORT_KEYS.isdisjoint(keys))
+    elif sight.lower[place] == "pass" or (
+        sight.lower[place] in _CODES and _before(sight, place) in _LOCKS
+    ):
+        start = value_after(sight, place)
+        at = start or place + 1 + (place + 1 < len(sight.words) and _names(sight, place + 1))
+        token = _token(sight, at) if start or at > place + 1 or keys & _CODES else []
+        if _digits(sight, token) >= _FEWEST_DIGITS or (keys == {"pass"} and _mixed(sight, token)):
+            yield from token
+
+
+def _is_key(keys: set[str]) -> bool:
+    return bool(keys & _KEYS) or any(key.endswith(_ENDS) for key in keys)
+
+
+def _before(sight: Sight, place: int) -> str:
+    """Return the word before a word, also over a hyphen; "" for none."""
+    joined = place > 1 and sight.words[place - 1].text == "-" and not sight.gaps[place]
+    before = place - 2 if joined else place - 1
+    return sight.lower[before] if before >= 0 and not sight.breaks(place) else ""
+
+
+def _names(sight: Sight, place: int) -> bool:
+    return sight.lower[place] in _NAMING and not sight.breaks(place)
+
+
+def _value(sight: Sight, start: int, *, separated: bool) -> Iterator[int]:
+    """Yield the words of a value that begins at ``start``, up to the end of the line or quote."""
+    quoted = sight.words[start - 1].text[0] in QUOTES
+    for at in range(start, min(start + _MOST, len(sight.words))):
+        word = sight.words[at]
+        if at > start and sight.breaks(at):
+            return
+        if word.kind is Kind.PUNCTUATION:
+            if word.text[0] in (QUOTES if quoted else () if separated else ","):
+                return
+            ends = word.text == "." and sight.words[at - 1].kind is Kind.WORD
+            if word.text[0] in "([{<;" or ends:
+                return
+        elif at == start and sight.lower[at] in _PLAIN:
+            return
+        else:
+            yield at
+
+
+def _bare(sight: Sight, place: int, *, strict: bool) -> Iterator[int]:
+    """Yield the words of a value after no separator: "password is x", "pw x1", 'pin "x"'."""
+    at = place + 1
+    named = at < len(sight.words) and _names(sight, at)
+    at += named
+    if at >= len(sight.words) or sight.breaks(at):
+        return
+    if sight.words[at].text[0] in QUOTES and sight.gaps[at]:
+        if at + 1 < len(sight.words):
+            yield from _value(sight, at + 1, separated=True)
+        return
+    token = _token(sight, at)
+    assigned = sight.words[place].text.isupper() and _before(sight, place) in _ASSIGNING
+    sure = (
+        assigned or _mixed(sight, token) or (not strict and _digits(sight, token) > _FEWEST_DIGITS)
+    )
+    told = sight.lower[at] not in _STATES or _is_phrase(sight, at)
+    if named and sight.lower[place + 1] != "to" and told:
+        yield from _value(sight, at, separated=False)
+    elif sure or (not named and not strict and _is_odd(sight, token)):
+        yield from token
+
+
+def _is_phrase(sight: Sight, start: int) -> bool:
+    """Return whether four words or more follow, none of which goes on with the sentence."""
+    end = start
+    while end < len(sight.words) and sight.words[end].text.isalpha() and not sight.breaks(end):
+        if end > start and sight.lower[end] in _STATES | _IN_SENTENCES:
+            return False
+        end += 1
+    return end - start >= _FEWEST_WORDS
+
+
+def _token(sight: Sight, start: int) -> list[int]:
+    """Return the words that are written together from a word on; no marks at the end."""
+    end = start
+    while end < len(sight.words) and (end == start or not sight.gaps[end]):
+        end += 1
+    while end > start and sight.words[end - 1].kind is Kind.PUNCTUATION:
+        end -= 1
+    if start < len(sight.words) and (
+        sight.breaks(start) or sight.words[start].kind is Kind.PUNCTUATION
+    ):
+        return []
+    return [at for at in range(start, end) if sight.words[at].kind is not Kind.PUNCTUATION]
+
+
+def _digits(sight: Sight, token: list[int]) -> int:
+    return sum(map(str.isdigit, "".join(sight.words[at].text for at in token)))
+
+
+def _mixed(sight: Sight, token: list[int]) -> bool:
+    """Return whether a value has letters with digits, or with a sign that joins no words."""
+    if not token:
+        return False
+    text = "".join(sight.words[at].text for at in range(token[0], token[-1] + 1))
+    letters = any(map(str.isalpha, text))
+    marked = any(map(str.isdigit, text)) or not {*"!$#%^*"}.isdisjoint(text)
+    return letters and marked and len(text) >= _MIXED and "(" not in text
+
+
+def _is_odd(sight: Sight, token: list[int]) -> bool:
+    """Return whether a value is one word in small letters that no list has."""
+    one = len(token) == 1 and sight.words[token[0]].kind is Kind.WORD
+    return one and not sight.marks[token[0]] and sight.words[token[0]].text.islower()
+
+
+def _after_login(sight: Sight, place: int) -> Iterator[Sign]:
+    """Yield what follows a mail address and a slash: "jo@mail.example / Pebble$22"."""
+    at = place + 1
+    if at < len(sight.words) and sight.words[at].text in ("/", ":", "|") and not sight.breaks(at):
+        token = _token(sight, at + 1)
+        if _mixed(sight, token):
+            yield from (Sign(each, _SECRETS) for each in token)
+
+
+def _assigns(text: str) -> bool:
+    """Return whether an identifier gives a secret key a value, which is no name in a program.
+
+    >>> _assigns("DB_PASSWORD=hunter2"), _assigns("password=self.password")
+    (True, False)
+    """
+    for key, value in _ASSIGNMENT.findall(text):
+        keys = key_parts(key)
+        if not (_is_key(keys) or keys & _ASSIGNED):
+            continue
+        if value.lower() in _PLAIN or value[0] in "$%{<" or len(value) < _SHORTEST:
+            continue
+        if value.split(".")[0].lower() in _HOLDERS or _is_key(key_parts(value)):
+            continue  # "token=os.environ", "password=user_password"
+        return True
+    return False
+
+
+def _is_option(sight: Sight, place: int) -> bool:
+    """Return whether an identifier is a user and a password: "curl -u admin:hunter2"."""
+    option = sight.lower[place - 1] in ("u", "user") and sight.words[place - 2].text[0] == "-"
+    return place > 1 and option and _OPTION.fullmatch(sight.words[place].text) is not None

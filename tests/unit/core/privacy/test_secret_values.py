@@ -1,0 +1,74 @@
+"""Secrets that people write after a label, with and without a separator, under `personal`."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import PrivacyLimits, Setting
+from tests.support.paths import ROOT
+
+BUNDLE = ROOT / "build" / "bundle"
+
+pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: make bundle")
+
+
+@pytest.fixture(scope="module")
+def privatizer() -> Privatizer:
+    return Privatizer.of(Bundle.open(BUNDLE), floors=PrivacyLimits(least_policy="personal"))
+
+
+def released(privatizer: Privatizer, text: str) -> str:
+    key = Key(b"secrets".ljust(32))
+    return privatizer.release(text, Setting(policy="personal"), key=key).text
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets"),
+    [
+        ("set PASSWORD sunflower", ["sunflower"]),
+        ("my password is tigerlily", ["tigerlily"]),
+        ("my password is correct horse battery staple", ["correct", "horse", "battery", "staple"]),
+        ("use pw swordfish99 for the router", ["swordfish99"]),
+        ("the netflix pw is Sausage!dog", ["Sausage", "dog"]),
+        ("The PIN 4711 no longer works.", ["4711"]),
+        ("my mums pin is 4096", ["4096"]),
+        ("passcode 883311", ["883311"]),
+        ('ssh with password "monkeys-eat-9" fails', ["monkeys", "9"]),
+        ("ALTER USER bob PASSWORD 'winter rose';", ["winter", "rose"]),
+        ("change my password to bluebird22", ["bluebird22"]),
+        ("the pass is marmalade77", ["marmalade77"]),
+        ("gate code 5519#", ["5519"]),
+        ("The alarm code is 9931.", ["9931"]),
+        ("log in with jo.flint@mail.example / Pebble$22", ["Pebble", "22"]),
+        ("session=7f3a9c1e expired", ["7f3a9c1e"]),
+        ("IBAN GB29 NWBK 6016 1331 9268 19", ["GB29", "NWBK", "6016", "9268"]),
+        ("my card ending in 4471", ["4471"]),
+        ("host=ip-10-2-33-8 is down", ["10-2-33-8"]),
+    ],
+)
+def test_a_labelled_secret_or_number_is_drawn(
+    privatizer: Privatizer, text: str, secrets: list[str]
+) -> None:
+    left = released(privatizer, text)
+    assert [secret for secret in secrets if secret in left] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My password is wrong. The password is not accepted.",
+        "Is the password stored in plain text?",
+        "How does password hashing work? Write a password generator.",
+        "The secret ingredient is love. The secret is to keep calm.",
+        "The limit is max token 4096 and my bus pass is expired.",
+        "It fails with error code 404 and status code 500.",
+        "Pass 12 arguments to the function.",
+        "The fiscal year ending in 2024 was good.",
+        "Set the colour to #7f3a9c and the size=1200px.",
+    ],
+)
+def test_talk_about_secrets_passes(privatizer: Privatizer, text: str) -> None:
+    assert released(privatizer, text) == text

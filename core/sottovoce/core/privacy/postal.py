@@ -97,7 +97,9 @@ def _bridges(sight: Sight, hides: Sequence[str], drawn: Container[int]) -> Itera
         end = start
         while end < len(hides) and sight.lower[end] in _ARTICLES and not sight.breaks(end):
             end += 1
-        if start < end < len(hides) and start and is_place(start - 1) and is_place(end):
+        between = start < end < len(hides) and start and is_place(start - 1) and is_place(end)
+        address = start - 1 in drawn or end in drawn
+        if between and (address or "and" not in sight.lower[start:end]):
             yield from range(start, end)
         start = max(end, start + 1)
 

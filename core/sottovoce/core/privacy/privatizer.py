@@ -216,7 +216,7 @@ class Privatizer:
         names_in = document if policy.context else None
         surrogates = Surrogates(draws.surrogate, owners, names_in=names_in)
         if policy.context:
-            personal = Personal(Vocabulary.shipped(), choices, surrogates.persons)
+            personal = Personal(Vocabulary.shipped(), choices, surrogates.past)
             decided = self._decider.decide_in_context(document, words, personal)
         else:
             forced = choices.spans(document, allow=False)
@@ -235,6 +235,8 @@ class Privatizer:
             reasons += decision.reasons.tobytes()
             with self._stage("text"):
                 draft.write(decision.words, _outputs(decision, replaced))
+        if policy.context:
+            surrogates.keep_cities(personal.cities)
         return Release(
             text=draft.text(),
             document=document,

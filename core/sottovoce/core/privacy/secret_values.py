@@ -1,7 +1,7 @@
 """Finds secrets: what follows a label such as "password", keys in groups, and seed phrases.
 
-People write secrets without a separator: "pw swordfish99", "the PIN is 4711", "gate code 5519". So a
-value without one counts if it looks like a secret.
+People write secrets without a separator: "pw swordfish99", "the PIN is 4711", "gate code 5519". So
+a value without one counts if it looks like a secret.
 """
 
 from __future__ import annotations

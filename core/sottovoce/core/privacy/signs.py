@@ -100,6 +100,8 @@ _LONGEST_KEY: Final = 40
 _SEPARATORS: Final = frozenset(":=|→")
 QUOTES: Final = frozenset("\"'“”‘’`")
 _MOST_VALUE: Final = 5
+_LONGEST_SHORT: Final = 3
+"""Letters of the longest short form with a full stop: "J.", "St.", "Maj."."""
 _MOST_IN_LIST: Final = 30
 _PLAIN_VALUES: Final = listed("plain_values")
 
@@ -220,12 +222,23 @@ def _capitals(sight: Sight, start: int) -> Iterator[int]:
             return
         if word.text == quote and (at + 1 == len(sight.words) or sight.gaps[at + 1]):
             return  # the value ends: name='Rose Long' AND ...
-        if at > start and sight.breaks(at):
+        if at > start and (sight.breaks(at) or "\t" in sight.gaps[at] or _begins_key(sight, at)):
             return
+        if word.text == "." and len(sight.words[at - 1].text) > _LONGEST_SHORT:
+            return  # a sentence ends: "My name is Ann Lee. Can you help?"
         if word.kind is _WORD and not word.clitic:
             if not sight.capital(at) or sight.lower[at] in _PLAIN_VALUES:
                 return
             yield at
+
+
+def _begins_key(sight: Sight, place: int) -> bool:
+    """Return whether the next field of a form begins: "Name: Rose Long  DOB 1979 Form: 5C"."""
+    word, after = sight.words[place], place + 1
+    if word.text.isupper() and key_parts(word.text) & (_NUMBER_KEYS | _DATE_KEYS):
+        return True
+    colon = after < len(sight.words) and sight.words[after].text == ":"
+    return colon and word.kind is _WORD and not sight.breaks(after)
 
 
 def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:

@@ -12,11 +12,13 @@ given name tells. It does not depend on the name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cache
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.public_cities import is_city
 from sottovoce.core.privacy.surrogates import names, unlisted
 from sottovoce.core.privacy.surrogates.shape import case, listed, one_of
 from sottovoce.core.text import word_shapes
@@ -25,6 +27,9 @@ __all__ = ["COINED", "KnownNames", "NameWord"]
 
 _KIND: Final = "name"
 _INITIAL: Final = "initial"
+_CITY: Final = "city"
+_NOBODYS: Final = frozenset({_CITY, "UNLISTED", "word"})
+"""Sorts of surrogates, and of cities that passed, that belong to nobody."""
 _ATTEMPTS: Final = 16
 _KINDS: Final = frozenset({"PERSON", "PLACE", "ORGANISATION", "NAME", "UNLISTED"})
 _UNSURE: Final = frozenset({"NAME", "UNLISTED", "PLACE"})
@@ -41,6 +46,20 @@ COINED: Final = tuple(f"{head}{tail}" for head in _HEADS for tail in (*_TAILS, "
 
 _PART = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
 _LIST: Final = {"f": ("women",), "m": ("men",), "family": ("surnames",), "PLACE": ("places",)}
+
+
+class Past(NamedTuple):
+    """What a conversation drew before.
+
+    Attributes:
+        persons: the parts of persons' names, in small letters.
+        cities: the public cities that passed.
+        private: whether names or numbers were drawn.
+    """
+
+    persons: Set[str] = frozenset()
+    cities: Set[str] = frozenset()
+    private: bool = False
 
 
 class NameWord(NamedTuple):
@@ -77,16 +96,25 @@ class KnownNames:
         self._initials = {form: drawn for drawn, (sort, form) in owners.items() if sort == _INITIAL}
 
     @property
-    def persons(self) -> frozenset[str]:
-        """The known parts of persons' names, in small letters."""
-        return frozenset(form for sort, form in self._owners.values() if sort == "PERSON")
+    def past(self) -> Past:
+        """What the conversation drew before, and the cities that passed."""
+        forms: dict[str, set[str]] = defaultdict(set)
+        for sort, form in self._owners.values():
+            forms[sort].add(form)
+        private = not forms.keys() <= _NOBODYS
+        return Past(frozenset(forms["PERSON"]), frozenset(forms[_CITY]), private)
+
+    def keep_cities(self, cities: Iterable[str]) -> None:
+        """Note public cities, in small letters, that passed; no surrogate is one of them."""
+        for city in cities:
+            self._owners.setdefault(city, (_CITY, city))
 
     def replace(self, words: Sequence[NameWord]) -> dict[int, str]:
         """Return the surrogates of the names among the words, by place."""
         taken = [word for word in words if word.kind in _KINDS and _is_name(word)]
         runs = [*_runs(taken)]
         full = [run for run in runs if len(run) > 1]
-        for run in sorted(runs, key=lambda run: (len(run) < 2, not run[0].titled)):
+        for run in sorted(runs, key=_rank):
             self._draw_all(run)
         for run in full:
             self._note_initials(run)
@@ -240,6 +268,11 @@ def _goes_on(run: Sequence[NameWord], word: NameWord) -> bool:
     return alike and beside and (initial or word.gap in (" ", "-"))
 
 
+def _rank(run: Sequence[NameWord]) -> tuple[bool, bool, bool]:
+    """Return what tells which name is drawn first: a person's, so that no person is a place."""
+    return run[0].kind != "PERSON", len(run) < 2, not run[0].titled
+
+
 def _is_turned(last: Sequence[NameWord], first: Sequence[NameWord]) -> bool:
     """Return whether a last name and a comma stand before a given name."""
     persons = last[0].kind == first[0].kind == "PERSON" and len(last) == 1
@@ -257,4 +290,5 @@ def _short(word: NameWord, run: Sequence[NameWord]) -> str:
 def _choices(sort: str) -> tuple[str, ...]:
     if sort in ("ORGANISATION", "NAME", "UNLISTED"):
         return COINED
-    return tuple(name for file in _LIST.get(sort, ("women", "men")) for name in listed(file))
+    chosen = (name for file in _LIST.get(sort, ("women", "men")) for name in listed(file))
+    return tuple(name for name in chosen if sort != "PLACE" or not is_city(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from sottovoce.core.privacy.surrogates import (
     origins,
     unlisted,
 )
-from sottovoce.core.privacy.surrogates.known_names import KnownNames, NameWord
+from sottovoce.core.privacy.surrogates.known_names import KnownNames, NameWord, Past
 from sottovoce.core.privacy.surrogates.shape import Shape
 
 __all__ = [
@@ -156,9 +156,14 @@ class Surrogates:
         self._numbers = 0
 
     @property
-    def persons(self) -> frozenset[str]:
-        """The parts of persons' names that the conversation has surrogates for."""
-        return self._names.persons if self._names else frozenset()
+    def past(self) -> Past:
+        """What the conversation has surrogates for."""
+        return self._names.past if self._names else Past()
+
+    def keep_cities(self, cities: Iterable[str]) -> None:
+        """Note public cities, in small letters, that passed."""
+        if self._names:
+            self._names.keep_cities(cities)
 
     def replace(self, words: Sequence[DrawnSurrogate]) -> dict[int, str]:
         """Return the replacement of each word, by place.

@@ -119,7 +119,7 @@ def test_it_goes_on_with_the_owners_of_a_conversation() -> None:
     first = drawn(KnownNames(keyed, owners), "Nadia Kerr")
     later = KnownNames(lambda *key: keyed("other", *key), owners)
     assert drawn(later, "Nadia Kerr", "N Kerr") == [*first, first[0][0], first[1]]
-    assert later.persons == {"nadia", "kerr"}
+    assert later.past.persons == {"nadia", "kerr"}
 
 
 def test_no_surrogate_is_a_word_of_the_text_or_a_known_name() -> None:

@@ -82,6 +82,8 @@ _LIST = re.compile(r"\d{1,3}(?:,\d{1,3})+")
 _VALUE = re.compile(r"(?:^|[&;])-{0,2}([A-Za-z_][\w.-]{0,39})=([^&;=]+)")
 """The keys and values of "ip=10.1.4.22" and "a=1&b=2"."""
 _SESSION = re.compile(r"(?:.*[_.-])?(?:session|sess|sid|sessionid|cookie|nonce|auth)(?:[_.-]?id)?")
+_YEARS = re.compile(r"(?:19|20)\d\d[-–/](?:(?:19|20)\d\d|\d\d)")
+"""From one year to another; other numbers of this form are drawn."""
 _MACHINE = re.compile(r"(?:ip|ec2)(?:-\d{1,3}){4}(?:\..*)?")
 """What hosts in a cloud are called after their address."""
 _SESSION_DIGITS: Final = 2
@@ -110,7 +112,7 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     if home and home["user"].lower() not in _NOBODY:
         return CONTACTS
     sort = formats.shape(text).sort
-    if sort in _PASSING or _NO_HOST.fullmatch(text) or formula(text):
+    if sort in _PASSING or _YEARS.fullmatch(text) or _NO_HOST.fullmatch(text) or formula(text):
         return ""
     site = _SITE.fullmatch(text)
     if site and marks(site[1]) & (Mark.PUBLIC | Mark.NAME) == Mark.PUBLIC:

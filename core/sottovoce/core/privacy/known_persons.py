@@ -105,11 +105,11 @@ def _is_person(sight: Sight, hides: list[str], place: int, persons: Set[str]) ->
     after, then = (lower[at] if at < end else "" for at in range(place + 1, place + 3))
     if any(0 <= at < end and hides[at] == _PLACE for at in (place - 1, place + 1)):
         return False  # part of a longer name
+    if after in ("'s", "’s") and then in _OWNED:
+        return True
     if before in _WHERE:
         return False
     if after in _SAY or before in _ADDRESS or (after in _BEING and then in _POSSESSIVES):
-        return True
-    if after in ("'s", "’s") and then in _OWNED:
         return True
     if before in ("and", "or", "&") and place > 1 and hides[place - 2] == _PERSON:
         return True

@@ -11,11 +11,23 @@ from functools import cache
 from typing import Final
 
 from sottovoce.core.privacy.signs import Sight, listed
+from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 
-__all__ = ["is_eponym", "passing", "stands_alone"]
+__all__ = ["is_eponym", "pass_types", "passing", "stands_alone"]
 
 _EPONYMS: Final = listed("eponyms")
+_STREETS: Final = listed("streets")
+_TYPES: Final = listed("organisation_types")
+_FORMS: Final = listed("company_ends")
+_ORDERS: Final = listed("imperatives")
+"""Names that are verbs, and begin an order: "Grant access"."""
+_OBJECTS: Final = listed("objects")
+"""What follows the verb of an order."""
+_DETERMINERS: Final = frozenset({"a", "an", "the", "this", "that"})
+_PEOPLE: Final = listed("relations") | listed("who") | listed("living") | listed("person_keys")
+_BEFORE_ORDERS: Final = frozenset({"please", "to", "then", "don't", "not", "and", "just", "also"})
+_ENDS: Final = frozenset('.!?:;•*-#"“')
 
 
 def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
@@ -25,6 +37,7 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         sight: the words.
         hides: what each hides; a single word beside a found person is part of the name.
     """
+    yield from _orders(sight)
     phrases = _phrases()
     for place, first in enumerate(sight.lower):
         for rest in phrases.get(first, ()):
@@ -35,6 +48,61 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
                 map(sight.breaks, range(place + 1, end))
             ):
                 yield from range(place, end)
+
+
+def _orders(sight: Sight) -> Iterator[int]:
+    """Yield verbs that are names, where an order begins: "Grant access", "Ring +49 30 1234"."""
+    for place in range(len(sight.words) - 1):
+        if sight.lower[place] not in _ORDERS or sight.breaks(place + 1):
+            continue
+        begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in _ENDS
+        if not begins and sight.lower[place - 1] not in _BEFORE_ORDERS:
+            continue
+        after = sight.lower[place + 1]
+        then = sight.lower[place + 2] if place + 2 < len(sight.words) else ""
+        number = sight.lower[place] == "ring" and after[0] in "+0123456789"
+        somebody = after in _DETERMINERS and then in _PEOPLE  # "Grant the landlord asked"
+        if sight.gaps[place + 1] == " " and (number or (after in _OBJECTS and not somebody)):
+            yield place
+
+
+def pass_types(sight: Sight, hides: list[str]) -> None:
+    """Let the kind of an organisation pass, so that the request keeps its sense: "Hospital".
+
+    A part of the name must stay hidden beside it. A word that is also a name stays hidden in the
+    name of a person.
+    """
+    for place, hidden in enumerate(hides):
+        lower = sight.lower[place]
+        if hidden not in _NAMED or lower not in _TYPES | _FORMS:
+            continue
+        name = sight.marks[place] & Mark.NAME
+        before = sight.lower[place - 1] if place and not sight.breaks(place) else ""
+        after = sight.lower[place + 1] if place + 1 < len(hides) else ""
+        if name and (hidden == "persons" or names.gender(before) or hides[place - 1] == "persons"):
+            continue
+        if after in _STREETS or before[:1].isdigit():
+            continue  # "12 Bank Street"
+        if any(_goes_on(sight, hides, place, step) for step in (-1, 1)):
+            hides[place] = ""
+
+
+_NAMED: Final = frozenset({"organisations", "places", "persons", "unlisted"})
+_JOINTS: Final = frozenset({"&", "'s", "’s", "of", "and", "the", "-", "for"})
+
+
+def _goes_on(sight: Sight, hides: Sequence[str], place: int, step: int) -> bool:
+    """Return whether a hidden part of the same name that is no kind stands on this side."""
+    at, edge = place + step, max(place, place + step)
+    while 0 <= at < len(hides) and not sight.breaks(edge) and len(sight.gaps[edge]) < 2:
+        kind = sight.lower[at] in _TYPES or sight.lower[at] in _FORMS
+        if hides[at] in _NAMED and not kind:
+            return True
+        if not kind and sight.lower[at] not in _JOINTS:
+            return False
+        at += step
+        edge = max(at, at - step)
+    return False
 
 
 def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:

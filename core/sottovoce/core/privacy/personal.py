@@ -27,7 +27,7 @@ from sottovoce.core.privacy.known_persons import (
     name_persons,
     pass_titles,
 )
-from sottovoce.core.privacy.passing import is_eponym, passing, stands_alone
+from sottovoce.core.privacy.passing import is_eponym, pass_types, passing, stands_alone
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.private_numbers import (
@@ -149,6 +149,7 @@ class Personal:
             self._alone(sight, found, place, document, language)
             for place, language in enumerate(languages(sight))
         ]
+        name_persons(sight, hides)
         for place in (public := {*passing(sight, hides)}):
             hides[place] = ""
         _hide_dates(self._dates(document), sight, hides)
@@ -170,7 +171,7 @@ class Personal:
         pass_times(sight, hides)
         _beside(sight, hides, found)
         _companies(sight, hides)
-        name_persons(sight, hides)
+        pass_types(sight, hides)
         hide_again(sight, hides, self._past.persons)
         for place in public:
             hides[place] = ""
@@ -240,9 +241,10 @@ class Personal:
         best = int(found[place, :3].argmax())
         named, marks = float(found[place, :3].sum()), sight.marks[place]
         capital = sight.capital(place)
-        if len(word.text) == 1 and word.text.isascii():
+        if len(word.text) == 1 and (word.text.isascii() or word.text.islower()):
             return ""
-        if not marks and word.text.isupper() and sight.lower[place] in _LABELS:
+        label = word.text.isupper() and sight.lower[place] in _LABELS
+        if label and (not marks or _is_label(sight, place)):
             return ""  # "MRN 00482913"; its value has a sign
         if capital and is_eponym(sight, place) and self._is_public(word.text):
             return ""
@@ -340,6 +342,12 @@ _SURE: Final = 0.8
 _NEVER: Final = 2.0
 
 
+def _is_label(sight: Sight, place: int) -> bool:
+    """Return whether a word names the number, date or field after it: "DOB 22/11/1958"."""
+    after = sight.words[place + 1].text if place + 1 < len(sight.words) else ""
+    return sight.lower[place] in _LABELS and (after[:1] == ":" or after[:1].isdigit())
+
+
 def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     """Return the probability from which a listed word counts as a name."""
     person = best == 0
@@ -384,6 +392,8 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             if sight.words[other].kind is not Kind.WORD or not text[:1].isupper():
                 continue
             if not sight.capital(place) or marks & (Mark.TITLE | Mark.DATE) & ~Mark.NAME:
+                continue
+            if text.isupper() and _is_label(sight, other):
                 continue
             name = marks & Mark.NAME or not marks or (len(text) == 1 and text not in ("I", "A"))
             inner = not _begins(sight, other) and not marks & Mark.PUBLIC
@@ -463,6 +473,9 @@ def _names() -> frozenset[str]:
     return frozenset((*listed("given"), *listed("family")))
 
 
+_WITHIN: Final = frozenset({"in", "near", "from"})
+
+
 def _doubtful(text: str, named: float, sight: Sight, place: int, document: str) -> bool:
     """Return whether an unlisted word, which the finder passes, may be a name all the same."""
     if not text.isascii() and unicodedata.normalize("NFKC", text) != text:
@@ -472,6 +485,8 @@ def _doubtful(text: str, named: float, sight: Sight, place: int, document: str) 
     else:
         careful = _careful(document, sight.words[place].start)
         doubtful = named >= (_DOUBT if careful else _CARELESS)
+        if place and not careful and sight.lower[place - 1] in _WITHIN:
+            doubtful = True  # "i work in dunstable"
     return doubtful or names.known(text.lower())
 
 

@@ -50,6 +50,11 @@ _MOST_ON_LINE: Final = 7
 """Words of a further line."""
 _MOST_PART: Final = 3
 """Words of a part between commas in small letters."""
+_IN_STREETS: Final = ("-", "'", "’", ".", ",")
+_WHOLE: Final = frozenset(
+    {"road", "lane", "way", "park", "hill", "row", "gate", "walk", "yard", "rue", "loop", "mews"}
+)
+"""Short kinds of streets that are no abbreviations, so a full stop ends the sentence."""
 _ABBREVIATED: Final = 4
 """Letters of the longest abbreviation."""
 _NUMBER = re.compile(r"#?\d{1,5}[A-Za-zºª°]?(?:[-/]\d{1,4}[A-Za-z]?)?")
@@ -74,7 +79,9 @@ def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         drawn.update(_onward(sight, stop - 1, 1))
     words, bridges = sight.words, _bridges(sight, hides, drawn)
     yield from (
-        place for place in sorted(drawn.union(bridges)) if words[place].kind is not Kind.PUNCTUATION
+        place
+        for place in sorted(drawn.union(bridges))
+        if words[place].kind is not Kind.PUNCTUATION and not words[place].clitic
     )
 
 
@@ -157,13 +164,16 @@ def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
             if not (names == 0 and text[0].isdigit()):  # "5th Avenue"
                 break
             names += 1
-        elif word.kind is Kind.WORD:
+        elif word.kind is Kind.WORD and not word.clitic:  # not of "Tanner's Yard"
             if capital and not sight.capital(back):
                 break
-            if text in _IN_SENTENCES or text in _NO_STREETS or sight.marks[back] & Mark.UNIT:
+            kind = text in _STREETS and capital  # "8 Park Road"
+            if text in _IN_SENTENCES or (text in _NO_STREETS and not kind):
+                break
+            if sight.marks[back] & Mark.UNIT:
                 break
             names += 1
-        elif text not in ("-", "'", "’", ".", ",") or (text == "," and names):
+        elif not word.clitic and (text not in _IN_STREETS or (text == "," and names)):
             break
         back -= 1
     if names and capital and sight.lower[place] not in listed("doubtful_streets"):
@@ -294,7 +304,8 @@ def _goes_on(sight: Sight, at: int, *, small: bool, step: int) -> bool:
         return True
     if text == ".":  # of an abbreviation
         before = sight.words[at - 1] if at and not sight.gaps[at] else None
-        return before is not None and before.kind is Kind.WORD and len(before.text) <= _ABBREVIATED
+        short = before is not None and before.kind is Kind.WORD and len(before.text) <= _ABBREVIATED
+        return short and sight.lower[at - 1] not in _WHOLE
     if text != ",":
         return False
     other = at + step

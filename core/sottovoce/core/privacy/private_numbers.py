@@ -24,6 +24,7 @@ _TELEPHONE = re.compile(
 )
 """Numbers in groups, as telephone numbers are written."""
 _DIGITS: Final = (6, 20)
+_YEARS = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d")
 _ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?(?!\w)")
 """The number of a bank account in groups, with the letters of the bank."""
 _ACCOUNT_DIGITS: Final = 8
@@ -54,7 +55,9 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
     starts = [word.start for word in words]
     for match in _TELEPHONE.finditer(document, words[0].start, words[-1].end):
         digits = sum(map(str.isdigit, match[0]))
-        if not _DIGITS[0] <= digits <= _DIGITS[1] or _begins_with_date(match[0]):
+        if not _DIGITS[0] <= digits <= _DIGITS[1] or _YEARS.fullmatch(match[0]):
+            continue
+        if _begins_with_date(match[0]):
             continue
         at = max(bisect_right(starts, match.start()) - 1, 0)
         while at < len(words) and words[at].start < match.end():

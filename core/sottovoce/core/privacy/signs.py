@@ -94,6 +94,7 @@ _REFERENCE = re.compile(r"(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,10}")
 """What airlines and shops give: "X7KQ2L"."""
 _DAY = re.compile(r"\d{1,4}[./-]\d{1,4}(?:[./-]\d{1,4})?")
 _DATE_KEYS: Final = listed("date_keys")
+_PLACE_KEYS: Final = frozenset({"birthplace", "city", "hometown", "town", "village"})
 _QUOTED_KEYS: Final = frozenset({"first", "last", "given", "family", "middle", "names"})
 """Keys of names if they stand in quotes."""
 _LONGEST_KEY: Final = 40
@@ -182,6 +183,9 @@ def _values(sight: Sight) -> Iterator[Sign]:
         if keys & _COMPANY_KEYS:
             start = value_after(sight, place)
             yield from (Sign(at, "organisations") for at in _capitals(sight, start))
+        if keys & _PLACE_KEYS:
+            start = value_after(sight, place)
+            yield from (Sign(at, "places") for at in _capitals(sight, start))
         if keys & _DATE_KEYS:
             for at in range(place + 1, min(place + _REACH, len(sight.words))):
                 if sight.breaks(at) or sight.words[at].text[0] in ".!?;":
@@ -190,7 +194,8 @@ def _values(sight: Sight) -> Iterator[Sign]:
                     yield Sign(at, "dates")
                     break
         if keys & _NUMBER_KEYS and "." not in word.text:
-            few = 1 if keys & _ROOM_KEYS else _FEWEST_DIGITS
+            house = lower == "number" and place > 0 and sight.lower[place - 1] == "at"
+            few = 1 if house or keys & _ROOM_KEYS else _FEWEST_DIGITS
             for sign in _numbers(sight, place):
                 text = sight.words[sign.place].text
                 if sum(map(str.isdigit, text)) >= few or _REFERENCE.fullmatch(text):
@@ -362,8 +367,12 @@ def _origins(sight: Sight) -> Iterator[Sign]:
                 break
         if before and before[-1] in _LANGUAGE and not (after and after[0] in _WHO):
             continue
-        if (after and after[0] in _WHO) or (_PEOPLE & {*before} and {*before} & _BEING):
+        told = (_PEOPLE & {*before} and {*before} & _BEING) or _SEXES & {*before[-_NEAR:]}
+        if told or (after and after[0] in _WHO):
             yield Sign(place, "origins")
 
 
+_SEXES: Final = frozenset({"female", "male"})
+"""Beside an origin, in notes about persons: "(female, 27, Inuit)"."""
+_NEAR: Final = 4
 _BEING: Final = listed("being")

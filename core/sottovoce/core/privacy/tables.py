@@ -169,6 +169,9 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
         hides, digits = found[at].hides, sum(map(str.isdigit, word.text))
         if sight.lower[place] in plain or word.clitic:
             continue
+        after = sight.words[place + 1].text if place + 1 < len(sight.words) else ""
+        if len(word.text) == 1 and after[:1] in ("'", "’"):
+            continue  # of O''Connor, which SQL writes with two quotes
         if hides == "numbers" and digits < _FEWEST_DIGITS:
             continue
         if hides in ("dates", "contacts") and word.kind is not Kind.IDENTIFIER:

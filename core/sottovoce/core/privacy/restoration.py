@@ -379,7 +379,8 @@ class Stream:
                 return None
             joined = _JOINED_BEFORE.search(around.last)
             date = None if joined else self._dates.at(text, start, free)
-            if date and date.end > end:
+            one = not word.isalpha() and not word.isdecimal()  # "18JAN"
+            if date and (date.end > end or (one and date.end == end)):
                 return self._dated(text, start, date)
         if entry is None:
             return (end, None) if inside else self._computed(text, start, end, around, final)

@@ -136,3 +136,15 @@ def test_a_name_that_was_hidden_once_is_hidden_again(privatizer: Privatizer) -> 
     again = released(privatizer, "tell Rose about quarnivel, and water the rose", owners=owners)
     assert not re.search("Rose|quarnivel", again.text)
     assert again.text.endswith("water the rose")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Fly on 18JAN please.", "Fly 18Jan, ok", "insert into t(name) values ('O''Connor');"],
+)
+def test_a_date_without_a_gap_and_a_doubled_quote_come_back(
+    bundle: Bundle, privatizer: Privatizer, text: str
+) -> None:
+    release = privatizer.release(text, PERSONAL, key=Key(b"echo".ljust(32)))
+    assert release.text != text
+    assert restoration(bundle, release).restore(release.text).text == text

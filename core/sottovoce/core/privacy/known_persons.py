@@ -88,7 +88,7 @@ def name_persons(sight: Sight, hides: list[str]) -> None:
         sight: the words.
         hides: what each word hides; changed. A large city is a place unless a sign tells more.
     """
-    changed = True
+    changed = _PLACE in hides
     while changed:
         persons = {sight.lower[at] for at, hidden in enumerate(hides) if hidden == _PERSON}
         changed = False

@@ -18,8 +18,7 @@ __all__ = ["is_eponym", "pass_types", "passing", "stands_alone"]
 
 _EPONYMS: Final = listed("eponyms")
 _STREETS: Final = listed("streets")
-_TYPES: Final = listed("organisation_types")
-_FORMS: Final = listed("company_ends")
+_TYPES: Final = listed("organisation_types") | listed("company_ends")
 _ORDERS: Final = listed("imperatives")
 """Names that are verbs, and begin an order: "Grant access"."""
 _OBJECTS: Final = listed("objects")
@@ -52,8 +51,8 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
 
 def _orders(sight: Sight) -> Iterator[int]:
     """Yield verbs that are names, where an order begins: "Grant access", "Ring +49 30 1234"."""
-    for place in range(len(sight.words) - 1):
-        if sight.lower[place] not in _ORDERS or sight.breaks(place + 1):
+    for place, lower in enumerate(sight.lower[:-1]):
+        if lower not in _ORDERS or sight.breaks(place + 1):
             continue
         begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in _ENDS
         if not begins and sight.lower[place - 1] not in _BEFORE_ORDERS:
@@ -74,7 +73,7 @@ def pass_types(sight: Sight, hides: list[str]) -> None:
     """
     for place, hidden in enumerate(hides):
         lower = sight.lower[place]
-        if hidden not in _NAMED or lower not in _TYPES | _FORMS:
+        if hidden not in _NAMED or lower not in _TYPES:
             continue
         name = sight.marks[place] & Mark.NAME
         before = sight.lower[place - 1] if place and not sight.breaks(place) else ""
@@ -95,7 +94,7 @@ def _goes_on(sight: Sight, hides: Sequence[str], place: int, step: int) -> bool:
     """Return whether a hidden part of the same name that is no kind stands on this side."""
     at, edge = place + step, max(place, place + step)
     while 0 <= at < len(hides) and not sight.breaks(edge) and len(sight.gaps[edge]) < 2:
-        kind = sight.lower[at] in _TYPES or sight.lower[at] in _FORMS
+        kind = sight.lower[at] in _TYPES
         if hides[at] in _NAMED and not kind:
             return True
         if not kind and sight.lower[at] not in _JOINTS:

@@ -41,7 +41,9 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
     if not words:
         return
     ends = words[-1].end
-    spans = [match.span(1) for match in _LAST_DIGITS.finditer(document, words[0].start, ends)]
+    spans = []
+    if "end" in document or "END" in document:  # far faster than the expression
+        spans = [match.span(1) for match in _LAST_DIGITS.finditer(document, words[0].start, ends)]
     spans += (
         match.span()
         for match in _ACCOUNT.finditer(document, words[0].start, ends)

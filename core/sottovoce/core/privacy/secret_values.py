@@ -31,6 +31,11 @@ _PHRASES: Final = frozenset(
         *(("access", "token"), ("auth", "token"), ("memorable", "word"), ("pin", "code")),
     }
 )
+_LABELS: Final = (
+    _KEYS
+    | {"pass", "code", "codes", "combination", "combo", "key"}
+    | {second for _, second in _PHRASES}
+)
 _NAMING: Final = frozenset({"is", "was", "are", "'s", "’s", "to"})
 _STATES: Final = listed("secret_states")
 """Words after "the password is" that are no password."""
@@ -76,6 +81,10 @@ def secret_values(document: str, sight: Sight) -> Iterator[Sign]:
             yield Sign(place, _SECRETS)
         if word.kind is Kind.IDENTIFIER and "@" in word.text:
             yield from _after_login(sight, place)
+        text, lower = word.text, sight.lower[place]
+        plain = text == lower or text[1:] == lower[1:]  # else "dbPassword" has parts
+        if plain and text.isalpha() and lower not in _LABELS and not lower.endswith(_ENDS):
+            continue  # most words
         for at in _labelled(sight, place):
             yield Sign(at, _SECRETS)
     yield from (Sign(at, _SECRETS) for at in seed_phrases(words, sight.lower))

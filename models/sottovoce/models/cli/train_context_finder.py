@@ -81,10 +81,11 @@ def command(
     rare = sorted(word for word in listed or () if word.isalpha())
     with watch_stages(enabled=not as_json) as show:
         if full:
+            import torch
+
             from sottovoce.models.context_finder.full import (
                 ADAPTER,
                 FURTHER,
-                ROUNDS,
                 train_full_finder,
             )
             from sottovoce.models.context_finder.full_export import pin
@@ -93,11 +94,12 @@ def command(
                 data,
                 loaded,
                 lists,
-                rounds=[FURTHER] if further else ROUNDS,
+                rounds=[FURTHER] if further else None,
                 start=ADAPTER if further else None,
                 rare=rare,
                 foreign=foreign,
                 progress=show,
+                device="cuda" if torch.cuda.is_available() else "cpu",
             ).save(ADAPTER)
             out, size = ADAPTER, pin(loaded, ADAPTER, _PINS)
         else:

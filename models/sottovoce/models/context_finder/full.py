@@ -8,7 +8,7 @@ sentences and sentences of our own are read once each.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -36,11 +36,12 @@ from sottovoce.models.names.data import (
     made_up,
     read_masc_and_web,
 )
-from sottovoce.models.tagger import NO_WORD, Progress, pace, partial_loss
+from sottovoce.models.tagger import NO_WORD, Progress, averaged, partial_loss
 
 __all__ = [
     "ADAPTER",
     "FURTHER",
+    "LARGE",
     "ROUNDS",
     "FullNetwork",
     "Passage",
@@ -53,8 +54,12 @@ __all__ = [
 
 ADAPTER: Final = Path(__file__).with_name("full_finder.safetensors")
 """The trained adapter, case vectors and head."""
-_TOKENS: Final = 1_024
+_TOKENS: Final = {"cpu": 1_024, "cuda": 16_384}
 """Word pieces, with padding, of one batch."""
+_MEMORY: Final = 0.998
+"""Share of the running average of the weights that each step keeps."""
+_INNER: Final = 0.5
+"""Weight in the loss of a word's later pieces. A word has its likeliest piece's probability."""
 _WORDS: Final = 80
 """Words of a passage, so that it is read whole."""
 _LETTERS: Final = 3
@@ -80,7 +85,11 @@ class Round:
         treebanks, marked, capitals: sentences of treebanks, sentences marked with kinds, and of
             those again in capitals.
         requests, mentions, records, made_up: sentences of our own of each kind.
+            A number beyond those that there are counts texts again, with other names.
         learning_rate, seed: of the round.
+        epochs: times over all that.
+        teachers: networks of which all weights learn the same. The adapter then goes on with
+            their opinions beside the marks.
     """
 
     treebanks: int
@@ -92,13 +101,19 @@ class Round:
     made_up: int
     learning_rate: float
     seed: int
+    epochs: int = 1
+    teachers: int = 0
 
 
 ROUNDS: Final = (
     Round(800, 6_000, 0, 2_200, 2_200, 500, 500, 1e-3, 5),
     Round(4_000, 14_000, 700, 6_000, 3_500, 1_000, 700, 8e-4, 17),
 )
-"""The rounds that made `ADAPTER`."""
+"""The rounds for a computer without a GPU."""
+LARGE: Final = Round(47_000, 137_000, 0, 82_000, 70_000, 17_500, 25_500, 2e-3, 101, 5, 3)
+"""The round for a GPU, some six minutes of an H200."""
+_TEACHING: Final = 2e-4
+"""The learning rate of teachers."""
 FURTHER: Final = Round(2_000, 9_000, 400, 7_000, 6_000, 1_200, 800, 5e-4, 29)
 """One more round, which goes on from `ADAPTER`."""
 
@@ -125,14 +140,14 @@ class FullNetwork(nn.Module):
 
     Args:
         backbone: an encoder of the BERT family.
-        rank: of the adapter.
+        rank: of the adapter; with 0 there is none, and all weights learn.
     """
 
     def __init__(self, backbone: LoadedBackbone, rank: int = _RANK) -> None:
         super().__init__()
         self._tokenizer = backbone.tokenizer
-        self.model = deepcopy(backbone.model).requires_grad_(False)
-        for layer in self.model.encoder.layer:
+        self.model = deepcopy(backbone.model).requires_grad_(not rank)
+        for layer in self.model.encoder.layer if rank else ():
             _adapt(layer, rank)
         self.case = nn.Embedding(len(CASES), backbone.hidden_size)
         nn.init.zeros_(self.case.weight)
@@ -173,7 +188,7 @@ class FullNetwork(nn.Module):
         Names are ``case.weight``, ``out.weight``, ``out.bias`` and, for each adapted layer of the
         encoder, ``encoder.layer.N.PATH.down.weight`` (rank, in) and ``.up.weight`` (out, rank).
         """
-        save_file({name: value.half() for name, value in self._trained().items()}, path)
+        save_file({name: value.half().cpu() for name, value in self._trained().items()}, path)
 
     def restore(self, path: Path) -> None:
         """Read what `save` wrote.
@@ -201,11 +216,12 @@ def train_full_finder(
     backbone: LoadedBackbone,
     lists: Lists,
     *,
-    rounds: Sequence[Round] = ROUNDS,
+    rounds: Sequence[Round] | None = None,
     start: Path | None = None,
     rare: Sequence[str] = (),
     foreign: Sequence[Sequence[str]] = (),
     progress: Progress | None = None,
+    device: str = "cpu",
 ) -> FullNetwork:
     """Return a network that read all rounds.
 
@@ -213,18 +229,20 @@ def train_full_finder(
         data: the folder of marked text.
         backbone: the language model.
         lists: names for sentences of our own.
-        rounds: what to read.
+        rounds: what to read; by default `LARGE` on a GPU, else `ROUNDS`.
         start: the adapter from which to go on; without one, all adapters are zero.
         rare: more words in small letters.
         foreign: lists of words of other languages.
         progress: called every twenty steps.
+        device: that computes, "cpu" or "cuda".
 
     Raises:
         InvalidInput: one of the data sets is missing.
     """
-    with torch.random.fork_rng(devices=[]):
+    rounds = rounds or ([LARGE] if device == "cuda" else ROUNDS)
+    with torch.random.fork_rng():
         torch.manual_seed(rounds[0].seed)
-        network = FullNetwork(backbone)
+        network = FullNetwork(backbone).to(device)
     if start:
         network.restore(start)
     treebanks, marked = read_masc_and_web(data), read_marked(data)
@@ -259,8 +277,17 @@ def train_full_finder(
             Passage(tuple(word.text for word in text.words[:_WORDS]), text.allowed[:_WORDS])
             for text in texts
         ]
-        learn(network, read, each.learning_rate, each.seed, progress)
-    return network
+        study = partial(learn, passages=read, epochs=each.epochs, progress=progress)
+        network = study(network, learning_rate=each.learning_rate, seed=each.seed)
+        if each.teachers:
+            teachers = [
+                study(FullNetwork(backbone, 0).to(device), learning_rate=_TEACHING, seed=seed)
+                for seed in range(each.teachers)
+            ]
+            network = study(
+                network, learning_rate=each.learning_rate, seed=each.seed + 1, teachers=teachers
+            )
+    return network.cpu()
 
 
 def kept_back(marked: Sequence[Marked]) -> list[int]:
@@ -277,30 +304,58 @@ def learn(
     learning_rate: float,
     seed: int,
     progress: Progress | None = None,
-) -> None:
-    """Train a network on the passages, once each in random order."""
+    *,
+    epochs: int = 1,
+    teachers: Sequence[FullNetwork] = (),
+) -> FullNetwork:
+    """Train a network on the passages, and return it with the running average of its weights.
+
+    Args:
+        network: on the device that computes.
+        passages: read in random order, each once in an epoch.
+        learning_rate: the highest.
+        seed: of the order and of dropout.
+        progress: called every twenty steps.
+        epochs: times over the passages.
+        teachers: networks whose mean opinion counts beside the marks.
+    """
     random = np.random.default_rng(seed)
-    with torch.random.fork_rng(devices=[]):
+    device = network.out.weight.device
+    with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network.train()
         read = [network.pieces(passage.words) for passage in passages]
-        batches = _batches([len(ids) for ids, _, _ in read], random)
-        trained = [p for p in network.parameters() if p.requires_grad]
-        optimizer = torch.optim.AdamW(trained, weight_decay=0.01)
-        for step, batch in enumerate(batches):
-            optimizer.param_groups[0]["lr"] = learning_rate * pace(step / len(batches))
-            targets = _targets([(read[at], passages[at].allowed) for at in batch])
-            with torch.autocast("cpu", torch.bfloat16):
-                scores = network(*padded([read[at] for at in batch]))
-            weights = torch.where(targets & NONE == 0, _NAMED, 1.0)
-            loss = partial_loss(scores.float(), targets, weights)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(trained, 1.0)
-            optimizer.step()
-            if progress and step % 20 == 0:
-                progress(f"full finder {loss.item():.3f}", step, len(batches))
-    network.eval()
+        lengths = [len(ids) for ids, _, _ in read]
+        batches = [batch for _ in range(epochs) for batch in _batches(lengths, random, device.type)]
+
+        def losses() -> Iterator[tuple[float, Tensor]]:
+            for step, batch in enumerate(batches):
+                inputs = [each.to(device) for each in padded([read[at] for at in batch])]
+                marks = [(read[at], passages[at].allowed) for at in batch]
+                targets, weights = (each.to(device) for each in _targets(marks))
+                with torch.autocast(device.type, torch.bfloat16):
+                    scores = network(*inputs)
+                loss = partial_loss(scores.float(), targets, weights)
+                if teachers:
+                    told = _opinion(teachers, inputs)
+                    loss = 0.3 * loss + _apart(scores, told, inputs[1])
+                yield step / len(batches), loss
+
+        memory = min(_MEMORY, max(0.0, 1 - 20 / len(batches)))
+        return averaged(network, losses(), learning_rate, memory, progress)
+
+
+def _opinion(teachers: Sequence[FullNetwork], inputs: Sequence[Tensor]) -> Tensor:
+    """Return the mean of the teachers' probabilities."""
+    with torch.no_grad(), torch.autocast(inputs[0].device.type, torch.bfloat16):
+        likely = [teacher(*inputs).float().softmax(-1) for teacher in teachers]
+    return torch.stack(likely).mean(0)
+
+
+def _apart(scores: Tensor, likely: Tensor, present: Tensor) -> Tensor:
+    """Return the mean divergence of scores from probabilities, where names weigh more."""
+    each = nn.functional.kl_div(scores.float().log_softmax(-1), likely, reduction="none").sum(-1)
+    weights = present * (1 + 3 * (1 - likely[..., 0]))
+    return (each * weights).sum() / present.sum()
 
 
 _Pieces = tuple[list[int], list[int], list[int]]
@@ -314,20 +369,18 @@ def _adapt(module: nn.Module, rank: int) -> None:
             _adapt(child, rank)
 
 
-def _batches(lengths: Sequence[int], random: Generator | None = None) -> list[list[int]]:
-    """Return batches of passages of like length; in random order, if `random` is given."""
-    noise = np.zeros(len(lengths)) if random is None else random.random(len(lengths)) * 4
+def _batches(lengths: Sequence[int], random: Generator, device: str) -> list[list[int]]:
+    """Return batches of passages of like length, in random order."""
+    noise = random.random(len(lengths)) * 4
     batches: list[list[int]] = []
     longest = 0
     for at in np.argsort(np.array(lengths) + noise, kind="stable").tolist():
         longest = max(longest, lengths[at])
-        if not batches or longest * (len(batches[-1]) + 1) > _TOKENS:
+        if not batches or longest * (len(batches[-1]) + 1) > _TOKENS[device]:
             batches.append([])
             longest = lengths[at]
         batches[-1].append(at)
-    if random is not None:
-        batches = [batches[at] for at in random.permutation(len(batches))]
-    return batches
+    return [batches[at] for at in random.permutation(len(batches))]
 
 
 def padded(read: Sequence[_Pieces]) -> tuple[Tensor, Tensor, Tensor]:
@@ -341,13 +394,16 @@ def padded(read: Sequence[_Pieces]) -> tuple[Tensor, Tensor, Tensor]:
     return ids, present, case
 
 
-def _targets(read: Sequence[tuple[_Pieces, Sequence[int]]]) -> Tensor:
+def _targets(read: Sequence[tuple[_Pieces, Sequence[int]]]) -> tuple[Tensor, Tensor]:
+    """Return the allowed kinds of every piece of a word, and its weight in the loss."""
     targets = torch.full((len(read), max(len(p[0]) for p, _ in read)), NO_WORD)
-    for row, ((_, _, first), allowed) in enumerate(read):
-        for at, bits in zip(first, allowed, strict=True):
-            if at:
-                targets[row, at] = bits
-    return targets
+    weights = torch.full(targets.shape, _INNER)
+    for row, ((ids, _, first), allowed) in enumerate(read):
+        words = [(at, bits) for at, bits in zip(first, allowed, strict=True) if at]
+        for (at, bits), (end, _) in zip(words, [*words[1:], (len(ids) - 1, 0)], strict=True):
+            targets[row, at:end] = bits
+            weights[row, at] = 1.0
+    return targets, weights * torch.where(targets & NONE == 0, _NAMED, 1.0)
 
 
 def _name(mentions: Mentions, kind: str) -> str:
@@ -361,4 +417,4 @@ def _in_capitals(sentence: Marked) -> Marked:
 
 def _some(items: Sequence[object], most: int, random: Generator) -> list[int]:
     chosen: list[int] = random.permutation(len(items))[:most].tolist()
-    return chosen
+    return [*chosen * (most // max(len(chosen), 1)), *chosen[: most % max(len(chosen), 1)]]

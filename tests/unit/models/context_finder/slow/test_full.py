@@ -129,7 +129,7 @@ def test_training_learns_what_only_the_neighbours_tell(default: LoadedBackbone) 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         network = FullNetwork(default, rank=4)
-    learn(network, passages, 5e-3, 1)
+    network = learn(network, passages, 5e-3, 1)
     ids, cases, first = network.pieces(["please", "ask", "will", "about", "the", "will", "today"])
     with torch.inference_mode():
         likely = network(*padded([(ids, cases, first)]))[0].softmax(-1)[first]

@@ -8,6 +8,7 @@ code is 1 if one differs.
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -130,15 +131,23 @@ def passes(name: str, tests: Callable[[], list[str]], device: Device, where: Pat
     """Whether a client's own tests pass, or cannot run here; prints which."""
     told = {"SOTTO_AGENT_LISTEN": device.address, **endpoint_of(device)}
     try:
-        closing_line = run(tests(), where, "", told).strip().splitlines()[-1]
+        summary = summary_of(run(tests(), where, "", told))
     except Missing as missing:
         print(f"{name:20}skipped: {missing}")
         return True
     except Failed as failed:
         print(f"{name:20}FAILED: {failed}")
         return False
-    print(f"{name:20}{closing_line}")
+    print(f"{name:20}{summary}")
     return True
+
+
+def summary_of(output: str) -> str:
+    """Return the counts at the end of a test runner's output: pytest's line, or those of Node."""
+    counts = dict(re.findall(r"^(?:#|ℹ) (pass|skipped) (\d+)$", output, re.MULTILINE))
+    if counts:
+        return f"{counts['pass']} passed, {counts['skipped']} skipped"
+    return output.strip().splitlines()[-1]
 
 
 def holds(name: str, ask: Callable[[], str], wanted: str) -> bool:

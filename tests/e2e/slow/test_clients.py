@@ -74,6 +74,12 @@ def test_the_python_packages_own_tests_pass(device: Device) -> None:
     assert "skipped" not in told
 
 
+def test_the_counts_of_a_runners_tests_are_shown() -> None:
+    told = "ok 1 - a\n# tests 3\n# pass 2\n# fail 0\n# skipped 1\n# duration_ms 1.5\n"
+    assert check.summary_of(told) == "2 passed, 1 skipped"
+    assert check.summary_of("....\n4 passed in 0.51s\n") == "4 passed in 0.51s"
+
+
 def test_a_sensor_is_an_app_by_its_token_over_tcp(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:

@@ -24,16 +24,24 @@ help:  ## Show this list
 
 # Every environment holds what its lock lists, and nothing else. `make lock` writes the locks.
 # `fill` starts an environment anew from a lock. It takes wheels alone, so it needs no compiler.
-# setuptools of the lock builds our own packages.
+# setuptools of the lock builds our own packages. An existing environment is cleared only if the
+# interpreter suits.
 LOCKED := install --no-deps --require-hashes --only-binary :all:
 OURS := install --no-deps --no-build-isolation
-fill = $(PYTHON) -m venv --clear $(1) && $(1)/bin/pip $(LOCKED) -r $(LOCKS)/$(2).txt
+VERSIONS := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+OTHER_PYTHON := fix: name Python 3.11, 3.12 or 3.13, as in: make install PYTHON=python3.12
+NOT_FETCHED := fix: read the error above, check the network and the free disk, and type the command again
+define fill
+@$(PYTHON) -c "$(VERSIONS)" || { printf "error: %s does not suit\n%s\n" "$(PYTHON)" "$(OTHER_PYTHON)" >&2; exit 1; }
+@$(PYTHON) -m venv --clear $(1)
+@$(1)/bin/pip $(LOCKED) -r $(LOCKS)/$(2).txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
+endef
 
 install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
 .venv/.done: $(LOCKS)/dev.txt $(LOCKS)/torch.txt $(PARTS)
 	$(call fill,.venv,dev)
-	$(BIN)/pip install -r $(LOCKS)/torch.txt
+	@$(BIN)/pip install -r $(LOCKS)/torch.txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
 	$(BIN)/pip $(OURS) -e protos -e core -e edge -e cloud -e models
 	@touch $@
 

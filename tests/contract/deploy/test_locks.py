@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,6 +116,27 @@ def test_an_environment_holds_what_its_lists_name(folder: str) -> None:
     assert versions == named, f"remove {folder}, and have make fill it again"
     checked = subprocess.run([python, "-m", "pip", "check"], capture_output=True, text=True)
     assert not checked.returncode, checked.stdout
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 14), None])
+def test_an_environment_is_kept_if_the_interpreter_does_not_suit(
+    version: tuple[int, int] | None, tmp_path: Path
+) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copytree(FOLDER, tmp_path / "deploy" / "locks")
+    python = tmp_path / "python"
+    if version:
+        asked = f"import sys; sys.version_info = {version}; exec(sys.argv[1])"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{asked}" "$2"\n', "utf-8")
+        python.chmod(0o755)
+    kept = tmp_path / ".venv-docs" / "kept"
+    kept.parent.mkdir()
+    kept.touch()
+    command = ["make", "-C", str(tmp_path), f"PYTHON={python}", ".venv-docs/.done"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode
+    assert "fix: " in made.stderr
+    assert kept.exists()
 
 
 def _named(lists: tuple[str, ...], markers: dict[str, str]) -> Iterator[tuple[str, str]]:

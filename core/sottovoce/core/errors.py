@@ -131,6 +131,11 @@ class Remedy(Enum):
         'that fit, or set privacy.finder = "small"',
         "build it again with this version's `sotto-cloud build-bundle --encoder`",
     )
+    OTHER_PLACE = (
+        "let this user write there, or name another place: SOTTO_CONFIG (settings), "
+        "SOTTO_AGENT_STATE (state), SOTTO_BUNDLE_PATH (bundles)",
+        "let this user write there, or name another place with --state",
+    )
     RESTORE_ADAPTER = ("fetch it again with `sotto fetch`", "train it again")
     REPLACE_ADAPTER = (
         "customise again, or go back with `sotto fetch --roll-back`",

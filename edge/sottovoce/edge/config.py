@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import pwd
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -384,7 +385,17 @@ def parsed(where: str, text: str, kind: Any, environ: Mapping[str, str] | None =
 
 
 def _home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or str(Path.home())
+    """Return the user's home; where HOME is not set, that of the system's list of users."""
+    if home := environ.get("HOME"):
+        return home
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        raise ConfigError(
+            f"user {os.getuid()} has no home",
+            fix="set HOME to a folder of this user",
+            subject="HOME",
+        ) from None
 
 
 def _merge_file(values: dict[str, dict[str, Any]], file: Path, environ: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -26,6 +27,14 @@ def test_defaults_follow_the_xdg_folders() -> None:
     assert config.agent.state == Path("/s/sottovoce")
     assert config.bundle.path == Path("/d/sottovoce")
     assert config.source is None
+
+
+def test_an_empty_home_is_looked_up_as_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(environ={"HOME": ""}) == load(environ={})
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    with pytest.raises(ConfigError) as refused:
+        load(environ={})
+    assert "HOME" in refused.value.fix
 
 
 def test_without_a_runtime_folder_the_socket_lies_in_the_state_folder(tmp_path: Path) -> None:

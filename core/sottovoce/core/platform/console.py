@@ -7,7 +7,6 @@ characters that a terminal would obey are removed.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -22,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded, SottovoceError
+from sottovoce.core.errors import InvalidInput, SottovoceError
+from sottovoce.core.platform.files import DISK_FULL, refused_by_system
 from sottovoce.core.platform.limits import room_for_files
 from sottovoce.core.platform.program import INTERRUPTED, raise_interrupts
 
@@ -43,7 +43,6 @@ __all__ = [
 ]
 
 _NOTE: Final = "sottovoce.interrupted"
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _GAP = "  "
 _WHOLE = 10
 """The longest word, in letters, that a narrow column does not break."""
@@ -64,6 +63,8 @@ class Command(click.Command):
         try:
             raise_interrupts()
             room_for_files()
+            if os.environ.get("NO_COLOR"):  # no-color.org; click does not read it
+                ctx.color = False
             return super().invoke(ctx)
         except SottovoceError as error:
             _report(error, as_json=bool(ctx.params.get("as_json")))
@@ -80,22 +81,20 @@ class Command(click.Command):
         except BrokenPipeError:  # the reader of our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
+        except UnicodeEncodeError as error:
+            if "surrogates" not in error.reason:
+                raise  # the terminal's encoding lacks a letter
+            undecoded = InvalidInput(
+                "the text typed is not UTF-8", fix="type it in a terminal with LANG=C.UTF-8"
+            )
+            _report(undecoded, as_json=bool(ctx.params.get("as_json")))
+            ctx.exit(undecoded.exit_code)
         except OSError as error:
-            if error.filename is None and error.errno not in _FULL:
+            if error.filename is None and error.errno not in DISK_FULL:
                 raise  # a fault of the program, which keeps its traceback
-            refused = _of_the_system(error)
+            refused = refused_by_system(error)
             _report(refused, as_json=bool(ctx.params.get("as_json")))
             ctx.exit(refused.exit_code)
-
-
-def _of_the_system(error: OSError) -> SottovoceError:
-    """Return an error for a file or disk that the system refuses, where no code said more."""
-    if error.errno in _FULL:
-        return QuotaExceeded("the disk is full", fix="free space, then run it again")
-    return NotReady(
-        f"cannot use {error.filename}: {error.strerror}",
-        fix="name another place, or let this user read and write there",
-    )
 
 
 def if_interrupted(problem: str, fix: str = "") -> None:

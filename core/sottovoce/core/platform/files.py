@@ -22,9 +22,10 @@ from glob import escape
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from sottovoce.core.errors import ConfigError, QuotaExceeded
+from sottovoce.core.errors import ConfigError, NotReady, QuotaExceeded, Remedy, SottovoceError
 
 __all__ = [
+    "DISK_FULL",
     "as_owner_of",
     "atomic",
     "discard",
@@ -34,6 +35,7 @@ __all__ = [
     "open_to_others",
     "private_folder",
     "read_secret",
+    "refused_by_system",
     "sweep",
     "sync_folder",
     "sync_tree",
@@ -135,6 +137,7 @@ def _locked(folder: int, how: int) -> bool:
     return True
 
 
+DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED: Final = (
     errno.EACCES,
     errno.EPERM,
@@ -164,10 +167,20 @@ def disk(path: Path) -> Iterator[None]:
         if error.errno in _REFUSED:
             raise ConfigError(
                 f"cannot write {path}: {os.strerror(error.errno)}",
-                fix="choose another place in the configuration, or mend its owner and mode",
+                fix=Remedy.OTHER_PLACE,
                 subject=str(path),
             ) from error
         raise
+
+
+def refused_by_system(error: OSError) -> SottovoceError:
+    """Return an error for a file or disk that the system refuses, where no code said more."""
+    if error.errno in DISK_FULL:
+        return QuotaExceeded("the disk is full", fix="free space, then run it again")
+    return NotReady(
+        f"cannot use {error.filename}: {error.strerror}",
+        fix="name another place, or let this user read and write there",
+    )
 
 
 def private_folder(path: Path) -> Path:

@@ -13,7 +13,7 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import Manifest, bundle_id
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
-from sottovoce.core.platform.files import open_to_others
+from sottovoce.core.platform.files import open_to_others, refused_by_system
 from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.setting import PrivacyLimits
@@ -98,6 +98,9 @@ def run(name: str, check: Callable[[], str]) -> Finding:
         return Finding(name, "OK", check())
     except SottovoceError as error:
         return Finding(name, "FAIL", error.problem, error.fix, error.reason)
+    except OSError as error:
+        refused = refused_by_system(error)
+        return Finding(name, "FAIL", refused.problem, refused.fix, refused.reason)
 
 
 def _randomness(_: Config) -> str:

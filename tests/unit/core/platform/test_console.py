@@ -56,6 +56,15 @@ def test_each_kind_of_error_has_its_exit_code_and_keeps_output_clean(
         assert result.stderr == "error: it broke\n  fix: mend it\n"
 
 
+def test_colours_are_left_out_if_the_environment_says_so() -> None:
+    @click.command(cls=Command)
+    def shows() -> None:
+        click.secho("calm", fg="red", bold=True)
+
+    assert "\x1b" in CliRunner().invoke(shows, color=True, env={"NO_COLOR": ""}).stdout
+    assert CliRunner().invoke(shows, color=True, env={"NO_COLOR": "1"}).stdout == "calm\n"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_place_is_put_in_front_of_the_same_error(kind: type[errors.SottovoceError]) -> None:
     error = kind("it broke", fix="mend it", subject="it", metadata={"a": "b"})

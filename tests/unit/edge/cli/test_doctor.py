@@ -146,6 +146,14 @@ def test_half_a_state_is_found(linked: Device) -> None:
     assert linked.sotto("privatize", stdin="Anna was here", code=8).stdout == ""
 
 
+def test_a_state_that_cannot_be_made_ends_no_other_check(new_device: Callable[..., Device]) -> None:
+    checks = _checks(new_device(SOTTO_AGENT_STATE="/dev/null/state"), 3)
+    for name in ("state", "permissions"):
+        assert checks[name][0] == "FAIL"
+        assert "/dev/null/state" in checks[name][1]
+    assert {"bundle", "daemon", "cloud"} < checks.keys()
+
+
 def test_a_key_that_only_the_service_has_is_no_fault(
     linked: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

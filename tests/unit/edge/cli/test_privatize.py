@@ -90,6 +90,13 @@ def test_errors_name_the_line(device: Device, served: bool) -> None:
         check()
 
 
+@pytest.mark.parametrize("command", ["privatize", "try"])
+def test_a_text_typed_in_another_encoding_is_refused(device: Device, command: str) -> None:
+    refused = device.sotto(command, "caf\udce9", code=2).stderr
+    assert "UTF-8" in refused
+    assert "caf" not in refused
+
+
 def test_no_input_and_too_long_a_line_are_refused(device: Device) -> None:
     assert "is empty" in device.sotto("privatize", stdin=b"", code=2).stderr
     long = b"a " * (1 << 19) + b"a\n"

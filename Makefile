@@ -17,7 +17,7 @@ TESTS ?= tests
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install helm graph export bundle try demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install helm graph export bundle try demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist wheels check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -199,6 +199,9 @@ $(DIST_BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 
 dist: $(DIST_BUNDLE) deb docs sbom  ## Build a release into build/dist (ARGS="--key FILE" signs its bundle)
 	$(BIN)/python -m deploy.dist build $(ARGS)
+
+wheels: $(DIST_BUNDLE)  ## Build the packages of a release alone (without Debian packages, docs and bills of materials)
+	$(BIN)/python -m deploy.dist build --only-packages $(ARGS)
 
 check-dist: install  ## Install the release in clean environments and walk a new user's first minute (ARGS="--python NAME")
 	$(BIN)/python -m deploy.dist check $(ARGS)

@@ -82,7 +82,7 @@ def classifier(user: User, sources: Path) -> Iterator[tuple[str, str]]:
             label = user.sotto("predict", "desk", _QUESTION)
             check(_LABEL in label, f"the adapter said {label}")
             check("ready" in user.sotto("list"), "the adapter is not ready")
-            spent = user.sotto("ledger").splitlines()[0]
+            (spent,) = re.findall(r"^spent +(.+?);", user.sotto("ledger"), re.MULTILINE)
     finally:
         cloud.stop()
-    yield "tutorial: a classifier", f"{label.strip()}; {spent}"
+    yield "tutorial: a classifier", f"{label.split()[0]}; {spent} spent"

@@ -66,7 +66,7 @@ def _set(name: str, source: Source, folder: Path, *, accept: bool) -> str:
     if not lacking:
         return "is there"
     if source.asks and not accept and not _agreed(name, source):
-        return f"left: its licence ({source.licence}) was not accepted"
+        return f"left: its licence ({source.licence}) was not accepted; --accept accepts it"
     noted = _noted(folder)
     try:
         with tempfile.TemporaryDirectory() as scratch, Progress(console=STEPS) as progress:

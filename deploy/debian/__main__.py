@@ -77,6 +77,8 @@ def check(ctx: click.Context, architectures: tuple[str, ...], suite: str) -> Non
     """Install, use, upgrade, remove and purge the packages in clean systems; needs root."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # and tidy up
     gaps = 0
+    # Both builds have one time, also if a commit is made between them.
+    os.environ["SOURCE_DATE_EPOCH"] = str(epoch())
     try:
         for architecture in architectures:
             target = Target(architecture, suite)

@@ -21,9 +21,9 @@ from unittest.mock import patch
 import grpc
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sottovoce.cloud.api.enrollment_service import EnrollmentService
 
 from sottovoce.cloud.api import bundles_service, models_service, training_service
+from sottovoce.cloud.api.admission import EnrollmentService
 from sottovoce.cloud.api.bundles_service import BundlesService
 from sottovoce.cloud.api.inference_service import InferenceService
 from sottovoce.cloud.api.models_service import Downloads, ModelsService

@@ -30,7 +30,7 @@ from sottovoce.core.privacy.surrogates import origins, shape
 from sottovoce.core.text.vocabulary import LONGEST, Mark, plain
 from sottovoce.models.public_terms import collect_terms, foreign_names
 
-__all__ = ["Sources", "build", "collect"]
+__all__ = ["Sources", "build", "collect", "in_order"]
 
 _COLLECTED: Final = (
     "english",
@@ -86,6 +86,8 @@ _PROGRAMS: Final = (
     *("pygments", "numpy", "scipy", "sklearn", "matplotlib", "networkx", "sympy", "torch"),
     *("transformers", "requests", "click", "openai", "pydantic", "pandas"),
 )
+_MOST_USED: Final = 1_000_000
+_MOST_IN_ORDER: Final = 150_000
 _PARTICLE: Final = 3
 """Letters of a function word that stays although it is also a name: "von", "das"."""
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -161,7 +163,27 @@ def collect(sources: Sources, out: Path) -> dict[str, int]:
     for name in _COLLECTED:
         text = "".join(f"{word}\n" for word in sorted(lists[name]))
         (out / f"{name}.txt.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    (out / "order.txt.gz").write_bytes(gzip.compress("\n".join(in_order(out)).encode(), 9, mtime=0))
     return {name: len({*lists[name]}) for name in _COLLECTED}
+
+
+def in_order(folder: Path) -> list[str]:
+    """Return the ordinary words of the lists in ``folder`` that name nobody, commonest first.
+
+    The package `wordfreq` must be installed. It says how often words are used. Words that it does
+    not know come last: well-known words, then the others, short words first. A bundle with more
+    words than the backbone has tokens takes them in this order.
+    """
+    packed = {name: _packed(folder / f"{name}.txt.gz") for name in ("common", "english", "used")}
+    names = _packed(folder / "names.txt.gz") | _public_names() | {*origins.words()}
+    known = {
+        word
+        for word in packed["english"] | packed["used"]
+        if word not in names and word.isascii() and word.isalpha() and 1 < len(word) <= LONGEST
+    }
+    used = import_module("wordfreq").top_n_list("en", _MOST_USED, wordlist="large")
+    rest = sorted(known, key=lambda word: (word not in packed["common"], len(word), word))
+    return [*dict.fromkeys((*(word for word in used if word in known), *rest))][:_MOST_IN_ORDER]
 
 
 def _cities() -> list[str]:

@@ -89,31 +89,36 @@ def check_dimensions(r: int, width: int) -> None:
 
 def neighbours(
     embeddings: Floats2d,
+    basis: NDArray[np.bool_],
     run: Callable[[Callable[[slice], NDArray[np.int32]], list[slice]], Iterable[NDArray[np.int32]]],
 ) -> NDArray[np.int32]:
     """Return the nearest words in meaning to each word, by the cosine of embeddings.
 
-    The search is exact, so its cost grows with the square of the number of words.
+    The search is exact. Its cost grows with the number of words times that of the basis.
 
     Args:
         embeddings: Floats2d (words, width).
+        basis: Bools1d (words,), the words that may be neighbours.
         run: `map`, or the `map` of a pool of threads.
 
     Returns:
         Ints2d (words, k), in no order, without the word itself. k is 20, or a tenth of few words.
     """
     rows = unit_rows(embeddings)
-    n = len(rows)
+    ids = np.flatnonzero(basis).astype(np.int32)
+    places = np.cumsum(basis) - 1
+    columns = rows if basis.all() else rows[ids]
+    n = len(columns)
     k = min(_NEIGHBOURS, max(1, n // 10))
 
     def nearest(chunk: slice) -> NDArray[np.int32]:
-        cosines = rows[chunk] @ rows.T
-        itself = np.arange(n)[chunk]
-        cosines[np.arange(len(itself)), itself] = -np.inf
-        return np.argpartition(cosines, n - k, axis=1)[:, n - k :].astype(np.int32)
+        cosines = rows[chunk] @ columns.T
+        own = np.flatnonzero(basis[chunk])
+        cosines[own, places[chunk][own]] = -np.inf
+        return ids[np.argpartition(cosines, n - k, axis=1)[:, n - k :]]
 
     step = max(1, _SCORES // n)
-    chunks = [slice(start, start + step) for start in range(0, n, step)]
+    chunks = [slice(start, start + step) for start in range(0, len(rows), step)]
     return np.concatenate([*run(nearest, chunks)])
 
 
@@ -121,6 +126,7 @@ def fit(
     embeddings: Floats2d,
     counts: NDArray[np.float64],
     near: NDArray[np.int32],
+    basis: NDArray[np.bool_],
     r: int,
 ) -> Projection:
     """Return the ``r`` directions with the largest spread of words relative to neighbours.
@@ -132,6 +138,7 @@ def fit(
         embeddings: Floats2d (words, width).
         counts: Floats1d (words,), occurrences in running text.
         near: Ints2d (words, k), see `neighbours`.
+        basis: Bools1d (words,), the words that count.
         r: dimensions of the privacy space, at most the width.
 
     Raises:
@@ -139,9 +146,10 @@ def fit(
     """
     width = embeddings.shape[1]
     check_dimensions(r, width)
-    weights = (counts + UNSEEN) ** EXPONENT
+    weights = (counts[basis] + UNSEEN) ** EXPONENT
     weights /= weights.sum()
-    words = embeddings.astype(np.float64)
+    words = embeddings[basis].astype(np.float64)
+    near = (np.cumsum(basis) - 1)[near[basis]]
     mean = weights @ words
     words -= mean
     between = (words * weights[:, None]).T @ words
@@ -163,23 +171,25 @@ def place(
     projected: Floats2d,
     counts: NDArray[np.float64],
     near: NDArray[np.int32],
+    basis: NDArray[np.bool_],
 ) -> Floats2d:
     """Return rows of length 1, with rare words close to their neighbours.
 
     A word met c times in a text of n words moves by the share s / (c + s) towards the mean of its
-    neighbours, with s = n * `SHRINKAGE`. An estimate of a rare word's meaning leans on similar
-    words in the same way.
+    neighbours, with s = n * `SHRINKAGE`. The text's words are those of the basis. An estimate of a
+    rare word's meaning leans on similar words in the same way.
 
     Args:
         projected: Floats2d (words, r), see `Projection`.
         counts: Floats1d (words,), occurrences in running text. Infinity keeps a word in place.
         near: Ints2d (words, k), see `neighbours`.
+        basis: Bools1d (words,). Words outside do not move the others.
 
     Returns:
         Floats2d (words, r).
     """
     rows = unit_rows(projected)
-    half = SHRINKAGE * float(counts[np.isfinite(counts)].sum())
+    half = SHRINKAGE * float(counts[basis & np.isfinite(counts)].sum())
     share = (half / np.maximum(counts + half, 1e-9)).astype(np.float32)[:, None]
     return unit_rows((1 - share) * rows + share * _means(rows, near))
 

@@ -1,9 +1,10 @@
 """Make the word list, the words of a backbone that a device may release, and their classes.
 
-A released word must be a whole token of the backbone, and one word to the device's cutter.
-Otherwise the released text would differ from the drawn words. So the list comes from the backbone's
-tokenizer and is checked with `words.split`. Letters of other scripts stay out unless the frequency
-table has them. Vocabularies of Latin script hold hundreds of them, and they hide words badly.
+A released word must be one word to the device's cutter and unchanged by the backbone's normaliser.
+Otherwise the released text would differ from the drawn words. The list begins with the whole tokens
+of the backbone. Letters of other scripts stay out unless the frequency table has them. Vocabularies
+of Latin script hold hundreds of them, and they hide words badly. A longer list goes on with words
+of several tokens, in the order of `load_order`.
 
 Mechanisms replace a word only by words of its class. T2T has a class for each part of speech.
 `pct2t.v2` has a class for each reading of a word, by public counts, a tagger and lists of facts.
@@ -12,10 +13,12 @@ Mechanisms replace a word only by words of its class. T2T has a class for each p
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,11 +37,17 @@ from sottovoce.core.text.words import Kind, split
 from sottovoce.models.corpus.frequencies import FrequencyTable
 
 __all__ = [
-    *("CLASS_TAGS", "CLOSED", "CLOSED_TIMES", "FEWEST", "KINDS", "Carriers", "Vocabulary"),
-    *("from_counts", "load_facts", "make_vocabulary", "normal_form", "partition"),
+    *("CLASS_TAGS", "CLOSED", "CLOSED_TIMES", "FEWEST", "KINDS", "ORDER", "Carriers", "Vocabulary"),
+    *("from_counts", "load_facts", "load_order", "make_vocabulary", "normal_form", "partition"),
     *("public_readings", "shares", "tagger_votes", "whole_words", "word_classes"),
     *("word_readings",),
 ]
+
+_AT_ONCE: Final = 4_096
+"""Words that the tokenizer cuts together."""
+
+ORDER: Final = "vocabulary/order.txt.gz"
+"""Within the models folder: public words that name nobody, commonest first."""
 
 _MARKERS = ("Ġ", "▁")
 """The space before a word in byte-level BPE and SentencePiece."""
@@ -49,8 +58,9 @@ class Vocabulary:
     """The words of a bundle. The id of a word is its place.
 
     Attributes:
-        words: normal forms, free words in order of their tokens, then clitics.
-        tokens: the token ids of each word; one for a free word.
+        words: normal forms: free words of one token in order of their tokens, then free words of
+            several tokens, then clitics.
+        tokens: the token ids of each word.
         clitic: Bools1d (words,).
         counts: Floats2d (words, tags), occurrences in public text by `UPOS` tag.
     """
@@ -60,16 +70,32 @@ class Vocabulary:
     clitic: NDArray[np.bool_]
     counts: NDArray[np.float64]
 
+    @property
+    def basis(self) -> NDArray[np.bool_]:
+        """Bools1d (words,): all words but the free words of several tokens.
+
+        They make the privacy space. A longer list adds words to the same space.
+        """
+        single = np.array([len(ids) == 1 for ids in self.tokens])
+        return single | self.clitic
+
 
 def make_vocabulary(
-    tokenizer: Any, table: FrequencyTable, *, limit: int | None = None
+    tokenizer: Any,
+    table: FrequencyTable,
+    *,
+    limit: int | None = None,
+    order: Sequence[str] = (),
 ) -> Vocabulary:
     """Return the word list of a backbone.
 
     Args:
         tokenizer: a fast `transformers` tokenizer.
         table: public word counts of the devices' language.
-        limit: the most whole words, in order of their tokens; for small bundles.
+        limit: the most free words: whole words in order of their tokens, then words of ``order``.
+            None for all whole words.
+        order: more words, commonest first. A word stays out if the tokenizer does not know its
+            letters or the device would not find it unchanged.
 
     Raises:
         InvalidInput: the vocabulary has too few whole words.
@@ -91,12 +117,18 @@ def make_vocabulary(
         )
     attached = {word for word, flag in zip(table.words, table.clitics, strict=True) if flag}
     clitics = sorted(word for word in attached if normal(word) == word)
+    more = dict(
+        islice(
+            _several_tokens(tokenizer, normal, order, {*free, *clitics}, table.language.clitics),
+            max(0, (limit or 0) - len(kept)),
+        )
+    )
     pieces = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in clitics]
-    words = (*(word for word, _ in kept), *clitics)
-    clitic = np.arange(len(words)) >= len(kept)
+    words = (*(word for word, _ in kept), *more, *clitics)
+    clitic = np.arange(len(words)) >= len(kept) + len(more)
     return Vocabulary(
         words=words,
-        tokens=(*((token,) for _, token in kept), *map(tuple, pieces)),
+        tokens=(*((token,) for _, token in kept), *more.values(), *map(tuple, pieces)),
         clitic=clitic,
         counts=counts_by_tag(words, clitic, table),
     )
@@ -129,6 +161,27 @@ def whole_words(
         if word and word not in done and normal(word) == word and _is_one_word(word, clitics):
             done.add(word)
             yield word, number
+
+
+def _several_tokens(
+    tokenizer: Any,
+    normal: Callable[[str], str],
+    order: Sequence[str],
+    known: set[str],
+    clitics: Sequence[str],
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the new words of ``order`` that have several tokens, with the tokens."""
+    for start in range(0, len(order), _AT_ONCE):
+        words = [
+            word
+            for word in dict.fromkeys(order[start : start + _AT_ONCE])
+            if word not in known and normal(word) == word and _is_one_word(word, clitics)
+        ]
+        known.update(words)
+        pieces = tokenizer(words, add_special_tokens=False)["input_ids"] if words else []
+        for word, ids in zip(words, pieces, strict=True):
+            if len(ids) > 1 and tokenizer.unk_token_id not in ids:
+                yield word, tuple(ids)
 
 
 def _word_start(tokenizer: Any) -> Callable[[str], bool]:
@@ -291,6 +344,31 @@ def load_facts(folder: Path) -> dict[str, str]:
     return found
 
 
+def load_order(models: Path) -> tuple[str, ...]:
+    """Read the words of `ORDER`, commonest first, that extend the list of whole tokens.
+
+    Raises:
+        NotReady: the models folder has no such list.
+        DataLoss: it cannot be read.
+    """
+    file = models / ORDER
+    if not file.is_file():
+        raise NotReady(
+            f"no list of further words in {models}",
+            fix="leave --words out, or write the words, commonest first, a line each, to"
+            f" {ORDER} in the models folder",
+            subject="words",
+        )
+    try:
+        return (*gzip.decompress(file.read_bytes()).decode().split(),)
+    except (OSError, EOFError, ValueError) as error:
+        raise DataLoss(
+            f"{file} cannot be read",
+            fix="fetch it again, or write the words, a line each, and compress them with gzip",
+            subject="words",
+        ) from error
+
+
 def word_readings(
     vocabulary: Vocabulary, tagger: Tagger, carriers: Carriers, facts: Mapping[str, str]
 ) -> NDArray[np.uint8]:
@@ -357,26 +435,39 @@ def shares(
 
 
 def public_readings(
-    table: FrequencyTable, listed: Iterable[str], tagger: Tagger, facts: Mapping[str, str]
-) -> PublicReadings:
+    table: FrequencyTable,
+    listed: Iterable[str],
+    order: Iterable[str],
+    tagger: Tagger,
+    facts: Mapping[str, str],
+) -> tuple[PublicReadings, PublicReadings]:
     """Return the readings of public words that some policy does not draw.
+
+    The first list is read for every bundle. It has the words of the default bundle. The second has
+    the other words of longer bundles.
 
     Args:
         table: public counts. All its words get a reading.
         listed: more words, from the default bundle.
+        order: words of longer bundles, see `load_order`.
         tagger: decides on words without counts.
         facts: kind by word, see `load_facts`.
     """
     attached = {word for word, flag in zip(table.words, table.clitics, strict=True) if flag}
-    # A form that is a word and a clitic counts as a clitic, as in bundles.
-    words = tuple(sorted({*map(table.normal_form, listed), *table.words, *facts}))
-    clitic = np.array([word in attached for word in words])
-    counts = counts_by_tag(words, clitic, table)
-    vocabulary = Vocabulary(words, ((),) * len(words), clitic, counts)
-    read = word_readings(vocabulary, tagger, table.language.carriers, facts)
-    found = {
-        reading: " ".join(words[place] for place in np.flatnonzero(read == number))
-        for number, reading in enumerate(READINGS)
-        if any(policy.table[reading] is not Treatment.DRAW for policy in POLICIES.values())
-    }
-    return PublicReadings(table.language.code, table.language.accents, found)
+
+    def read(words: tuple[str, ...]) -> PublicReadings:
+        # A form that is a word and a clitic counts as a clitic, as in bundles.
+        clitic = np.array([word in attached for word in words], np.bool_)
+        counts = counts_by_tag(words, clitic, table)
+        vocabulary = Vocabulary(words, ((),) * len(words), clitic, counts)
+        found = word_readings(vocabulary, tagger, table.language.carriers, facts)
+        by_reading = {
+            reading: " ".join(words[place] for place in np.flatnonzero(found == number))
+            for number, reading in enumerate(READINGS)
+            if any(policy.table[reading] is not Treatment.DRAW for policy in POLICIES.values())
+        }
+        return PublicReadings(table.language.code, table.language.accents, by_reading)
+
+    first = {*map(table.normal_form, listed), *table.words, *facts}
+    rest = {*map(table.normal_form, order)} - first
+    return read((*sorted(first),)), read((*sorted(rest),))

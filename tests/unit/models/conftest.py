@@ -37,7 +37,7 @@ def tagger(shipped_models: Path) -> OnnxTagger:
 def small_build(shipped_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A bundle of the default backbone's first 1,500 whole words."""
     folder = tmp_path_factory.mktemp("bundles") / "small"
-    building.build(folder, models=shipped_models, limit=1_500)
+    building.build(folder, models=shipped_models, words=1_500)
     return Bundle.open(folder)
 
 

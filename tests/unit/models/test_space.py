@@ -3,15 +3,21 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.models import space
+
+
+def _all(rows: NDArray[np.floating]) -> NDArray[np.bool_]:
+    return np.ones(len(rows), np.bool_)
 
 
 def test_neighbours_are_those_of_the_largest_cosine() -> None:
     embeddings = np.random.default_rng(3).standard_normal((90, 5)).astype(np.float32)
-    near = space.neighbours(embeddings, map)
+    near = space.neighbours(embeddings, _all(embeddings), map)
 
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     cosines = unit @ unit.T
@@ -25,8 +31,8 @@ def test_directions_maximise_spread_for_that_of_neighbours() -> None:
     random = np.random.default_rng(0)
     embeddings = random.standard_normal((500, 6)) * [5, 4, 3, 2, 1, 0.5]
     counts = random.zipf(1.5, 500).clip(max=1_000).astype(float)
-    near = space.neighbours(embeddings.astype(np.float32), map)
-    fitted = space.fit(embeddings.astype(np.float32), counts, near, 3)
+    near = space.neighbours(embeddings.astype(np.float32), _all(embeddings), map)
+    fitted = space.fit(embeddings.astype(np.float32), counts, near, _all(embeddings), 3)
 
     weights = (counts + 0.5) ** 0.7
     mean = np.average(embeddings, axis=0, weights=weights)
@@ -47,7 +53,7 @@ def test_what_neighbours_share_comes_first() -> None:
     embeddings = random.standard_normal((200, 3)).astype(np.float32)
     embeddings[1::2, 0] = embeddings[::2, 0]
     near = (np.arange(200, dtype=np.int32) ^ 1)[:, None]
-    first = space.fit(embeddings, np.ones(200), near, 2).components[:, 0]
+    first = space.fit(embeddings, np.ones(200), near, _all(embeddings), 2).components[:, 0]
 
     assert abs(first[0]) > 0.9 * np.linalg.norm(first)
 
@@ -61,14 +67,14 @@ def test_frequency_decides_the_directions() -> None:
     counts = np.where(np.arange(400) < 200, 100.0, 1.0)
 
     for met, axis in ((counts, 0), (np.ones(400), 1)):
-        first = space.fit(embeddings, met, near, 2).components[:, 0]
+        first = space.fit(embeddings, met, near, _all(embeddings), 2).components[:, 0]
         assert abs(first[axis]) > 0.99 * np.linalg.norm(first)
 
 
 def test_signs_are_fixed() -> None:
     embeddings = np.random.default_rng(1).standard_normal((100, 5)).astype(np.float32)
-    near = space.neighbours(embeddings, map)
-    components = space.fit(embeddings, np.ones(100), near, 4).components
+    near = space.neighbours(embeddings, _all(embeddings), map)
+    components = space.fit(embeddings, np.ones(100), near, _all(embeddings), 4).components
 
     assert (components[np.abs(components).argmax(axis=0), range(4)] > 0).all()
 
@@ -79,7 +85,7 @@ def test_the_rarer_a_word_the_nearer_its_neighbours() -> None:
     near = random.integers(0, 300, (300, 20)).astype(np.int32)
     counts = np.full(300, 1_000.0)
     counts[:4] = np.inf, 1e6, 100, 0
-    rows = space.place(projected, counts, near)
+    rows = space.place(projected, counts, near, _all(projected))
 
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     before = projected / np.linalg.norm(projected, axis=1, keepdims=True)
@@ -99,10 +105,32 @@ def test_tokens_take_the_direction_of_their_word() -> None:
     np.testing.assert_allclose(table[3], [0, 4])
 
 
+def test_words_outside_the_basis_move_no_others() -> None:
+    random = np.random.default_rng(6)
+    embeddings = random.standard_normal((300, 8)).astype(np.float32)
+    counts = random.zipf(1.5, 300).astype(float)
+    basis = np.ones(300, np.bool_)
+    basis[200:290] = False
+
+    def rows(
+        embeddings: Floats2d, counts: NDArray[np.float64], basis: NDArray[np.bool_]
+    ) -> Floats2d:
+        near = space.neighbours(embeddings, basis, map)
+        projection = space.fit(embeddings, counts, near, basis, 4)
+        return space.place(projection(embeddings), counts, near, basis)
+
+    longer = rows(embeddings, counts, basis)
+    own = rows(embeddings[basis], counts[basis], np.ones(210, np.bool_))
+    np.testing.assert_array_equal(longer[basis], own)
+    np.testing.assert_allclose(np.linalg.norm(longer, axis=1), 1, atol=1e-6)
+    assert basis[space.neighbours(embeddings, basis, map)].all()
+
+
 @pytest.mark.parametrize("r", [0, 1, 6])
 def test_dimensions_must_fit(r: int) -> None:
+    rows = np.zeros((10, 5), np.float32)
     with pytest.raises(InvalidInput, match="between 2 and 5"):
-        space.fit(np.zeros((10, 5), np.float32), np.ones(10), np.zeros((10, 1), np.int32), r)
+        space.fit(rows, np.ones(10), np.zeros((10, 1), np.int32), _all(rows), r)
 
 
 def test_replacements_keep_meaning(bundle: Bundle) -> None:

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from sottovoce.cloud.models import backbone
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.core.text import vocabulary as public_vocabulary
 from sottovoce.core.text.identifiers import has_number
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
+from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import Kind, split
 from sottovoce.models import vocabulary
@@ -64,6 +66,51 @@ def test_counts_come_from_the_table(words: Vocabulary, table: FrequencyTable) ->
     place = words.words.index("march")
     for tag in ("NOUN", "PROPN", "VERB"):
         assert words.counts[place, UPOS.index(tag)] == table.count("march", tag)
+
+
+def test_a_longer_list_goes_on_with_words_of_several_tokens(
+    words: Vocabulary, table: FrequencyTable, shipped_models: Path
+) -> None:
+    tokenizer = backbone.load().tokenizer
+    whole = int((~words.clitic).sum())
+    order = ("the", "Dishwasher", "dishwasher", "it's", "\u0416\u0436", "dishwasher", "mid-week")
+    order += vocabulary.load_order(shipped_models)
+    longer = vocabulary.make_vocabulary(tokenizer, table, limit=whole + 500, order=order)
+
+    assert longer.words[:whole] == words.words[:whole]
+    assert longer.words[-7:] == words.words[-7:]
+    more = longer.words[whole:-7]
+    assert len(more) == len({*more}) == 500
+    assert more[0] == "dishwasher"
+    assert not {*more} & {*words.words}
+    for word, tokens in zip(more, longer.tokens[whole:-7], strict=True):
+        (cut,) = split(word, table.language.clitics)
+        assert (cut.text, cut.kind) == (word, Kind.WORD)
+        assert list(tokens) == tokenizer(word, add_special_tokens=False)["input_ids"]
+        assert len(tokens) > 1
+    assert longer.basis.tolist() == [True] * whole + [False] * 500 + [True] * 7
+
+
+def test_the_order_of_further_words_holds_no_names_and_begins_with_common_ones(
+    shipped_models: Path,
+) -> None:
+    order = vocabulary.load_order(shipped_models)
+    public = public_vocabulary.Vocabulary.shipped()
+
+    assert len(order) == len({*order}) == 150_000
+    assert order.index("the") < order.index("dishwasher") < order.index("chokeberry")
+    for word in order[::50]:
+        assert public.marks(word) & (Mark.WORD | Mark.SMALL)
+        assert not public.marks(word) & Mark.NAME
+
+
+def test_a_missing_or_damaged_order_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match=str(tmp_path)):
+        vocabulary.load_order(tmp_path)
+    (tmp_path / "vocabulary").mkdir()
+    (tmp_path / vocabulary.ORDER).write_bytes(b"the\nand\n")
+    with pytest.raises(DataLoss):
+        vocabulary.load_order(tmp_path)
 
 
 def test_limit_keeps_the_first_words_and_all_clitics(

@@ -91,7 +91,9 @@ class WordClass:
     """A list of words that replace one another.
 
     ``offset`` and ``words`` slice ``members.npy`` and ``rows.npy``. ``ef`` is the effort of a
-    search over a graph that the device builds, 0 where a comparison with every word is faster.
+    search over a graph that the device builds, 0 where a comparison with every word is always
+    faster. ``from_eta`` is the least eta at which the graph is searched. With more noise every word
+    is compared.
     ``recall`` is recall@1 by mechanism and level, "pct2t.v1/strong" (1.0 for exact search).
     ``kept_difference`` is the share of words released unchanged, minus the same share under exact
     search (0.0). ``index`` was the path of a graph in the bundle; it stays for devices that ask for
@@ -104,6 +106,7 @@ class WordClass:
     recall: dict[Name, Share]
     kept_difference: dict[Name, Share] = field(default_factory=dict)
     index: None = None
+    from_eta: Annotated[float, Range(0, 1e9)] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,8 @@ def _everyday(bundle: Bundle, counts: PublicCounts) -> NDArray[np.float64]:
     """How often the device's counts say each word is written as what: Floats2d (words, tags).
 
     A word that they do not know counts as often as such words do on average, and equally as each
-    part of speech that the bundle knows of it.
+    part of speech that the bundle knows of it. A long list does not make such words commoner: they
+    share the occurrences of all words that the counts leave out.
     """
     words = list(bundle.words)
     clitic = np.isin(np.array(words), np.array(bundle.manifest.clitics))
@@ -278,7 +279,8 @@ def _everyday(bundle: Bundle, counts: PublicCounts) -> NDArray[np.float64]:
             column[bundle.class_members(tag)] = True
     possible[~possible.any(axis=1), UPOS.index("NOUN")] = True
     rare = ~found.any(axis=1) & ~clitic
-    found[rare] = counts.tail * possible[rare] / possible[rare].sum(axis=1, keepdims=True)
+    tail = counts.tail_of(int(rare.sum()))
+    found[rare] = tail * possible[rare] / possible[rare].sum(axis=1, keepdims=True)
     return found
 
 

@@ -277,7 +277,7 @@ class Privatizer:
         places = np.asarray(ids, np.int32)
         classes = self._classes_out_of_context(places, mechanism)
         noisy = mechanism.perturb(self._bundle.space[places], random or SecureRandom(), classes)
-        return self._listed.take(self._nearest(classes, noisy).tolist())
+        return self._listed.take(self._nearest(classes, mechanism, noisy).tolist())
 
     def _classes_out_of_context(
         self, places: NDArray[np.int32], mechanism: Mechanism
@@ -308,20 +308,24 @@ class Privatizer:
             vectors = self._bundle.space[decision.ids[places]]
             noisy = mechanism.perturb(vectors, stream, classes)
         with self._stage("search"):
-            found = self._listed.take(self._nearest(classes, noisy).tolist())
+            found = self._listed.take(self._nearest(classes, mechanism, noisy).tolist())
             return {
                 place: word_shapes.apply(word_shapes.shape(decision.words[place].text), word)
                 for place, word in zip(places, found, strict=True)
             }
 
-    def _nearest(self, classes: Sequence[str], noisy: Floats2d) -> NDArray[np.int32]:
+    def _nearest(
+        self, classes: Sequence[str], mechanism: Mechanism, noisy: Floats2d
+    ) -> NDArray[np.int32]:
         """Ids of the words nearest to the rows of ``noisy``, each within its class."""
         found = np.empty(len(classes), np.int32)
         places: dict[str, list[int]] = {}
         for place, name in enumerate(classes):
             places.setdefault(name, []).append(place)
         for name, where in places.items():
-            found[where] = self._search.nearest(self._search.known_class(name), noisy[where])
+            found[where] = self._search.nearest(
+                self._search.known_class(name), noisy[where], mechanism.eta_of(name)
+            )
         return found
 
 

@@ -2,9 +2,9 @@
 
 The search is pure post-processing. It receives noisy vectors and the name of a word class; the true
 word never reaches it. An approximate search is therefore as private as an exact one. The builder
-measures, class by class, whether a graph is faster, and the manifest says with which effort ``ef``.
-A device builds that graph itself, see `sottovoce.core.privacy.graphs`. Where hnswlib is not
-installed, it compares with every word instead.
+measures whether a graph is faster, by class and eta. The manifest says from which eta on, and with
+which effort ``ef``. A device builds that graph itself, see `sottovoce.core.privacy.graphs`. Where
+hnswlib is not installed, it compares with every word instead.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class Search:
     def __init__(self, bundle: Bundle, graphs: Graphs | None = None) -> None:
         self._bundle = bundle
         self._graphs = graphs
-        self._indexes: dict[str, Index] = {}
+        self._exact: dict[str, Index] = {}
+        self._graphs_open: dict[str, Index] = {}
         self._opening = threading.Lock()
 
     def known_class(self, name: str) -> str:
@@ -122,26 +123,32 @@ class Search:
                 return candidate
         return ANY
 
-    def nearest(self, name: str, noisy: Floats2d) -> NDArray[np.int32]:
+    def nearest(self, name: str, noisy: Floats2d, eta: float) -> NDArray[np.int32]:
         """Ids of the words of class ``name`` nearest to the rows of ``noisy``.
 
         Args:
             name: a class the bundle has, as `known_class` returns it.
             noisy: Floats2d (n, r), vectors that carry their noise already.
+            eta: of the noise. It chooses the search only.
 
         Returns:
             Ints1d (n,).
         """
-        return self._bundle.class_members(name)[self._index(name).nearest(noisy)]
+        found = self.index(name, eta).nearest(noisy)
+        return self._bundle.class_members(name)[found]
 
-    def _index(self, name: str) -> Index:
+    def index(self, name: str, eta: float) -> Index:
+        """The index that answers queries of class ``name`` with noise of ``eta``."""
+        told = self._bundle.manifest.classes[name]
+        graph = told.ef > 0 and eta >= told.from_eta
         with self._opening:
-            if name not in self._indexes:
-                self._indexes[name] = self._open(name)
-            return self._indexes[name]
+            kept = self._graphs_open if graph else self._exact
+            if name not in kept:
+                kept[name] = self._open(name, told.ef if graph else 0)
+            return kept[name]
 
-    def _open(self, name: str) -> Index:
-        rows, ef = self._bundle.class_rows(name), self._bundle.manifest.classes[name].ef
+    def _open(self, name: str, ef: int) -> Index:
+        rows = self._bundle.class_rows(name)
         if not ef:
             return ExactIndex(rows)
         try:

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle, unsound
+from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.text.frequencies import normal_form
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.public_readings import PublicReadings
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
@@ -44,6 +46,7 @@ _COVERS: Final = np.array(
 )
 """Whether no policy treats the first of two readings more lightly than the second."""
 
+_AT_ONCE: Final = 4_096
 _MARK: Final = re.compile(r"[\[\]]")
 _SMALL: Final = frozenset({"of", "the"})
 """Words within a name that tell nothing."""
@@ -84,10 +87,43 @@ class TrustedWords:
         own = np.full(len(theirs), len(READINGS), np.uint8)
         if public is not None:
             own = public.of(bundle.words)
+            _add_more(own, np.flatnonzero(~_COVERS[theirs, own]), bundle, public)
         lighter = ~_COVERS[theirs, own]
         known = public.clitics if public else frozenset()
         clitics = tuple(each for each in bundle.manifest.clitics if each in known)
         return cls(np.where(lighter, own, theirs), clitics, int(lighter.sum()))
+
+
+def _add_more(
+    own: NDArray[np.uint8], wanted: NDArray[np.intp], bundle: Bundle, public: PublicReadings
+) -> None:
+    """Give words that the first list does not know their readings of the second list.
+
+    Only bundles with more words than the default bundle need the second list. It is searched in
+    the mapped file, because its words as a dictionary would take 20 MB.
+
+    Args:
+        own: Ints1d (words,), readings of the first list. They are changed in place.
+        wanted: the places of words that need a reading.
+        bundle: lists the words.
+        public: the first list.
+    """
+    file = resources.files("sottovoce.core.text") / f"more_readings.{public.language}.tsv"
+    wanted = wanted[own[wanted] == len(READINGS)]
+    if not len(wanted) or not file.is_file():
+        return
+    with resources.as_file(file) as path:
+        listed = WordList(path)
+    ids = WordIds(listed)
+    begins = np.array([ids.get(f"\t{reading}", len(listed)) for reading in READINGS])
+    order = np.argsort(begins, kind="stable")
+    for start in range(0, len(wanted), _AT_ONCE):
+        places = wanted[start : start + _AT_ONCE]
+        words = bundle.words.take(places.tolist())
+        found = ids.of([normal_form(word, accents=public.accents) for word in words])
+        known = found >= 0
+        which = np.searchsorted(begins[order], found[known], "right") - 1
+        own[places[known]] = order[which]
 
 
 def open_finder(bundle: Bundle, *, accept_unchecked: bool = False) -> NameFinder | None:

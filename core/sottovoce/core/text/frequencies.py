@@ -63,6 +63,7 @@ class PublicCounts:
         accents: whether words that differ in accents alone are counted apart.
         words, clitics, tags, counts: see `Counted`.
         tail: the average count of a word that is not in the table.
+        rare: the number of words that were cut off. More words share their occurrences.
         listed: words whose reading is fixed by a public list, whatever their counts: words that
             state a fact or an origin of a person, and number words.
     """
@@ -75,6 +76,11 @@ class PublicCounts:
     counts: NDArray[np.int64]
     tail: float
     listed: dict[str, str]
+    rare: int = 1 << 20
+
+    def tail_of(self, words: int) -> float:
+        """Return the average count of each of so many words that are not in the table."""
+        return self.tail * min(1.0, self.rare / max(1, words))
 
     def normal_form(self, word: str) -> str:
         """See `normal_form`."""
@@ -96,6 +102,7 @@ class PublicCounts:
             "language": self.language,
             "accents": self.accents,
             "tail": self.tail,
+            "rare": self.rare,
         }
         rows: dict[tuple[str, bool], list[str]] = {}
         entries = zip(self.words, self.clitics.tolist(), self.tags, self.counts, strict=True)

@@ -198,7 +198,7 @@ KINDS: Final = ("", "PERSON", "PLACE", "ORGANISATION", "OTHER")
 
 FORMAT: Final = "names.v1"
 LISTED: Final = "listed.npy"
-"""The first layer's output for a bundle's words, in the folder of its finder."""
+"""The first layer's output for a bundle's first words, in the folder of its finder."""
 
 WINDOW: Final = 520
 """Words in one run of the network, which bounds the memory, whatever the document's length.
@@ -356,8 +356,9 @@ class NameFinder:
         if self._listed is None:
             first = self.of_listed(words)
         else:
-            first = np.asarray(self._listed)[ids]  # of -1 any
-            if others := np.flatnonzero(ids < 0).tolist():
+            inside = ids < len(self._listed)
+            first = np.asarray(self._listed)[np.where(inside, ids, -1)]  # of -1 any
+            if others := np.flatnonzero((ids < 0) | ~inside).tolist():
                 first[others] = self.of_listed([words[place] for place in others])
         rows, numbers = self._plain, dict(_PLAIN)
         which = [numbers.setdefault(shape(word), len(numbers)) for word in words]
@@ -449,7 +450,7 @@ def _listed(file: Path, words: int) -> NDArray[np.float32] | None:
         found: NDArray[np.float32] = map_array(file)
     except (ValueError, OSError) as error:
         raise _damaged(file.parent, f"{file.name} is no array") from error
-    if found.dtype != np.float32 or found.ndim != 2 or len(found) != words:
+    if found.dtype != np.float32 or found.ndim != 2 or not 0 < len(found) <= words:
         raise _damaged(file.parent, f"{file.name} has the wrong shape")
     return found
 

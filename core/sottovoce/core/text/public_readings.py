@@ -54,6 +54,17 @@ class PublicReadings:
         """
         return read_shipped("readings", language, lambda file: cls.unpack(file.read_bytes()))
 
+    def __len__(self) -> int:
+        return sum(len(each.split()) for each in self.words.values())
+
+    def lines(self) -> str:
+        """The list as a file that is searched where it lies, see `trust`.
+
+        A reading has a line that begins with a tab. Its words follow, each in a line.
+        """
+        parts = ((f"\t{name}", *words.split()) for name, words in self.words.items())
+        return "".join(f"{line}\n" for lines in parts for line in lines)
+
     def pack(self) -> bytes:
         """The list as a file: a line of JSON, then a line for each reading."""
         about = {"format": _FORMAT, "language": self.language, "accents": self.accents}

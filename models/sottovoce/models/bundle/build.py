@@ -230,7 +230,7 @@ def build(
     spacy: str = "",
     dimensions: int = space.DIMENSIONS,
     index: indexes.Choice = "auto",
-    limit: int | None = None,
+    words: int | None = None,
     encoder: bool = False,
     exporter: device_encoder.Exporter = "built-in",
     sign: Ed25519PrivateKey | None = None,
@@ -247,7 +247,8 @@ def build(
             tagger, and devices are set to the same pipeline.
         dimensions: r, of the privacy space.
         index: the way to search classes, see `sottovoce.models.bundle.indexes`.
-        limit: the most whole words of the backbone, in order of their tokens; for small bundles.
+        words: the most free words: whole tokens of the backbone, then words of several tokens, see
+            `vocabularies.load_order`. None for all whole tokens.
         encoder: also write the backbone as devices run it. Fetching it is optional for devices.
         exporter: the writer of the encoder's graph.
         sign: the provider's key. Without one the bundle is not signed.
@@ -278,32 +279,40 @@ def build(
     model = backbones.load(backbone)
     with replacing(out, MANIFEST) as folder, _workers() as run:
         tell("words", 0, 1)
-        vocabulary = vocabularies.make_vocabulary(model.tokenizer, table, limit=limit)
+        vocabulary = vocabularies.make_vocabulary(model.tokenizer, table, limit=words)
+        if words is not None and (~vocabulary.clitic).sum() < words:
+            order = vocabularies.load_order(models)
+            vocabulary = vocabularies.make_vocabulary(
+                model.tokenizer, table, limit=words, order=order
+            )
         tokens = backbones.input_embeddings(model)
         embeddings = _mean_rows(tokens, vocabulary.tokens)
         counts = vocabulary.counts.sum(axis=1)
         space.check_dimensions(dimensions, embeddings.shape[1])
-        near = space.neighbours(embeddings, run)
-        projection = space.fit(embeddings, counts, near, dimensions)
+        basis = vocabulary.basis
+        near = space.neighbours(embeddings, basis, run)
+        projection = space.fit(embeddings, counts, near, basis, dimensions)
         # Clitics replace only clitics. Moved towards free words, they would be hard to tell apart.
         moved = np.where(vocabulary.clitic, np.inf, counts)
         carriers = table.language.carriers
         read = vocabularies.word_readings(vocabulary, tagger, carriers, facts)
-        words = _Words(
+        placed = _Words(
             vocabulary,
-            space.place(projection(embeddings), moved, near),
+            space.place(projection(embeddings), moved, near, basis),
             read,
             vocabularies.word_classes(vocabulary, tagger, carriers)
             | vocabularies.partition(read, vocabulary.clitic),
         )
         np.save(folder / "readings.npy", read)
-        placed = space.on_tokens(projection(tokens), words.space, vocabulary.tokens)
-        np.save(folder / "tokens.npy", placed)
+        np.save(
+            folder / "tokens.npy",
+            space.on_tokens(projection(tokens), placed.space, vocabulary.tokens),
+        )
         np.save(folder / "token_prior.npy", token_log_prior(model.tokenizer, table))
-        members = np.concatenate([*words.classes.values()])
+        members = np.concatenate([*placed.classes.values()])
         np.save(folder / "members.npy", members)
-        np.save(folder / "rows.npy", words.space[members])
-        met = _met(words)
+        np.save(folder / "rows.npy", placed.space[members])
+        met = _met(placed)
         np.save(folder / token_embedding.COUNTS, np.concatenate([*met.values()]).astype(np.float32))
         (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
         device_encoder.write_tokenizer(model.tokenizer, folder)
@@ -311,19 +320,23 @@ def build(
             _copy(models / part, folder / part)
         if (folder / "names").is_dir():
             finder = NameFinder.load(folder / "names")
-            np.save(folder / "names" / LISTED, finder.of_listed(vocabulary.words))
-        calibrated = _calibrate(words, run, tell)
+            # The rows save time. Those of rare words would take more room than all else.
+            frequent = len(vocabulary.words) if basis.all() else int(basis.argmin())
+            rows = finder.of_listed(vocabulary.words[:frequent])
+            np.save(folder / "names" / LISTED, rows)
+        calibrated = _calibrate(placed, run, tell)
         at = {
             f"{mechanism}/{name}": level
             for mechanism, (levels, _) in calibrated.items()
             for name, level in levels.items()
         }
-        stored = _searches(words, met, at, index, run, tell)
+        stored = _searches(placed, met, at, index, run, tell)
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
         embed = add_denoiser(models / "denoiser", folder, named)
-        shipped = ("frequencies", "facts", *(() if spacy else ("tagger",)), "names")
-        _add_cards(models, (*shipped, *(("denoiser",) if embed else ())), folder)
+        shipped = ["frequencies", "facts", "names"]
+        shipped += ["tagger"] * (not spacy) + ["denoiser"] * bool(embed)
+        _add_cards(models, [*shipped, *["vocabulary"] * (not basis.all())], folder)
         required = _files(folder)
         if encoder:
             tell("encoder", 0, 1)

@@ -3,21 +3,18 @@
 A graph that misses the nearest word costs utility without any gain in privacy. Its misses depend on
 the noise. Its speed depends on the size of the class, the words a document brings at once, and the
 machine. So both searches answer the same noisy queries here, with the device's own code. A class
-gets a graph only if the graph finds the nearest words at every level and is clearly faster. The
-manifest then states the effort of the search, and each device builds the graph itself.
+gets a graph for the levels at which the graph finds the nearest words and is clearly faster. More
+noise makes a graph slower and worse, so these are the levels from one eta on. The manifest states
+this eta and the effort of the search, and each device builds the graph itself.
 
-(``bench.search``, x86, 16 dimensions: under strong noise no graph was faster, up to 400,000 words.
-For `light` alone none would be in the classes of `pct2t.v2`: 8,890 nouns take 22 / 10 / 11
-microseconds a query at 1 / 20 / 200 at once, and 15 / 11 / 12 over a graph. Of all 21,785 words,
-54 / 23 / 25 and 16 / 11 / 12, one would. So an index a level would serve only `t2t.v1` at
-`light`.)
+`python -m bench.search` measures both searches; docs/words.md has its figures.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Final, Literal
 
@@ -91,23 +88,23 @@ def build(
     choice: Choice = "auto",
     seed: int = 0,
 ) -> WordClass:
-    """Choose the search of one class.
+    """Choose the search of one class, level by level.
 
-    Timings only decide. The effort of a graph follows from rows and seed.
+    Timings only decide. The effort of a graph follows from rows, seed and the levels it serves.
 
     Args:
         rows: Floats2d (m, r), the class in order of ids.
         weights: Floats1d (m,), occurrences of each word.
         etas: by "mechanism/level".
         offset: where the class begins in ``members.npy``.
-        choice: "auto" measures. "exact" and "hnsw" ask for one search. A class of few words, or
-            with a graph that misses too much, is searched exactly in any case. Without hnswlib
-            "auto" takes exact search.
+        choice: "auto" measures. "exact" and "hnsw" ask for one search. A class of few words, and a
+            level at which a graph misses too much, are searched exactly in any case. Without
+            hnswlib "auto" takes exact search.
         seed: of the queries.
 
     Returns:
         The class as the manifest describes it, with recall@1 and the difference in kept rate at
-        each of ``etas``.
+        each of ``etas``: 1 and 0 for the levels with exact search.
 
     Raises:
         NotReady: graphs are asked for, and hnswlib is not installed.
@@ -117,18 +114,33 @@ def build(
         return exact
     oracle = ExactIndex(rows)
     queries = draw_queries(rows, weights, etas, seed=seed)
+    lightest = sorted(etas, key=lambda level: -etas[level])
+    first = {level: queries[level] for level in lightest[:1]}
     try:
-        if choice == "auto" and not _worth_building(oracle, rows, queries, seed):
+        if choice == "auto" and not _worth_building(oracle, rows, first, seed):
             return exact
         graph = HnswIndex.build(rows, min(_EFFORTS))
     except NotReady:
         if choice == "hnsw":
             raise
         return exact
-    measured = measured_graph(graph, oracle, queries)
-    if not measured.suffices or (choice == "auto" and not _faster(graph, oracle, queries)):
+    served: dict[str, tuple[NDArray[np.int32], Floats2d]] = {}
+    found = None
+    for level in lightest:
+        more = {**served, level: queries[level]}
+        measured = measured_graph(graph, oracle, more)
+        if not measured.suffices or (choice == "auto" and not _faster(graph, oracle, more)):
+            break
+        served, found = more, measured
+    if found is None:
         return exact
-    return WordClass(offset, len(rows), measured.effort, measured.recall, measured.kept_difference)
+    return replace(
+        exact,
+        ef=found.effort,
+        recall=exact.recall | found.recall,
+        kept_difference=exact.kept_difference | found.kept_difference,
+        from_eta=min(etas[level] for level in served),
+    )
 
 
 def measured_graph(graph: HnswIndex, oracle: Index, queries: Queries) -> Measured:

@@ -116,6 +116,7 @@ class WordMapAttack:
             name: search.nearest(
                 search.known_class(name),
                 mechanism.perturb(bundle.space[ids], random, [name] * len(ids)),
+                mechanism.eta_of(name),
             )
             for name, ids in true.items()
         }

@@ -69,6 +69,12 @@ _exporter_option = click.option(
     " tries none.",
 )
 @click.option(
+    "--words",
+    type=click.IntRange(1_000, 200_000),
+    help="Free words to list: the backbone's whole tokens first, then words of several tokens,"
+    " commonest first.  [default: all whole tokens]",
+)
+@click.option(
     "--encoder",
     is_flag=True,
     help="Also write the backbone as devices run it, for on-device inference. Fetching it is"
@@ -89,6 +95,7 @@ def build_bundle(
     spacy: str,
     dimensions: int,
     index: Choice,
+    words: int | None,
     encoder: bool,
     exporter: Exporter,
     key: Path | None,
@@ -113,6 +120,7 @@ def build_bundle(
             spacy=spacy,
             dimensions=dimensions,
             index=index,
+            words=words,
             encoder=encoder,
             exporter=exporter,
             sign=signing_key(key) if key else None,

@@ -88,20 +88,32 @@ def device_counts(models: Path, out: Path, as_json: bool) -> None:
     from sottovoce.core.text.tagger import OnnxTagger
     from sottovoce.models.corpus import frequencies
     from sottovoce.models.corpus.frequencies import cut_to_device
-    from sottovoce.models.vocabulary import KINDS, load_facts, make_vocabulary, public_readings
+    from sottovoce.models.vocabulary import (
+        KINDS,
+        ORDER,
+        load_facts,
+        load_order,
+        make_vocabulary,
+        public_readings,
+    )
 
     facts = load_facts(models / "facts")
     table = frequencies.load(models / "frequencies")
     counts = cut_to_device(table, {word: KINDS[kind] for word, kind in facts.items()})
     listed = make_vocabulary(backbone.load().tokenizer, table).words
-    readings = public_readings(table, listed, OnnxTagger.load(models / "tagger"), facts)
-    counted, read = len(counts.words), sum(len(each.split()) for each in readings.words.values())
+    order = load_order(models) if (models / ORDER).is_file() else ()
+    tagger = OnnxTagger.load(models / "tagger")
+    readings, more = public_readings(table, listed, order, tagger, facts)
     made = []
+    code = table.language.code
     for name, entries, data in (
-        ("counts", counted, counts.pack()),
-        ("readings", read, readings.pack()),
+        (f"counts.{code}.tsv.gz", len(counts.words), counts.pack()),
+        (f"readings.{code}.tsv.gz", len(readings), readings.pack()),
+        (f"more_readings.{code}.tsv", len(more), more.lines().encode()),
     ):
-        file = out / f"{name}.{table.language.code}.tsv.gz"
+        if not entries:
+            continue
+        file = out / name
         file.write_bytes(data)
         made.append({"path": str(file), "entries": entries, "bytes": len(data)})
         if not as_json:

@@ -280,5 +280,6 @@ def cut_to_device(table: FrequencyTable, listed: Mapping[str, str]) -> PublicCou
         tags=table.tags[kept],
         counts=table.counts[kept],
         tail=round(sum(rare) / max(1, len(rare)), 3),
+        rare=len(rare),
         listed=dict(sorted(listed.items())),
     )

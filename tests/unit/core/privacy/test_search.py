@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_an_agent_without_graphs_does_not_load_their_library(small_bundle: Bundl
         from sottovoce.core.privacy.search import Search
         bundle = Bundle.open(Path(sys.argv[1]))
         for name in ("VERB", "NOUN"):
-            Search(bundle).nearest(name, bundle.space[:1])
+            Search(bundle).nearest(name, bundle.space[:1], 5.0)
             print("hnswlib" in sys.modules)
     """
     command = [sys.executable, "-c", script, str(small_bundle.folder)]
@@ -103,7 +104,18 @@ def test_the_graph_agrees_with_exact_search(small_bundle: Bundle) -> None:
     rows = small_bundle.space[small_bundle.class_members("NOUN")]
     found = small_bundle.class_members("NOUN")[nearest_by_distance(rows, noisy)]
     # ef exceeds the number of nouns, so the graph is walked in full.
-    assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy), found)
+    assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy, 5.0), found)
+
+
+@pytest.mark.usefixtures("hnswlib")
+def test_a_graph_is_searched_from_its_eta_on(small_bundle: Bundle) -> None:
+    told = small_bundle.manifest.classes
+    classes = {**told, "NOUN": replace(told["NOUN"], from_eta=20.0)}
+    manifest = replace(small_bundle.manifest, classes=classes)
+    search = Search(Bundle(small_bundle.folder, manifest, small_bundle.id))
+
+    kinds = [type(search.index("NOUN", eta)) for eta in (1.0, 19.9, 20.0, 80.0)]
+    assert kinds == [ExactIndex, ExactIndex, HnswIndex, HnswIndex]
 
 
 @pytest.mark.usefixtures("hnswlib")
@@ -118,7 +130,7 @@ def test_every_class_answers_with_its_own_words(small_bundle: Bundle) -> None:
     search = Search(small_bundle)
     for name in small_bundle.manifest.classes:
         noisy = queries(small_bundle, ANY, 50, 1.0)
-        assert np.isin(search.nearest(name, noisy), small_bundle.class_members(name)).all()
+        assert np.isin(search.nearest(name, noisy, 1.0), small_bundle.class_members(name)).all()
 
 
 def test_no_query_no_answer(small_bundle: Bundle) -> None:
@@ -137,13 +149,13 @@ def test_classes_the_bundle_lacks_fall_back(small_bundle: Bundle) -> None:
 def test_threads_share_one_search(small_bundle: Bundle) -> None:
     search = Search(small_bundle)
     names = [name for name in small_bundle.manifest.classes if "clitic" not in name]
-    expected = {name: Search(small_bundle).nearest(name, queries(small_bundle, name, 200, 5.0))
+    expected = {name: Search(small_bundle).nearest(name, queries(small_bundle, name, 200, 5.0), 5.0)
                 for name in names}  # fmt: skip
     wrong: list[str] = []
 
     def work() -> None:
         for name in names * 5:
-            found = search.nearest(name, queries(small_bundle, name, 200, 5.0))
+            found = search.nearest(name, queries(small_bundle, name, 200, 5.0), 5.0)
             if not np.array_equal(found, expected[name]):
                 wrong.append(name)
 
@@ -162,13 +174,13 @@ def test_an_agent_without_hnswlib_compares_with_every_word(
     noisy = queries(small_bundle, "NOUN", 300, 5.0)
     rows = small_bundle.class_rows("NOUN")
     found = small_bundle.class_members("NOUN")[nearest_by_distance(rows, noisy)]
-    assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy), found)
+    assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy, 5.0), found)
 
 
 def test_the_effort_is_the_manifests(small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, int]] = []
     monkeypatch.setattr(HnswIndex, "build", lambda rows, ef: asked.append((rows.shape, ef)))
-    Search(small_bundle)._open("NOUN")
+    Search(small_bundle).index("NOUN", 5.0)
     assert asked == [(small_bundle.class_rows("NOUN").shape, 200)]
 
 
@@ -177,6 +189,6 @@ def test_a_search_opens_each_index_once(
 ) -> None:
     search = Search(small_bundle)
     noisy = queries(small_bundle, "NOUN", 1, 5.0)
-    search.nearest("NOUN", noisy)
+    search.nearest("NOUN", noisy, 5.0)
     monkeypatch.setattr(Search, "_open", None)
-    search.nearest("NOUN", noisy)
+    search.nearest("NOUN", noisy, 5.0)

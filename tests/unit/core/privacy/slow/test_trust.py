@@ -69,6 +69,20 @@ def test_names_planted_among_the_words_are_drawn(folder: Path, policy: str, mech
     assert set(_treatments(privatizer, text, policy, mechanism)) == {Treatment.DRAW}
 
 
+def test_words_of_longer_lists_are_read_by_the_second_list(folder: Path) -> None:
+    """The default bundle has none of them; a bundle with more words has."""
+    plant(folder, {"algae": "dishwasher", "airlift": "quillfeather", "whoever": "dishwashers"})
+    bundle = Bundle.open(folder)
+    trusted = TrustedWords.of(bundle)
+    found = {
+        word: KINDS[trusted.readings[bundle.word_ids[word]]]
+        for word in ("dishwasher", "quillfeather", "dishwashers")
+    }
+    # "dishwashers" stands in for a pronoun here, and passes no more than a noun does.
+    assert found == {"dishwasher": "NOUN", "quillfeather": UNLISTED, "dishwashers": "NOUN"}
+    assert trusted.changed == 2
+
+
 def test_a_surname_planted_as_an_ending_stays_whole_and_is_drawn(folder: Path) -> None:
     plant(folder, {"'m": "'hara"})
 

@@ -100,7 +100,7 @@ def test_a_second_build_is_the_same_bundle(
     building.build(
         tmp_path / "again",
         models=shipped_models,
-        limit=1_500,
+        words=1_500,
         sign=Ed25519PrivateKey.generate(),
         progress=lambda stage, done, total: stages.append(stage),
     )

@@ -115,6 +115,46 @@ def test_only_a_graph_that_is_clearly_faster_is_kept(
     assert set(asked) == set(indexes.BATCHES)
 
 
+@pytest.mark.usefixtures("hnswlib")
+def test_a_graph_serves_the_levels_at_which_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the graph is faster for the two lightest levels alone."""
+    rows, etas = _rows(2_000, 16), {"m/a": 5.0, "m/b": 30.0, "m/c": 60.0}
+    heavy = np.linalg.norm(indexes.draw_queries(rows, np.ones(2_000), {"": 10.0})[""][1], axis=1)
+
+    def times(searches: object, noisy: Floats2d, batch: int) -> list[float]:
+        loud = np.linalg.norm(noisy, axis=1).max() > np.median(heavy)
+        return [1.0, 0.5 if loud else 9.0]
+
+    monkeypatch.setattr(indexes, "microseconds", times)
+    built = indexes.build(rows, np.ones(2_000), etas, 0, choice="auto")
+
+    assert built.ef
+    assert built.from_eta == 30.0
+    assert (built.recall["m/a"], built.kept_difference["m/a"]) == (1.0, 0.0)
+    assert min(built.recall["m/b"], built.recall["m/c"]) >= 0.99
+
+
+@pytest.mark.usefixtures("hnswlib")
+def test_a_large_list_gets_a_graph_that_answers_right(bundle: Bundle) -> None:
+    """Six words near each of the default bundle: 130,000 in all."""
+    random, some = np.random.default_rng(4), np.asarray(bundle.space)
+    near = np.repeat(some, 6, axis=0)
+    rows = unit_rows(near + 0.15 * random.standard_normal(near.shape).astype(np.float32))
+    levels = bundle.manifest.calibration["t2t.v1"]
+    etas = {f"t2t.v1/{name}": level.eta for name, level in levels.items()}
+    weights = np.ones(len(rows))
+    built = indexes.build(rows, weights, etas, 0, choice="auto", seed=1)
+
+    assert built.ef
+    assert built.from_eta <= etas["t2t.v1/light"]
+    served = [level for level, eta in etas.items() if eta >= built.from_eta]
+    graph, exact = HnswIndex.build(rows, built.ef), ExactIndex(rows)
+    fresh = indexes.draw_queries(rows, weights, {each: etas[each] for each in served}, seed=2)
+    # 3,000 other queries a level: 4 standard errors at .99, alpha < 1e-4.
+    recall, _ = indexes.measure(graph, exact, fresh)
+    assert min(recall.values()) > 0.99 - 4 * (0.01 * 0.99 / 3_000) ** 0.5
+
+
 def test_exact_search_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = _pretend(monkeypatch, 1.0, 100.0)
     assert _build(_rows(1_000, 8), 20.0, "exact").ef == 0

@@ -228,6 +228,8 @@ def test_the_shipped_lists_are_up_to_date(shipped_models: Path, tmp_path: Path) 
     command = ["device-counts", "--models", str(shipped_models), "--out", str(tmp_path)]
     result = CliRunner().invoke(main, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    more = resources.files("sottovoce.core.text") / "more_readings.en.tsv"
+    assert (tmp_path / "more_readings.en.tsv").read_bytes() == more.read_bytes()
     for name in ("counts.en.tsv.gz", "readings.en.tsv.gz"):
         shipped = resources.files("sottovoce.core.text") / name
         made = (tmp_path / name).read_bytes()
@@ -253,4 +255,8 @@ def test_common_words_keep_all_their_tags_and_rare_ones_are_one_number() -> None
     assert found.clitics.tolist() == [False, False, True]
     assert found.counts.tolist() == [LEAST_ON_DEVICE - 1, 1, LEAST_ON_DEVICE]
     assert found.tail == pytest.approx((7 + 3 + 2) / 3)
+    assert found.rare == 3
+    # Six words that the counts lack share the occurrences of three.
+    assert [found.tail_of(n) * n for n in (3, 6)] == pytest.approx([12, 12])
+    assert found.tail_of(1) == found.tail
     assert list(found.listed) == ["german", "ill"]

@@ -92,7 +92,7 @@ def main() -> None:
     found = {
         name: listed(bundle, read(arguments.data / file)) for name, (file, read) in SETS.items()
     }
-    figures = {
+    figures: Figures = {
         "bundle": bundle.id,
         "words": bundle.manifest.words,
         "bytes": sum(file.bytes for file in bundle.manifest.files.values()),

@@ -74,8 +74,8 @@ def test_a_longer_list_goes_on_with_words_of_several_tokens(
     tokenizer = backbone.load().tokenizer
     whole = int((~words.clitic).sum())
     order = ("the", "Dishwasher", "dishwasher", "it's", "\u0416\u0436", "dishwasher", "mid-week")
-    order += vocabulary.load_order(shipped_models)
-    longer = vocabulary.make_vocabulary(tokenizer, table, limit=whole + 500, order=order)
+    rest = vocabulary.load_order(shipped_models)
+    longer = vocabulary.make_vocabulary(tokenizer, table, limit=whole + 500, order=(*order, *rest))
 
     assert longer.words[:whole] == words.words[:whole]
     assert longer.words[-7:] == words.words[-7:]

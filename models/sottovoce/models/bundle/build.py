@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -204,6 +204,16 @@ class _Words:
     space: Floats2d
     readings: NDArray[np.uint8]
     classes: Mapping[str, NDArray[np.int32]]
+
+    def basis(self) -> _Words | None:
+        """The words that make the space, as if the bundle had no others; None if it has none."""
+        inside = self.vocabulary.basis
+        if inside.all():
+            return None
+        counts = self.vocabulary.counts * inside[:, None]
+        classes = {name: ids[inside[ids]] for name, ids in self.classes.items()}
+        vocabulary = replace(self.vocabulary, counts=counts)
+        return replace(self, vocabulary=vocabulary, classes=classes)
 
     def text(self, mechanism: Mechanism) -> calibration.Text:
         counts, clitic = self.vocabulary.counts, self.vocabulary.clitic
@@ -406,12 +416,14 @@ def _calibrate(
     words: _Words, run: calibration.Run, tell: Progress
 ) -> dict[str, tuple[dict[str, Level], tuple[Level, ...]]]:
     found = {}
+    basis = words.basis()
     mechanisms = _at_any_eta()
     for done, (name, mechanism) in enumerate(mechanisms.items()):
         tell("calibrating", done, len(mechanisms))
         text = words.text(mechanism)
         if mechanism.contextual:
-            found[name] = calibration.calibrate(text, run)
+            of_basis = basis.text(mechanism) if basis else None
+            found[name] = calibration.calibrate(text, run, basis=of_basis)
         else:
             every = words.text(PCT2T2(1.0, READINGS))
             found[name] = calibration.calibrate_by_class(text, every, run)

@@ -274,7 +274,9 @@ class Text:
         return members[ExactIndex(self.space[members]).nearest(noisy)]
 
 
-def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level], tuple[Level, ...]]:
+def calibrate(
+    text: Text, run: Run, *, basis: Text | None = None, seed: int = 0
+) -> tuple[dict[str, Level], tuple[Level, ...]]:
     """Return a mechanism's levels, and points between and beyond them in order of eta.
 
     Every draw comes from ``seed``, and the same words and directions serve every eta. So the curve
@@ -283,13 +285,16 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
     Args:
         text: the words of the text, their replacements, and the space.
         run: applies a function to items. Results do not depend on the number of threads.
+        basis: sets the etas in place of ``text``. The more words a list has, the less noise
+            replaces a given share. An attacker who knows the frequencies of words gains from less
+            noise all the same, so a longer list keeps the noise of its basis.
         seed: of the simulation.
 
     Raises:
         InvalidInput: too many words are outside the classes to reach a level.
     """
     survival = Survival(text.space.shape[1])
-    cells = _cells(text, text.weights, _DRAWS, seed, run)
+    cells = _cells(basis or text, (basis or text).weights, _DRAWS, seed, run)
     strangers = 1 - survival(_joined(cells, dict.fromkeys(cells, _WIDEST[1])), 1.0)
     if strangers >= min(LEVELS.values()):  # replaced even by the shortest noise
         raise InvalidInput(
@@ -300,6 +305,8 @@ def calibrate(text: Text, run: Run, *, seed: int = 0) -> tuple[dict[str, Level],
     shares = (*LEVELS.values(), *(share for share in REPLACED_ON_CURVE if share > strangers))
     lengths = _joined(cells, dict.fromkeys(cells, 1.0))
     etas = [_eta_for(1 - share, lengths, survival) for share in shares]
+    if basis:
+        cells = _cells(text, text.weights, _DRAWS, seed, run)
     return _measured(text, [Level(eta) for eta in etas], cells, survival, run, seed)
 
 

@@ -1,10 +1,15 @@
-"""Which share of the words of public texts does a bundle list?
+"""Which share of the words of public texts does a bundle list, and does a classifier gain by it?
 
 Words that a bundle does not list are drawn under every policy but `personal`. A word counts as
 listed if the device accepts the bundle's reading of the word. So the share holds for what happens
 on the device.
 
+With ``--levels``, logistic regression learns and is judged on releases, under one key, on the
+frozen backbone's embeddings. Levels are named after the attacker's success, so bundles are compared
+at equal success.
+
     python -m bench.words --bundle build/words-60000
+    python -m bench.words --bundle build/words-60000 --levels clear,strong,balanced
 """
 
 from __future__ import annotations
@@ -17,16 +22,28 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import torch
 
 from bench import console, data
 from bench.console import Figures
+from bench.utility.tasks import load
+from sottovoce.cloud.models import backbone
+from sottovoce.cloud.models.encoder import Encoder
+from sottovoce.cloud.training.trainer import Hyperparameters, probe
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.trust import TrustedWords
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.word_classes import READINGS, UNLISTED, look_up
 from sottovoce.core.text.words import Kind, split
 
-__all__ = ["SETS", "listed"]
+__all__ = ["SETS", "accuracy", "listed"]
+
+_TRAIN: Final = {"sst2": 2_000, "trec": 2_000}
+"""Tasks, and texts to learn from."""
+_CLEAR: Final = "clear"
 
 _MOST: Final = 200_000
 """Words read of each set."""
@@ -84,8 +101,40 @@ def listed(bundle: Bundle, texts: Iterable[str]) -> Figures:
     }
 
 
+def accuracy(bundle: Bundle, folder: Path, levels: Iterable[str], seeds: int) -> list[Figures]:
+    """Return the accuracy of each task and level, a figure for each seed.
+
+    A seed chooses the training texts and the key of the noise. The held-out texts are the same.
+    """
+    privatizer, encoder = Privatizer.of(bundle), Encoder(backbone.load())
+    found: list[Figures] = []
+    for task, train in _TRAIN.items():
+        for level in levels:
+            shares = []
+            for seed in range(seeds):
+                read = load(task, folder, train, seed)
+                key = Key(bytes([seed]) * 32)
+                texts = [parts[0] for parts in (*read.train.texts, *read.dev.texts)]
+                if level != _CLEAR:
+                    setting = Setting(level)
+                    texts = [privatizer.release(text, setting, key=key).text for text in texts]
+                labels = [*read.train.labels, *read.dev.labels]
+                names = sorted({*labels})
+                wanted = torch.tensor([names.index(label) for label in labels])
+                rows = encoder.encode_clean(texts)
+                n = len(read.train.texts)
+                penalty = Hyperparameters().probe_penalty
+                weight, bias = probe(rows[:n], wanted[:n], penalty, len(names))
+                right = (rows[n:] @ weight.T + bias).argmax(1) == wanted[n:]
+                shares.append(float(right.float().mean()))
+            found.append({"task": task, "level": level, "accuracy": shares})
+    return found
+
+
 def main() -> None:
     parser = console.parser("words", __doc__, data="the sets")
+    parser.add_argument("--levels", type=console.names(), default=(), help="classify at these")
+    parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
     data.require(parser, arguments.data, *(file for file, _ in SETS.values()))
     bundle = Bundle.open(arguments.bundle)
@@ -109,7 +158,15 @@ def main() -> None:
             for name, each in found.items()
         ],
     )
-    console.publish(arguments, figures, shown)
+    tables = [shown]
+    if arguments.levels:
+        figures["accuracy"] = accuracy(bundle, arguments.data, arguments.levels, arguments.seeds)
+        rows = [
+            (each["task"], each["level"], f"{100 * np.mean(each['accuracy']):.1f}")
+            for each in figures["accuracy"]
+        ]
+        tables.append(console.table("Accuracy in percent", ("task", "level"), ("mean",), rows))
+    console.publish(arguments, figures, *tables)
 
 
 if __name__ == "__main__":

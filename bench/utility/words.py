@@ -8,8 +8,8 @@ With ``--levels``, logistic regression learns and is judged on releases, under o
 frozen backbone's embeddings. Levels are named after the attacker's success, so bundles are compared
 at equal success.
 
-    python -m bench.words --bundle build/words-60000
-    python -m bench.words --bundle build/words-60000 --levels clear,strong,balanced
+    python -m bench.utility.words --bundle build/words-60000
+    python -m bench.utility.words --bundle build/words-60000 --levels clear,strong,balanced
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def accuracy(bundle: Bundle, folder: Path, levels: Iterable[str], seeds: int) ->
 
 
 def main() -> None:
-    parser = console.parser("words", __doc__, data="the sets")
+    parser = console.parser("utility.words", __doc__, data="the sets")
     parser.add_argument("--levels", type=console.names(), default=(), help="classify at these")
     parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()

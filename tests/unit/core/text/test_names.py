@@ -164,7 +164,7 @@ def test_listed_words_may_be_exchanged_as_well(
 
 
 @pytest.mark.parametrize(
-    "array", [np.zeros((5, 64)), np.zeros((4, 64), np.float32), np.zeros(5, np.float32), None]
+    "array", [np.zeros((5, 64)), np.zeros((6, 64), np.float32), np.zeros(5, np.float32), None]
 )
 def test_what_is_no_list_of_such_words_is_refused(
     tmp_path: Path, array: NDArray[np.float32] | None

@@ -9,10 +9,11 @@ Only words of class c get a score, as in every other attack.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +23,11 @@ import numpy as np
 import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import DataLoader, Dataset
 
 from bench.attacks.interface import OPEN, Candidates, Floats, Seen
 from bench.attacks.text import Ints
@@ -43,6 +46,10 @@ _AVERAGED: Final = 8
 """The averaged weights cover about the last eighth of all steps."""
 _READ: Final = 32
 """Windows that are read at once."""
+_AHEAD: Final = 4
+"""Releases that each worker makes in advance."""
+_FILE: Final = 14 << 20
+"""Most bytes of weights in a file."""
 _PASS, _NOISE, _DRAWN = range(3)
 
 
@@ -96,7 +103,7 @@ class View:
     """A release for the network: visible symbols, level, and embeddings of unlisted words.
 
     Attributes:
-        unlisted: Floats2d (n, width); rows of listed words are not read.
+        unlisted: Floats2d (unlisted words, width), in the order of the text.
     """
 
     seen: Seen
@@ -131,6 +138,7 @@ class Reader(nn.Module):
         self.bias = nn.Parameter(torch.zeros(self.listed))
         self.log_rate = nn.Parameter(torch.log(torch.tensor(vocabulary.rates)))
         self.register_buffer("space", torch.tensor(np.asarray(vocabulary.space, np.float32)))
+        self.ids = [some.ids for some in vocabulary.candidates]
         for group, some in enumerate(vocabulary.candidates):
             self.register_buffer(f"ids{group}", torch.tensor(some.ids, dtype=torch.long))
             self.register_buffer(f"prior{group}", torch.tensor(some.log_prior))
@@ -139,14 +147,15 @@ class Reader(nn.Module):
         """Return hidden states of the places of some windows, Float (windows, longest, width)."""
         at, seen, where = np.maximum(places, 0), view.seen, self.space.device
         symbols, group = seen.symbols[at], seen.group[at]
-        listed = torch.tensor(symbols < self.listed, device=where)
         ids = torch.tensor(np.minimum(symbols, self.listed - 1), dtype=torch.long, device=where)
         treatment = np.where(group != OPEN, _NOISE, _PASS)
         if seen.drawn is not None:
             treatment[seen.drawn[at]] = _DRAWN
-        known = self.words(ids) + self.point(self.space[ids])
-        unknown = torch.tensor(view.unlisted[at], device=where)
-        read = torch.where(listed[..., None], known, unknown)
+        read = self.words(ids) + self.point(self.space[ids])
+        other = symbols >= self.listed
+        row = np.cumsum(seen.symbols >= self.listed)[at[other]] - 1
+        unknown = torch.tensor(view.unlisted[row], dtype=read.dtype, device=where)
+        read = read.index_put((torch.tensor(other, device=where),), unknown)
         read = read + self.treatment(torch.tensor(treatment, device=where))
         read = read + self.group(torch.tensor(group + 1, dtype=torch.long, device=where))
         read = read + self.level.weight[view.level]
@@ -172,7 +181,7 @@ class Reader(nn.Module):
         for each in np.unique(group[group != OPEN]).tolist():
             row, column = np.nonzero(group == each)
             where = places[row, column]
-            ids = getattr(self, f"ids{each}").cpu().numpy()
+            ids = self.ids[each]
             target = np.minimum(np.searchsorted(ids, true[where]), len(ids) - 1)
             met = ids[target] == true[where]
             if met.any():
@@ -212,6 +221,22 @@ Make = Callable[[Generator, int], tuple[View, Ints]]
 """A function that draws text and releases it at a level: the visible part and the truth."""
 
 
+@dataclass(frozen=True)
+class _Steps(Dataset[tuple[View, Ints]]):
+    """The releases of each step."""
+
+    make: Make
+    levels: int
+    seed: int
+
+    def __getitem__(self, step: int) -> tuple[View, Ints]:
+        return self.make(np.random.default_rng((self.seed, step)), step % self.levels)
+
+
+def _same(item: tuple[View, Ints]) -> tuple[View, Ints]:
+    return item
+
+
 @dataclass
 class Trainer:
     """Trains a `Reader` on releases that ``make`` draws, and keeps a checkpoint.
@@ -226,6 +251,7 @@ class Trainer:
         held: releases of other texts, on which the loss is watched.
         identity: the training target that a checkpoint must match.
         seed: of the draws.
+        workers: processes that make releases; with 0, this process does.
     """
 
     reader: Reader
@@ -234,6 +260,7 @@ class Trainer:
     held: Sequence[tuple[View, Ints]] = ()
     identity: str = ""
     seed: int = 0
+    workers: int = 0
     step: int = 0
     seconds: float = 0.0
     words: int = 0
@@ -248,8 +275,9 @@ class Trainer:
         old = [each for each in parameters if id(each) in backbone]
         new = [each for each in parameters if id(each) not in backbone and each is not rate]
         groups = [{"params": each} for each in ([rate], new, old)]
-        self._optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
-        self._average = AveragedModel(self.reader, avg_fn=_running)
+        fused = self.reader.space.is_cuda
+        self._optimizer = torch.optim.AdamW(groups, weight_decay=0.01, fused=fused)
+        self._average = AveragedModel(self.reader, multi_avg_fn=_running)
 
     @property
     def trained(self) -> Reader:
@@ -261,19 +289,33 @@ class Trainer:
     def run(self, seconds: float, steps: int = 1 << 60) -> Iterator[float]:
         """Take steps for about ``seconds`` and until step ``steps``; yield each step's loss."""
         until, self.reader = self.seconds + seconds, self.reader.train()
+        made = self._releases(steps)
         while self.seconds < until and self.step < steps:
             start = time.monotonic()
-            loss = self._take_step()
+            loss = self._take_step(*next(made))
             self.seconds += time.monotonic() - start
             yield loss
 
-    def _take_step(self) -> float:
-        random = np.random.default_rng((self.seed, self.step))
+    def _releases(self, steps: int) -> Iterator[tuple[View, Ints]]:
+        """Return the releases of the next steps, in order."""
+        return iter(
+            DataLoader(
+                _Steps(self.make, self.levels, self.seed),
+                batch_size=None,
+                sampler=range(self.step, steps),
+                num_workers=self.workers,
+                collate_fn=_same,
+                multiprocessing_context="fork" if self.workers else None,
+                prefetch_factor=_AHEAD if self.workers else None,
+            )
+        )
+
+    def _take_step(self, view: View, true: Ints) -> float:
         torch.manual_seed(self.step)
         speed = min(1.0, (self.step + 1) / _WARM_UP, math.sqrt(_SLOWS_AT / (self.step + 1)))
         for group, rate in zip(self._optimizer.param_groups, _LEARNING, strict=True):
             group["lr"] = rate * speed
-        total, n = self.reader.loss(*self.make(random, self.step % self.levels))
+        total, n = self.reader.loss(view, true)
         loss = total / max(1, n)
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -319,15 +361,77 @@ class Trainer:
             ValueError: the checkpoint belongs to another training target.
         """
         state = torch.load(path, map_location=self.reader.space.device, weights_only=True)
-        if state["identity"] != self.identity:
-            raise ValueError(f"{path} was trained for {state['identity']}, not {self.identity}")
+        self._check(state["identity"], path)
         self.reader.load_state_dict(state["reader"])
         self._average.load_state_dict(state["average"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.step, self.seconds, self.words = state["counted"]
         self.history = state["history"]
 
+    def pack(self, folder: Path) -> None:
+        """Write the averaged weights to ``folder``, in few bytes and small files.
 
-def _running(average: Tensor, now: Tensor, met: Tensor | int) -> Tensor:
-    """Return an average that forgets old values, for any number of steps."""
-    return average + (now - average) * min(1.0, _AVERAGED / (int(met) + _AVERAGED))
+        Matrices are in int8 with a scale for each row. The backbone's token embeddings are left
+        out, because nothing reads them.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        files: list[dict[str, Tensor]] = [{}]
+        for name, value in _weights(self.trained).items():
+            packed = _packed(name, value.detach().float().cpu())
+            if sum(map(_size, (files[-1] | packed).values())) > _FILE:
+                files.append({})
+            files[-1] |= packed
+        for number, tensors in enumerate(files):
+            beside = folder / f"weights-{number}.part"
+            save_file(tensors, beside)
+            os.replace(beside, folder / f"weights-{number}.safetensors")
+        counted = {"counted": [self.step, self.seconds, self.words], "history": self.history}
+        text = json.dumps({**counted, "identity": self.identity}, indent=1)
+        (folder / "history.json").write_text(text)
+
+    def unpack(self, folder: Path) -> None:
+        """Take the weights that `pack` wrote; a training from there has a new optimizer.
+
+        Raises:
+            ValueError: the weights belong to another training target.
+        """
+        state = json.loads((folder / "history.json").read_text())
+        self._check(state["identity"], folder)
+        found: dict[str, Tensor] = {}
+        for file in sorted(folder.glob("weights-*.safetensors")):
+            found |= load_file(file)
+        for network in (self.reader, self.trained):
+            for name, value in _weights(network).items():
+                value.data.copy_(_unpacked(name, found))
+        self.step, self.seconds, self.words = state["counted"]
+        self.history = state["history"]
+
+    def _check(self, identity: str, path: Path) -> None:
+        if identity != self.identity:
+            raise ValueError(f"{path} was trained for {identity}, not {self.identity}")
+
+
+def _weights(reader: Reader) -> dict[str, nn.Parameter]:
+    unused = reader.backbone.get_input_embeddings().weight
+    return {name: each for name, each in reader.named_parameters() if each is not unused}
+
+
+def _packed(name: str, value: Tensor) -> dict[str, Tensor]:
+    if value.ndim < 2:
+        return {name: value.contiguous()}
+    scale = value.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127
+    return {name: (value / scale).round().to(torch.int8), f"{name}.scale": scale}
+
+
+def _unpacked(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
+    value, scale = tensors[name], tensors.get(f"{name}.scale")
+    return value if scale is None else value.float() * scale
+
+
+def _size(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _running(averages: Sequence[Tensor], now: Sequence[Tensor], met: Tensor | int) -> None:
+    """Move averages that forget old values, for any number of steps."""
+    torch._foreach_lerp_(averages, now, min(1.0, _AVERAGED / (int(met) + _AVERAGED)))

@@ -7,12 +7,15 @@ checkpoint, and ends when the loss on held-out texts no longer falls.
 
     python -m bench.attacks.trained --quick
     python -m bench.attacks.trained --full --backbone FOLDER
+    python -m bench.attacks.trained --full --workers 15 --weights-only FOLDER
     python -m bench.attacks.trained --quick --minutes 0     # judge the checkpoint as it is
+    python -m bench.attacks.trained --full --minutes 0 --checkpoint FOLDER
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,8 +44,8 @@ from sottovoce.core.privacy.setting import LEVELS, Setting
 
 __all__ = ["Corpus", "Ensemble", "Forms", "Trained"]
 
-_BATCH: Final = 1_600
-"""Words in a step."""
+_BATCH: Final = {"cpu": 1_600, "cuda": 6_400}
+"""Words in a step, by kind of device."""
 _RUN: Final = 8
 """Shortest run of words that a training text may not share with a judged text."""
 _HELD: Final = 6
@@ -51,6 +54,8 @@ _TRIED: Final = 8_000
 _MIXES: Final = (0.25, 0.5, 0.75, 1.0)
 _JUDGED_EVERY: Final = 50
 """Steps between judgements."""
+_SAVED_EVERY: Final = 30
+"""Seconds of training between checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class Corpus:
     def _runs(self) -> frozenset[tuple[str, ...]]:
         return frozenset(run for text in self.judged for run in _runs(text))
 
-    def draw(self, random: Generator, words: int = _BATCH) -> list[str]:
+    def draw(self, random: Generator, words: int) -> list[str]:
         """Return pieces of texts from one source, of about ``words`` words.
 
         Half of all draws take public text, and the others take one kind.
@@ -101,7 +106,7 @@ class Corpus:
             words -= max(1, len(piece))
             if piece and self._runs.isdisjoint(_runs(" ".join(piece))):
                 found.append(" ".join(piece))
-        return found or self.draw(random)
+        return found or self.draw(random, LENGTH)
 
 
 def _runs(text: str) -> list[tuple[str, ...]]:
@@ -118,10 +123,11 @@ class Forms:
         self._known: dict[str, Floats] = {}
 
     def rows(self, lexicon: Lexicon, symbols: Ints) -> Floats:
-        """Return embeddings, zeros for listed words: Floats2d (n, width)."""
-        found = np.zeros((len(symbols), self._tokens.shape[1]), np.float32)
-        for place in np.flatnonzero(symbols >= lexicon.listed).tolist():
-            form = lexicon.written(symbols[place : place + 1])
+        """Return embeddings of the unlisted words: Floats2d (unlisted words, width)."""
+        other = symbols[symbols >= lexicon.listed]
+        found = np.zeros((len(other), self._tokens.shape[1]), np.float32)
+        for place, number in enumerate(other):
+            form = lexicon.written(np.array([number]))
             if form not in self._known:
                 ids = self._cut(form, add_special_tokens=False)["input_ids"]
                 self._known[form] = self._tokens[ids].mean(axis=0) if ids else found[place]
@@ -217,7 +223,8 @@ class Lab:
 
     def make(self, random: Generator, level: int) -> tuple[View, Ints]:
         """Return fresh releases of drawn texts."""
-        return self.release(self.corpus.draw(random), level, random)
+        words = _BATCH[self.on.type]
+        return self.release(self.corpus.draw(random, words), level, random)
 
     def release(self, texts: Sequence[str], level: int, random: Generator) -> tuple[View, Ints]:
         """Return a release of ``texts`` for the network, and the truth."""
@@ -229,13 +236,16 @@ class Lab:
     def _rates(self, level: int, random: Generator) -> list[float]:
         """Return the best rates of the attacker on single words, by group."""
         channel = self._channels[level]
-        view, true = self.release(self.corpus.draw(random, 2 * _BATCH), level, random)
+        view, true = self.release(self.corpus.draw(random, 2 * _BATCH["cpu"]), level, random)
         single = Map(channel)
         single.fit(Releases(view.seen, true))
         return [single.rate(group) for group in range(len(channel.groups))]
 
-    def trainer(self, held: Sequence[str], *, own: bool) -> Trainer:
-        """Return a trainer that watches the loss on ``held`` texts."""
+    def trainer(self, held: Sequence[str], *, own: bool, workers: int = 0) -> Trainer:
+        """Return a trainer that watches the loss on ``held`` texts.
+
+        ``workers`` is the number of processes that make releases.
+        """
         bundle, random = self.public.bundle, np.random.default_rng(0)
         vocabulary = Vocabulary(
             _meaning(bundle, self.backbone),
@@ -247,7 +257,8 @@ class Lab:
         reader = Reader(self.backbone.model, vocabulary).to(self.on)
         watched = [self.release(held, level, random) for level in range(len(self.levels))]
         what = [bundle.id, *self.levels, self.backbone.sha256, "own" if own else "public"]
-        return Trainer(reader, self.make, len(self.levels), watched, " ".join(what))
+        identity = " ".join(what)
+        return Trainer(reader, self.make, len(self.levels), watched, identity, workers=workers)
 
     def attacks(self, case: Case, level: int, reader: Reader) -> dict[str, Attack]:
         """Return all attackers of a case: the counting ones, the trained one, and the ensemble."""
@@ -268,23 +279,24 @@ def _meaning(bundle: Bundle, backbone: backbones.LoadedBackbone) -> Floats:
     return np.stack([tokens[ids or unknown].mean(axis=0) for ids in pieces])
 
 
-def train(trainer: Trainer, path: Path, minutes: float) -> None:
-    """Train until the time is over or the loss stops falling, and keep the checkpoint."""
+def train(trainer: Trainer, save: Callable[[], None], minutes: float) -> None:
+    """Train until the time is over or the loss stops falling, and ``save`` now and then."""
     with console.progress() as bar:
         task = bar.add_task("training", total=round(60 * minutes))
-        start = trainer.seconds
+        start = saved = trainer.seconds
         for _ in trainer.run(60 * minutes):
             bar.update(task, completed=round(trainer.seconds - start))
             if trainer.step % _JUDGED_EVERY == 0:
                 loss = trainer.judge()
-                trainer.save(path)
                 bar.update(task, description=f"step {trainer.step}, held-out loss {loss:.3f}")
                 if not trainer.falling():
                     break
-        else:
-            if minutes:
-                trainer.judge()
-                trainer.save(path)
+                if trainer.seconds - saved >= _SAVED_EVERY:
+                    save()
+                    saved = trainer.seconds
+        if minutes:
+            trainer.judge()
+            save()
 
 
 def main() -> None:
@@ -297,14 +309,17 @@ def main() -> None:
     held = [
         text for kind in KINDS for text in Split.of(arguments.data, kind, budget).fitted[:_HELD]
     ]
-    trainer = lab.trainer(held, own=not arguments.public_only)
+    trainer = lab.trainer(held, own=not arguments.public_only, workers=arguments.workers)
     path = arguments.checkpoint
     if path.exists() and not arguments.afresh:
         try:
-            trainer.load(path)
+            trainer.unpack(path) if path.is_dir() else trainer.load(path)
         except ValueError as error:
             raise SystemExit(f"{error}; give --afresh or another --checkpoint") from None
-    train(trainer, path, arguments.minutes)
+    if arguments.weights_only:
+        train(trainer, lambda: trainer.pack(arguments.weights_only), arguments.minutes)
+        return
+    train(trainer, lambda: trainer.save(path), arguments.minutes)
     rows: list[Figures] = []
     jobs = [(kind, level) for kind in arguments.kinds for level in range(len(lab.levels))]
     cases: dict[str, Case] = {}
@@ -372,7 +387,9 @@ def _asked() -> tuple[argparse.Namespace, Budget]:
     add("--backbone", default="default", help="a folder, or a name on the Hugging Face hub")
     add("--device", default="", help="cpu, or cuda where there is one (the default there)")
     add("--threads", type=int, help="of the CPU")
-    add("--checkpoint", type=Path, help="to resume from, and to keep (in --out)")
+    add("--workers", type=int, default=(os.cpu_count() or 1) - 1, help="that make releases")
+    add("--weights-only", type=Path, metavar="FOLDER", help="write the weights there, and end")
+    add("--checkpoint", type=Path, help="to resume from and to keep, or a folder of weights")
     add("--afresh", action="store_true", help="start anew instead of resuming")
     console.ask_names(parser, "--kinds", KINDS)
     arguments = parser.parse_args()
@@ -383,6 +400,8 @@ def _asked() -> tuple[argparse.Namespace, Budget]:
     if arguments.minutes is None:
         arguments.minutes = 40.0 if arguments.quick else 600.0
     arguments.checkpoint = arguments.checkpoint or arguments.out / "trained.pt"
+    if arguments.checkpoint.is_dir() and arguments.minutes and not arguments.weights_only:
+        parser.error("a folder of weights is judged with --minutes 0; give --weights-only to train")
     if not arguments.minutes and not arguments.checkpoint.exists():
         parser.error(f"no checkpoint at {arguments.checkpoint}: train first, or name another")
     files = [file for table in (KINDS, MORE) for files, _ in table.values() for file in files]

@@ -71,7 +71,7 @@ class FarContext:
 
 
 def unlisted(symbols: Ints) -> Floats:
-    return np.zeros((len(symbols), 32), np.float32)
+    return np.zeros((0, 32), np.float32)
 
 
 def trainer(channel: FarContext) -> Trainer:
@@ -152,6 +152,26 @@ def test_a_resumed_training_reaches_the_same_state(tmp_path: Path) -> None:
         for name, value in one.state_dict().items():
             assert torch.equal(value, other.state_dict()[name]), name
     assert (whole.step, whole.words) == (second.step, second.words)
+
+
+def test_releases_made_by_other_processes_give_the_same_steps() -> None:
+    alone, helped = (trainer(FarContext(3.0)) for _ in range(2))
+    helped.workers = 2
+    assert [*alone.run(600, steps=5)] == [*helped.run(600, steps=5)]
+
+
+def test_packed_weights_judge_as_the_trained_ones(tmp_path: Path) -> None:
+    before, after = (trainer(FarContext(3.0)) for _ in range(2))
+    assert len([*before.run(600, steps=60)]) == 60
+    before.pack(tmp_path / "weights")
+    untrained = after.judge()
+    after.unpack(tmp_path / "weights")
+    assert (after.step, after.words) == (before.step, before.words)
+    lost = after.judge() - before.judge()
+    assert abs(lost) < 0.05 * (untrained - before.judge())
+    after.identity = "another bundle"
+    with pytest.raises(ValueError, match="another bundle"):
+        after.unpack(tmp_path / "weights")
 
 
 def test_a_checkpoint_for_something_else_is_refused(tmp_path: Path) -> None:

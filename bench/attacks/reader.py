@@ -233,7 +233,7 @@ class _Steps(Dataset[tuple[View, Ints]]):
         return self.make(np.random.default_rng((self.seed, step)), step % self.levels)
 
 
-def _same(item: tuple[View, Ints]) -> tuple[View, Ints]:
+def _same(item: Any) -> Any:
     return item
 
 
@@ -434,4 +434,4 @@ def _size(tensor: Tensor) -> int:
 
 def _running(averages: Sequence[Tensor], now: Sequence[Tensor], met: Tensor | int) -> None:
     """Move averages that forget old values, for any number of steps."""
-    torch._foreach_lerp_(averages, now, min(1.0, _AVERAGED / (int(met) + _AVERAGED)))
+    torch._foreach_lerp_([*averages], [*now], min(1.0, _AVERAGED / (int(met) + _AVERAGED)))

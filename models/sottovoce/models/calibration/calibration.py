@@ -187,7 +187,8 @@ REPLACED_ON_CURVE: Final = tuple(np.linspace(0.97, 0.03, 12).tolist())
 """Shares replaced at the points of a manifest's curve."""
 
 ATTACK_ON_CURVE: Final = (
-    0.06,
+    0.045,
+    0.07,
     0.1,
     0.15,
     0.2,

@@ -117,8 +117,9 @@ _STRONGEST: Final = (
     (0.060, 0.303),
     (0.081, 0.323),
     (0.171, 0.379),
-    (0.494, 0.605),
-    (0.572, 0.670),
+    (0.494, 0.610),
+    (0.512, 0.624),
+    (0.572, 0.672),
     (0.824, 0.872),
     (0.868, 0.906),
 )
@@ -147,7 +148,7 @@ def strongest(attack: ArrayLike) -> NDArray[np.float64]:
     The log odds are interpolated between measurements. Outside, their gain is that of the last one.
 
     >>> strongest([0.171, 0.572]).round(3).tolist()
-    [0.379, 0.67]
+    [0.379, 0.672]
     """
     single, most = _log_odds(_STRONGEST).T
     found: NDArray[np.float64] = 1 / (1 + np.exp(-_mapped(_log_odds(attack), single, most)))

@@ -17,7 +17,7 @@ from tests.support.stub_cloud import stub_cloud
 from tests.unit.edge.cli.conftest import Device
 
 CURVE = (
-    Level(1.0, 0.97, 0.98, 0.1, 0.02, 0.08),
+    Level(1.0, 0.97, 0.98, 0.04, 0.02, 0.03),
     Level(8.0, 0.6, 0.7, 0.5, 0.3, 0.45),
     Level(2_000.0, 0.01, 0.02, 0.99, 0.98, 0.98),
 )
@@ -221,7 +221,7 @@ def test_wrong_questions_are_refused(curved: Device, labelled: Path) -> None:
 
     assert "give one" in refused("--target-replaced", "0.5", "--target-attack", "0.5")
     assert "0.01 to 0.99" in refused("--target-attack", "1.5")
-    assert "0.26 to 0.99" in refused("--target-attack", "0.05")
+    assert "0.29 to 0.99" in refused("--target-attack", "0.05")
     assert "pct2t.v1" in refused("--mechanism", "x", code=4)
     assert "give both" in refused("--target-utility", "0.8")
     assert "give both" in refused("--labelled", str(labelled))

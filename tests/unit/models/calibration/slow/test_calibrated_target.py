@@ -82,7 +82,7 @@ def test_a_target_is_met_on_text_of_other_sources(
     public = Public(bundle, shipped_models)
     held_out = count(shared_data(GUM) / GUM, public)
     for mechanism in MECHANISMS:
-        eta = asked(bundle, tmp_path / mechanism, mechanism, 0.3)
+        eta = asked(bundle, tmp_path / mechanism, mechanism, 0.4)
         told_apart = public.tags(mechanism)
         met = weights_by_class(held_out, public.clitic, told_apart)
         found = success(bundle, met, public.weights(told_apart), eta, seed=11)
@@ -98,17 +98,17 @@ def test_a_target_is_met_on_sentences_of_our_own(
     public = Public(bundle, shipped_models)
     held_out = count(as_treebank(tmp_path), public)
     for mechanism in MECHANISMS:
-        eta = asked(bundle, tmp_path / mechanism, mechanism, 0.3)
+        eta = asked(bundle, tmp_path / mechanism, mechanism, 0.4)
         told_apart = public.tags(mechanism)
         met = weights_by_class(held_out, public.clitic, told_apart)
         found = success(bundle, met, public.weights(told_apart), eta, seed=11)
         # A text of so few words may be easier or harder than language is: alpha = 0.001.
-        share = levels.single_word(0.3)
+        share = levels.single_word(0.4)
         error = (share * (1 - share) / sum(weights.sum() for weights in met.values())) ** 0.5
         assert share - DEVIATIONS * error < found < share + DEVIATIONS * error
 
 
-@pytest.mark.parametrize("target", [0.3, 0.6, 0.9, 0.95])
+@pytest.mark.parametrize("target", [0.4, 0.6, 0.9, 0.95])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_targets_are_met_on_fresh_draws(
     bundle: Bundle, table: FrequencyTable, mechanism: str, target: float

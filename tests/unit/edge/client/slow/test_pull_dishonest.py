@@ -19,12 +19,13 @@ def test_a_level_that_is_not_what_it_claims_is_refused_though_it_is_signed(
 ) -> None:
     with _pair(tmp_path, bundle_folder) as (server, config):
         before = _pull(config)
-        server.bundle = Path(shutil.copytree(bundle_folder, tmp_path / "tampered"))
+        tampered = Path(shutil.copytree(bundle_folder, tmp_path / "tampered"))
 
         def louder(manifest: dict[str, Any]) -> None:
             manifest["calibration"]["pct2t.v1"]["balanced"]["eta"] = 1e6
 
-        change_manifest(server.bundle, louder)
+        change_manifest(tampered, louder)
+        server.bundle = tampered
         with pytest.raises(BundleMismatch, match=r"balanced.*guesses 100% here"):
             _pull(config)
         assert config.bundle.current.resolve() == before.folder

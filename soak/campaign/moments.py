@@ -139,7 +139,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "first start: key on the disk, no database",
-        *("command", f"{_EDGE}state.sealing:Seal.make", "after", "first text"),
+        *("command", f"{_EDGE}state.device_key:Seal.make", "after", "first text"),
     ),
     Moment(
         "first start: database, and the key without its name",
@@ -147,7 +147,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "new key drawn, not in its row",
-        *("command", f"{_EDGE}state.sealing:Seal.new_secret", "after", "rotate"),
+        *("command", f"{_EDGE}state.device_key:Seal.new_secret", "after", "rotate"),
     ),
     Moment(
         "new key in use, the old one not overwritten",
@@ -215,7 +215,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "checkpoint's file written, not among the objects",
-        *("worker", f"{_CLOUD}training.checkpoint:Checkpoint.save", "after", "train", 2),
+        *("worker", f"{_CLOUD}training.run:Checkpoint.save", "after", "train", 2),
     ),
     Moment(
         "checkpoint among the objects, not in its row",

@@ -38,9 +38,8 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import connect
 from sottovoce.edge.config import Config
 from sottovoce.edge.http.openai.endpoints import read_key
-from sottovoce.edge.state.apps import Apps
+from sottovoce.edge.state.apps import OWNER, Apps
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import configured, labelled, running
 from tests.support.paths import BUNDLE

@@ -21,9 +21,8 @@ from bench.attacks.interface import Floats, Releases, Seen
 from bench.attacks.inversion import Map, chunks
 from bench.attacks.text import Ints, Text
 from sottovoce.edge.config import BundleConfig, PrivacyConfig, TaggerConfig
-from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.privatize import Releases as Agent
 

@@ -18,7 +18,7 @@ from typing import Final
 from bench.live.testbed import Cloud
 from deploy.debian.machine import Machine
 from deploy.debian.service import ByHand, Service, answers
-from sottovoce.edge.cli import systemd
+from sottovoce.edge.cli.service import ACCOUNT, NAME, system_unit
 from sottovoce.edge.config import MACHINE
 
 __all__ = ["NOT_CHECKED", "Packages", "life", "same_bytes"]
@@ -28,7 +28,7 @@ SAID: Final = "Anna sees Dr Okafor in the clinic on Monday, 4711"
 NOT_CHECKED: Final = "not checked"
 """What a row begins with that has seen nothing."""
 _STATE: Final = Path("/var/lib/sottovoce")
-_USER: Final = systemd.ACCOUNT
+_USER: Final = ACCOUNT
 _OF_TOOLS: Final = (
     *("/var/lib/dpkg", "/var/lib/systemd", "/var/cache", "/var/log", "/var/tmp"),  # noqa: S108
     *("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/subuid", "/etc/subgid"),
@@ -130,9 +130,9 @@ def _install(machine: Machine, package: Path, how: str = "--install") -> None:
 
 def _refused(machine: Machine, package: Path) -> Rows:
     """Where another agent runs, nothing of it is touched."""
-    unit, place = machine.root / "etc/systemd/system" / systemd.NAME, f"/var/tmp/{package.name}"  # noqa: S108
+    unit, place = machine.root / "etc/systemd/system" / NAME, f"/var/tmp/{package.name}"  # noqa: S108
     shutil.copyfile(package, machine.folder / place[1:])
-    unit.write_text(systemd.system_unit(Path("/opt/sotto"), "nobody"))
+    unit.write_text(system_unit(Path("/opt/sotto"), "nobody"))
     said = machine.run("dpkg", "--install", place, code=1)
     assert "sotto service uninstall --system" in said, said
     unit.unlink()
@@ -180,7 +180,7 @@ def _guarded(machine: Machine, service: Service) -> Rows:
         json.loads, machine.run("sotto", "service", "status", "--system", "--json").splitlines()
     )
     assert told == {
-        "file": f"/usr/lib/systemd/system/{systemd.NAME}",
+        "file": f"/usr/lib/systemd/system/{NAME}",
         "installed": True,
         "active": True,
     }

@@ -25,7 +25,7 @@ from click.shell_completion import get_completion_class
 from deploy.debian.manual import pages
 from deploy.debian.target import Target
 from deploy.debian.wheels import Wheel, unpack
-from sottovoce.edge.cli import main, systemd
+from sottovoce.edge.cli import main, service
 from sottovoce.edge.config import MACHINE
 
 __all__ = ["HOME", "NAME", "build"]
@@ -176,10 +176,10 @@ def _environment(root: Path, wheels: list[Wheel], target: Target) -> None:
 
 
 def _service(root: Path) -> None:
-    unit = _place(root, f"usr/lib/systemd/system/{systemd.NAME}")
-    unit.write_text(systemd.packaged_unit(Path(HOME / "bin/sotto")))
+    unit = _place(root, f"usr/lib/systemd/system/{service.NAME}")
+    unit.write_text(service.packaged_unit(Path(HOME / "bin/sotto")))
     settings = _place(root, MACHINE)
-    settings.write_text(systemd.settings_of_the_machine(str(_EXAMPLE)))
+    settings.write_text(service.settings_of_the_machine(str(_EXAMPLE)))
 
 
 def _manuals(root: Path, version: str, when: datetime.datetime) -> None:

@@ -17,12 +17,12 @@ from typing import Final, Protocol
 
 from bench.live.testbed import serving
 from deploy.debian.machine import Machine
-from sottovoce.edge.cli import systemd
+from sottovoce.edge.cli import service
 
 __all__ = ["ByHand", "Service", "Systemd", "answers"]
 
 _SOCKET: Final = "run/sottovoce/agent.sock"
-_UNIT: Final = f"usr/lib/systemd/system/{systemd.NAME}"
+_UNIT: Final = f"usr/lib/systemd/system/{service.NAME}"
 _MOST_EXPOSED: Final = 2.0
 _SECONDS: Final = 300.0
 
@@ -68,28 +68,28 @@ class Systemd:
 
     def restart(self) -> None:
         """As an owner would."""
-        self.machine.run("systemctl", "restart", systemd.NAME)
+        self.machine.run("systemctl", "restart", service.NAME)
 
     def leaving(self) -> None:
         """Nothing, likewise."""
 
     def process(self) -> str:
         """As systemd names it."""
-        show = ("systemctl", "show", "-P", "MainPID", "-P", "ActiveState", systemd.NAME)
+        show = ("systemctl", "show", "-P", "MainPID", "-P", "ActiveState", service.NAME)
         process, state = self.machine.run(*show).split()
-        journal = ("journalctl", "-u", systemd.NAME, "--no-pager")
+        journal = ("journalctl", "-u", service.NAME, "--no-pager")
         assert state == "active", self.machine.run(*journal, code=None)
-        assert self.machine.run("stat", "-c", "%U", f"/proc/{process}").strip() == systemd.ACCOUNT
+        assert self.machine.run("stat", "-c", "%U", f"/proc/{process}").strip() == service.ACCOUNT
         _answered(self.machine)
         return process
 
     def seen(self) -> Iterator[tuple[str, str]]:
         """Started by the package alone, enabled, and nothing wrong with it."""
-        assert self.machine.run("systemctl", "is-enabled", systemd.NAME).strip() == "enabled"
+        assert self.machine.run("systemctl", "is-enabled", service.NAME).strip() == "enabled"
         self.process()
         yield "systemctl: enabled, active after install", "health SERVING, as sottovoce"
-        assert self.machine.run("systemd-analyze", "verify", "--man=no", systemd.NAME) == ""
-        said = self.machine.run("systemd-analyze", "security", "--no-pager", systemd.NAME).split()
+        assert self.machine.run("systemd-analyze", "verify", "--man=no", service.NAME) == ""
+        said = self.machine.run("systemd-analyze", "security", "--no-pager", service.NAME).split()
         exposed = float(said[said.index("sottovoce.service:") + 1])
         assert exposed <= _MOST_EXPOSED
         yield "systemd-analyze verify, security", f"nothing to say, exposure {exposed}"
@@ -135,7 +135,7 @@ class ByHand:
 
     def process(self) -> str:
         """The one of that user; any other of theirs would be a fault."""
-        find = f"find /proc -maxdepth 1 -user {systemd.ACCOUNT} -name '[0-9]*' 2>/dev/null || true"
+        find = f"find /proc -maxdepth 1 -user {service.ACCOUNT} -name '[0-9]*' 2>/dev/null || true"
         (found,) = self.machine.run("sh", "-c", find).split()
         _answered(self.machine)
         return found.removeprefix("/proc/")

@@ -15,9 +15,8 @@ from grpc_status import rpc_status
 
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config
-from sottovoce.edge.state.apps import Apps
+from sottovoce.edge.state.apps import OWNER, Apps
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc
 from tests.support.agent import configured, running

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sottovoce.core.platform import memory
-from sottovoce.edge.client.openai_writer import OpenAIWriter
+from sottovoce.edge.client.generation import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats

@@ -291,16 +291,7 @@ class Config:
 
 
 _SECTIONS: dict[str, Any] = {
-    "agent": AgentConfig,
-    "bundle": BundleConfig,
-    "privacy": PrivacyConfig,
-    "hide": HideConfig,
-    "cloud": CloudConfig,
-    "chat": ChatConfig,
-    "openai": OpenAIConfig,
-    "predict": PredictConfig,
-    "tagger": TaggerConfig,
-    "ui": UiConfig,
+    name: kind for name, kind in get_type_hints(Config).items() if name != "source"
 }
 
 

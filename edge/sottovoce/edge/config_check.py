@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sottovoce.core.bundle.signature import is_key
 from sottovoce.core.errors import ConfigError, SottovoceError
@@ -29,118 +29,17 @@ _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
-def check(config: Config) -> None:
-    """Refuse settings that are out of range, unknown, or do not go together.
+def _within(least: float, most: float) -> Callable[[float], bool]:
+    return lambda value: least <= value <= most
 
-    Raises:
-        ConfigError: a setting is wrong; the message gives its name, its value and the allowed
-            values.
-    """
-    privacy, agent = config.privacy, config.agent
-    demands = (
-        (_is_level(privacy.level), "privacy.level", _either(LEVELS, "attack:0.3", "replaced:0.7")),
-        (privacy.mechanism in MECHANISMS, "privacy.mechanism", _either(MECHANISMS)),
-        (privacy.largest_eta > 0, "privacy.largest_eta", "a positive number"),
-        (0 <= privacy.unsure_below <= 1, "privacy.unsure_below", "a number from 0 to 1"),
-        (
-            privacy.ledger_limit >= 0 and math.isfinite(privacy.ledger_limit),
-            "privacy.ledger_limit",
-            "0 for no limit, or the permitted sum of eta",
-        ),
-        (privacy.warn_after >= 0, "privacy.warn_after", "a number of messages, 0 for never"),
-        (
-            0 <= privacy.plain_tokens <= MOST_PLAIN_TOKENS,
-            "privacy.plain_tokens",
-            f"a number from 0 to {MOST_PLAIN_TOKENS}",
-        ),
-        (
-            not config.bundle.key or is_key(config.bundle.key),
-            "bundle.key",
-            "the provider's public key, ed25519:...",
-        ),
-        (
-            _LANGUAGE.fullmatch(config.bundle.language),
-            "bundle.language",
-            'the code of a language, such as "en"',
-        ),
-        (privacy.finder in ("small", "full"), "privacy.finder", '"small" or "full"'),
-        (config.tagger.backend in ("onnx", "spacy"), "tagger.backend", '"onnx" or "spacy"'),
-        (
-            config.tagger.backend != "spacy" or config.tagger.pipeline,
-            "tagger.pipeline",
-            "the name of an installed spaCy pipeline",
-        ),
-        (
-            bool(config.cloud.certificate) == bool(config.cloud.certificate_key),
-            "cloud.certificate_key",
-            "cloud.certificate and cloud.certificate_key together, or neither",
-        ),
-        (
-            bool(agent.tls_cert) == bool(agent.tls_key),
-            "agent.tls_key",
-            "agent.tls_cert and agent.tls_key together, or neither",
-        ),
-        (
-            not agent.group or (agent.apps and agent.listen.startswith("unix:")),
-            "agent.group",
-            "it with agent.apps = true and a unix socket, as whoever opens it is else the owner",
-        ),
-        (
-            config.predict.where in ("device", "cloud", "auto"),
-            "predict.where",
-            '"device", "cloud" or "auto"',
-        ),
-        (
-            not config.cloud.tenant or NAME.fullmatch(config.cloud.tenant),
-            "cloud.tenant",
-            "the name that the provider gave: small letters, digits, - and _",
-        ),
-        (0 <= config.predict.corrections <= 100_000, "predict.corrections", "0 to 100000"),
-        (0 <= config.chat.keep_days <= 3650, "chat.keep_days", "a number from 0 to 3650"),
-        (
-            len(config.chat.trusted_tools) <= _MOST_TOOLS
-            and all(map(_TOOL.fullmatch, config.chat.trusted_tools)),
-            "chat.trusted_tools",
-            f"at most {_MOST_TOOLS} names of functions (letters, digits, _ and -, at most 64)",
-        ),
-        (
-            agent.key_place in ("file", "credential", "keyring"),
-            "agent.key_place",
-            '"file", "credential" or "keyring"',
-        ),
-        (
-            agent.listen.removeprefix("unix:"),
-            "agent.listen",
-            '"unix:PATH" or "HOST:PORT"',
-        ),
-        *(
-            (_value(config, key).isprintable(), key, "a name on one line")
-            for key in ("agent.group", "bundle.backbone", "chat.model", "tagger.pipeline")
-        ),
-    )
-    where = config.source or "the environment"
-    for holds, key, wanted in demands:
-        if not holds:
-            raise ConfigError(
-                f"{where}: {key} {_shown(_value(config, key))}", fix=f"give {wanted}", subject=key
-            )
-    try:
-        if config.hide.words or config.hide.allow or config.hide.patterns:
-            config.hide.hiding()
-    except SottovoceError as error:
-        key = f"hide.{error.subject}"
-        raise ConfigError(f"{where}: {key}: {error.problem}", fix=error.fix, subject=key) from error
-    for key, read in _READ.items():
-        value = _value(config, key)
-        try:
-            if value or key not in _MAY_BE_EMPTY:
-                read(value)
-        except SottovoceError as error:
-            # A URL may hold a password.
-            shown = "" if key in ("agent.trace", "chat.upstream") else f" {_shown(value)}"
-            raise ConfigError(
-                f"{where}: {key}{shown}: {error.problem}", fix=error.fix, subject=key
-            ) from error
+
+def _if_set(rule: Callable[[str], object]) -> Callable[[str], object]:
+    return lambda value: not value or rule(value)
+
+
+def _either(names: Iterable[str], *targets: str) -> str:
+    known = ", ".join(f'"{name}"' for name in names)
+    return f"one of {known}" + (f"; or a target such as {' or '.join(targets)}" if targets else "")
 
 
 def _is_level(name: str) -> bool:
@@ -151,37 +50,122 @@ def _is_level(name: str) -> bool:
     return is_target(name)
 
 
-def _loopback(address: str) -> None:
+def _loopback(address: str) -> bool:
     if not is_loopback(split_address(address)[0]):
         raise ConfigError(
             f"{address!r} is reachable by others", fix='give one such as "127.0.0.1:8472"'
         )
+    return True
 
 
-def _listen(address: str) -> None:
-    if socket_path(address) is None:
-        split_address(address)
+def _listen(address: str) -> object:
+    return address.removeprefix("unix:") and (socket_path(address) or split_address(address))
 
 
-def _collector(address: str) -> None:
+def _collector(address: str) -> object:
     from sottovoce.core.rpc.opentelemetry import collector  # only with tracing
 
-    collector(address)
+    return collector(address)
 
 
-_READ: Final[dict[str, Callable[[str], object]]] = {
-    "privacy.policy": policies.find,
-    "privacy.least_policy": policies.find,
-    "chat.policy": policies.find,
-    "agent.listen": _listen,
-    "agent.trace": _collector,
-    "cloud.address": split_address,
-    "chat.upstream": split_url,
-    "openai.address": _loopback,
-    "ui.address": _loopback,
+_ONE_LINE: Final = (str.isprintable, "a name on one line")
+_RULES: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
+    "privacy.level": (_is_level, _either(LEVELS, "attack:0.3", "replaced:0.7")),
+    "privacy.mechanism": (MECHANISMS.__contains__, _either(MECHANISMS)),
+    "privacy.policy": (policies.find, ""),
+    "privacy.largest_eta": (lambda eta: eta > 0, "a positive number"),
+    "privacy.least_policy": (policies.find, ""),
+    "privacy.unsure_below": (_within(0, 1), "a number from 0 to 1"),
+    "privacy.ledger_limit": (
+        lambda limit: limit >= 0 and math.isfinite(limit),
+        "0 for no limit, or the permitted sum of eta",
+    ),
+    "privacy.warn_after": (lambda number: number >= 0, "a number of messages, 0 for never"),
+    "privacy.plain_tokens": (
+        _within(0, MOST_PLAIN_TOKENS),
+        f"a number from 0 to {MOST_PLAIN_TOKENS}",
+    ),
+    "privacy.finder": (("small", "full").__contains__, '"small" or "full"'),
+    "bundle.key": (_if_set(is_key), "the provider's public key, ed25519:..."),
+    "bundle.language": (_LANGUAGE.fullmatch, 'the code of a language, such as "en"'),
+    "bundle.backbone": _ONE_LINE,
+    "tagger.backend": (("onnx", "spacy").__contains__, '"onnx" or "spacy"'),
+    "tagger.pipeline": _ONE_LINE,
+    "cloud.address": (_if_set(split_address), ""),
+    "cloud.tenant": (
+        _if_set(NAME.fullmatch),
+        "the name that the provider gave: small letters, digits, - and _",
+    ),
+    "predict.where": (("device", "cloud", "auto").__contains__, '"device", "cloud" or "auto"'),
+    "predict.corrections": (_within(0, 100_000), "0 to 100000"),
+    "chat.policy": (policies.find, ""),
+    "chat.upstream": (_if_set(split_url), ""),
+    "chat.model": _ONE_LINE,
+    "chat.keep_days": (_within(0, 3650), "a number from 0 to 3650"),
+    "chat.trusted_tools": (
+        lambda tools: len(tools) <= _MOST_TOOLS and all(map(_TOOL.fullmatch, tools)),
+        f"at most {_MOST_TOOLS} names of functions (letters, digits, _ and -, at most 64)",
+    ),
+    "openai.address": (_if_set(_loopback), ""),
+    "ui.address": (_loopback, ""),
+    "agent.listen": (_listen, '"unix:PATH" or "HOST:PORT"'),
+    "agent.trace": (_if_set(_collector), ""),
+    "agent.group": _ONE_LINE,
+    "agent.key_place": (
+        ("file", "credential", "keyring").__contains__,
+        '"file", "credential" or "keyring"',
+    ),
 }
-"""Settings that a function parses; it refuses wrong values."""
-_MAY_BE_EMPTY: Final = ("agent.trace", "cloud.address", "chat.upstream", "openai.address")
+"""What each setting must fulfil by itself, and what to give instead.
+
+A rule returns whether the value fulfils it, or raises the error that says why not.
+"""
+
+
+def check(config: Config) -> None:
+    """Refuse settings that are out of range, unknown, or do not go together.
+
+    Raises:
+        ConfigError: a setting is wrong; the message gives its name, its value and the allowed
+            values.
+    """
+    where = config.source or "the environment"
+
+    def refuse(key: str, wanted: str) -> NoReturn:
+        shown = _shown(_value(config, key))
+        raise ConfigError(f"{where}: {key} {shown}", fix=f"give {wanted}", subject=key)
+
+    for key, (rule, wanted) in _RULES.items():
+        value = _value(config, key)
+        try:
+            holds = rule(value)
+        except SottovoceError as error:
+            # A URL may hold a password.
+            shown = "" if key in ("agent.trace", "chat.upstream") else f" {_shown(value)}"
+            raise ConfigError(
+                f"{where}: {key}{shown}: {error.problem}", fix=error.fix, subject=key
+            ) from error
+        if not holds:
+            refuse(key, wanted)
+    try:
+        if config.hide.words or config.hide.allow or config.hide.patterns:
+            config.hide.hiding()
+    except SottovoceError as error:
+        key = f"hide.{error.subject}"
+        raise ConfigError(f"{where}: {key}: {error.problem}", fix=error.fix, subject=key) from error
+    agent, cloud, tagger = config.agent, config.cloud, config.tagger
+    if tagger.backend == "spacy" and not tagger.pipeline:
+        refuse("tagger.pipeline", "the name of an installed spaCy pipeline")
+    if bool(cloud.certificate) != bool(cloud.certificate_key):
+        wanted = "cloud.certificate and cloud.certificate_key together, or neither"
+        refuse("cloud.certificate_key", wanted)
+    if bool(agent.tls_cert) != bool(agent.tls_key):
+        refuse("agent.tls_key", "agent.tls_cert and agent.tls_key together, or neither")
+    if agent.group and not (agent.apps and agent.listen.startswith("unix:")):
+        wanted = (
+            "it with agent.apps = true and a unix socket, as whoever opens it is else the owner"
+        )
+        refuse("agent.group", wanted)
 
 
 def _value(config: Config, name: str) -> Any:
@@ -193,8 +177,3 @@ def _shown(value: object) -> str:
     if value in (None, ""):
         return "is not set"
     return f"cannot be {value if isinstance(value, int | float) else str(value)!r}"
-
-
-def _either(names: Iterable[str], *targets: str) -> str:
-    known = ", ".join(f'"{name}"' for name in names)
-    return f"one of {known}" + (f"; or a target such as {' or '.join(targets)}" if targets else "")

@@ -100,9 +100,6 @@ def check_publisher(config: BundleConfig, key: bytes) -> None:
 
     It must be the configured key, else the key in `PUBLISHER`. A program that was not built as a
     distribution names no publisher, and accepts any key.
-
-    Raises:
-        BundleMismatch: it is another key.
     """
     if config.key:
         wanted = read_key(config.key)
@@ -119,11 +116,7 @@ def check_publisher(config: BundleConfig, key: bytes) -> None:
 
 
 def inspect_once(config: BundleConfig, bundle: Bundle) -> None:
-    """Check what an installed bundle claims, unless its id was noted after an earlier check.
-
-    Raises:
-        See `inspection.inspect`.
-    """
+    """Check what an installed bundle claims, unless its id was noted after an earlier check."""
     from sottovoce.core.privacy import inspection  # rarely needed
 
     file = config.path / _INSPECTED

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli import main
+from sottovoce.edge.client.generation import OpenAIWriter
 from sottovoce.edge.client.openai_client import NextTokens, OpenAIClient
-from sottovoce.edge.client.openai_writer import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from sottovoce.core.platform.commands import LazyGroup, completion_command, version_command
+from sottovoce.edge.cli.common import PATH
 
 __all__ = ["COMMANDS", "GROUPS", "main"]
 
@@ -83,13 +84,13 @@ MODULES = {
     for module, names in {
         "privatize": ("try",),
         "conversations": ("chat", "generate", "run"),
-        "predict": ("embed",),
-        "customize": ("learn", "correct", "corrections"),
+        "predict": ("embed", "correct", "corrections"),
+        "customize": ("learn", "distill"),
         "adapters": ("list", "show", "cancel", "rollback", "rm", "share", "join", "fetch"),
         "enroll": ("pull",),
         "config": ("words", "move-key", "rotate-key"),
         "service": ("serve", "ui"),
-        "reports": ("status", "ledger", "logs", "doctor", "licences", "bugreport"),
+        "reports": ("status", "ledger", "logs", "doctor", "licences", "bugreport", "bench"),
     }.items()
     for name in names
 }
@@ -105,7 +106,7 @@ MODULES = {
 )
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Configuration file.  [default: SOTTO_CONFIG, else $XDG_CONFIG_HOME/sottovoce/agent.toml]",
 )
 @click.version_option(

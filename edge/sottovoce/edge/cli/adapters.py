@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -19,7 +20,7 @@ from sottovoce.core.platform.console import (
 from sottovoce.core.platform.files import atomic
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import parts, reach
-from sottovoce.edge.cli.common import load_config
+from sottovoce.edge.cli.common import PATH, load_config, say
 from sottovoce.edge.state.outbox import ENDED, standing
 from sottovoce.edge.tasks.adapters import LARGEST, join, share
 from sottovoce.v1 import edge_adapters_pb2 as adapters
@@ -144,10 +145,7 @@ def cancel_command(ctx: click.Context, name: str, as_json: bool) -> None:
     with reach(load_config(ctx)) as client:
         request = adapters.CancelCustomizationRequest(adapter=name)
         record: agent.Customization = client.adapters.CancelCustomization(request).customization
-    if as_json:
-        print_json(views.customization(record))
-    else:
-        click.echo(f"{name} ({record.id[:8]}) is cancelled")
+    say(views.customization(record), f"{name} ({record.id[:8]}) is cancelled")
 
 
 @click.command("rollback", cls=Command)
@@ -192,10 +190,10 @@ def rm_command(ctx: click.Context, name: str, yes: bool, force: bool, as_json: b
     with reach(load_config(ctx)) as client:
         request = adapters.DeleteAdapterRequest(adapter=name, force=force)
         deleted: int = client.adapters.DeleteAdapter(request).deleted
-    if as_json:
-        print_json({"adapter": name, "deleted": deleted})
-    else:
-        click.echo(f"deleted {name} ({deleted} version{'s' * (deleted != 1)})")
+    say(
+        {"adapter": name, "deleted": deleted},
+        f"deleted {name} ({deleted} version{'s' * (deleted != 1)})",
+    )
 
 
 @click.command("share", cls=Command)
@@ -223,14 +221,14 @@ def share_command(ctx: click.Context, adapter: str, output: Path, as_json: bool)
         raise InvalidInput(
             f"cannot write {output}: {error.strerror}", fix="choose another --output"
         ) from error
-    if as_json:
-        print_json({"adapter": adapter, "output": str(output)})
-    else:
-        click.echo(f"{output} is for your other devices: `sotto join {output.name}` there")
+    say(
+        {"adapter": adapter, "output": str(output)},
+        f"{output} is for your other devices: `sotto join {output.name}` there",
+    )
 
 
 @click.command("join", cls=Command)
-@click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="FILE", type=PATH)
 @click.option("--name", default="", help="Call the adapter so on this device.  [default: as there]")
 @json_option
 @click.pass_context
@@ -249,10 +247,10 @@ def join_command(ctx: click.Context, source: Path, name: str, as_json: bool) -> 
         ) from error
     with parts(load_config(ctx)) as device:
         record = join(device.store, device.outbox, data, name)
-    if as_json:
-        print_json({"adapter": record.adapter, "adapter_id": record.adapter_id})
-    else:
-        click.echo(f"{record.adapter} is known here; bring it home with `sotto fetch`")
+    say(
+        {"adapter": record.adapter, "adapter_id": record.adapter_id},
+        f"{record.adapter} is known here; bring it home with `sotto fetch`",
+    )
 
 
 @click.command("fetch", cls=Command)
@@ -297,17 +295,11 @@ def fetch_command(
             return
         if roll_back:
             version = device.home.roll_back(adapter)
-            if as_json:
-                print_json({"version": version})
-            else:
-                click.echo(f"{adapter} answers with version {version[:16]} again")
+            say({"version": version}, f"{adapter} answers with version {version[:16]} again")
             return
         if follow is False:  # with the cloud away, too
             device.home.follow(adapter, False)
-            if as_json:
-                print_json({"followed": False})
-            else:
-                click.echo(f"{adapter} is followed no longer")
+            say({"followed": False}, f"{adapter} is followed no longer")
             return
         if_interrupted(
             f"what has arrived is kept, and {adapter} answers as before",
@@ -323,14 +315,7 @@ def fetch_command(
         if follow:
             device.home.follow(adapter, True)
     if as_json:
-        print_json(
-            {
-                "version": fetched.version,
-                "bytes": fetched.bytes,
-                "up_to_date": fetched.up_to_date,
-                "encoder_bytes": fetched.encoder_bytes,
-            }
-        )
+        print_json(asdict(fetched))
         return
     if fetched.encoder_bytes:
         size = f"{fetched.encoder_bytes / 1e6:.1f} MB"

@@ -12,7 +12,7 @@ import click
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 from sottovoce.core.platform.files import atomic
-from sottovoce.edge.cli.common import load_config, not_as_root
+from sottovoce.edge.cli.common import PATH, load_config, not_as_root, say
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import Apps, Hides
 from sottovoce.edge.state.database import Store
@@ -72,7 +72,7 @@ def command() -> None:
 )
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write the token there, mode 600, and do not show it.",
 )
 @_hiding_options
@@ -142,10 +142,10 @@ def hide(
             _joined(had.kinds, kinds), _joined(had.words, words), _joined(had.patterns, patterns)
         )
         apps.hide(name, hides)
-    if as_json:
-        print_json({"name": name} | _hides(hides))
-    else:
-        click.echo(f"{name} hides {_counted(hides) or 'no more than the owner'}")
+    say(
+        {"name": name} | _hides(hides),
+        f"{name} hides {_counted(hides) or 'no more than the owner'}",
+    )
 
 
 @command.command("list", cls=Command)
@@ -195,10 +195,7 @@ def rm(ctx: click.Context, name: str, as_json: bool) -> None:
     """
     with _apps(load_config(ctx)) as apps:
         apps.remove(name)
-    if as_json:
-        print_json({"name": name})
-    else:
-        click.echo(f"{name} may ask no more")
+    say({"name": name}, f"{name} may ask no more")
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from sottovoce.core.platform.console import (
     progress_bar,
 )
 from sottovoce.core.platform.files import atomic, private_folder
-from sottovoce.edge.cli.common import load_config, not_as_root
+from sottovoce.edge.cli.common import PATH, load_config, not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.engine import open_current
 
@@ -71,7 +71,7 @@ _ESTIMATE = 2
 )
 @click.option(
     "--labelled",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Table for --target-utility: a header with the columns text and label, tab-separated.",
 )
 @click.option(

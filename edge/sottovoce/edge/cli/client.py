@@ -28,9 +28,9 @@ from sottovoce.core.rpc.interceptors import ReadingChannel, answered
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.edge.cli.common import Stream, not_a_strangers, not_as_root
 from sottovoce.edge.config import Config
+from sottovoce.edge.state.apps import OWNER
 from sottovoce.edge.state.database import is_held
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.v1 import (
     edge_adapters_pb2_grpc,
     edge_agent_pb2_grpc,

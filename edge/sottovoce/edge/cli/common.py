@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Final, Generic, TypeVar
@@ -23,7 +24,7 @@ from typing import Any, BinaryIO, Final, Generic, TypeVar
 import click
 
 from sottovoce.core.errors import ConfigError, InvalidInput, SottovoceError
-from sottovoce.core.platform.console import if_interrupted, progress_bar
+from sottovoce.core.platform.console import if_interrupted, print_json, progress_bar
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.setting import LEVELS
@@ -37,9 +38,11 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 
 __all__ = [
     "FOR_EITHER",
+    "PATH",
     "Line",
     "Stream",
     "answered",
+    "at",
     "brief",
     "either",
     "figures",
@@ -53,6 +56,7 @@ __all__ = [
     "read_lines",
     "read_table",
     "read_texts",
+    "say",
     "sentence",
     "text_argument",
 ]
@@ -60,17 +64,33 @@ __all__ = [
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def privacy_options(function: _F) -> _F:
-    """Add --level, --mechanism and --policy."""
+PATH: Final = click.Path(path_type=Path)
+
+
+def privacy_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add --level, --mechanism and --policy, which the function gets as ``privacy``."""
+
+    @wraps(function)
+    def with_privacy(*given: Any, level: str, mechanism: str, policy: str, **more: Any) -> None:
+        privacy = agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy)
+        function(*given, privacy=privacy, **more)
+
     for name, values, what in (
         ("--policy", either(POLICIES), "Which words are protected"),
         ("--mechanism", either(MECHANISMS), "Mechanism"),
         ("--level", f"{either(LEVELS)}, or a target: attack:0.3", "Protection level"),
     ):
-        function = click.option(name, default="", help=f"{what}: {values}.  [default: configured]")(
-            function
-        )
-    return function
+        told = f"{what}: {values}.  [default: configured]"
+        with_privacy = click.option(name, default="", help=told)(with_privacy)
+    return with_privacy
+
+
+def say(value: Any, text: str) -> None:
+    """Print the result of the current command: the value with --json, else the text."""
+    if click.get_current_context().params["as_json"]:
+        print_json(value)
+    else:
+        click.echo(text)
 
 
 def either(names: Iterable[str]) -> str:
@@ -87,6 +107,15 @@ def load_config(ctx: click.Context) -> Config:
     """Load the owner's settings from the file that ``sotto --config`` names."""
     path: Path | None = ctx.obj
     return settings.load(path)
+
+
+@contextmanager
+def at(line: Line) -> Iterator[None]:
+    """Put the place of a line, if it has one, in front of the errors of the block."""
+    try:
+        yield
+    except SottovoceError as error:
+        raise (numbered(error, line.place) if line.place else error) from error
 
 
 def numbered(error: SottovoceError, place: str) -> SottovoceError:
@@ -159,11 +188,7 @@ class _Reader(Generic[T]):
 
 
 def not_as_root(config: Config) -> None:
-    """Refuse to let root write into the state of another user's agent.
-
-    Raises:
-        ConfigError: the user is root, and the agent belongs to another user.
-    """
+    """Refuse to let root write into the state of another user's agent."""
     user = _user(config) if os.geteuid() == 0 else 0
     if user:
         name = _name(user)
@@ -176,11 +201,7 @@ def not_as_root(config: Config) -> None:
 
 
 def not_a_strangers(config: Config) -> None:
-    """Refuse a unix socket unless this user, root or the state's owner owns it.
-
-    Raises:
-        ConfigError: the socket belongs to another user.
-    """
+    """Refuse a unix socket unless this user, root or the state's owner owns it."""
     path = socket_path(config.agent.listen)
     if path is None:
         return
@@ -281,12 +302,7 @@ class Line:
 
 def text_argument(function: _F) -> _F:
     """Add TEXT and --input, which the function gets as ``text`` and ``source``."""
-    option = click.option(
-        "--input",
-        "source",
-        type=click.Path(path_type=Path),
-        help="File.  [default: TEXT, else stdin]",
-    )
+    option = click.option("--input", "source", type=PATH, help="File.  [default: TEXT, else stdin]")
     return click.argument("text", required=False)(option(function))
 
 
@@ -302,11 +318,7 @@ def answered(number: int, target: Path | None = None) -> None:
 
 
 def read_texts(text: str | None, source: Path | None, doing: str = "privatising") -> Iterator[Line]:
-    """Yield TEXT alone, or the lines of a file or of standard input.
-
-    Raises:
-        InvalidInput: both are given; or see `read_lines`.
-    """
+    """Yield TEXT alone, or the lines of a file or of standard input."""
     if text is None:
         return read_lines(source, doing)
     if source is not None:

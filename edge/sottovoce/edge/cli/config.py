@@ -23,9 +23,9 @@ from sottovoce.core.errors import ConfigError, DataLoss, SottovoceError
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import as_owner_of, disk, in_place_of
 from sottovoce.edge import config as settings
-from sottovoce.edge.cli.common import load_config, not_as_root
+from sottovoce.edge.cli.common import load_config, not_as_root, say
 from sottovoce.edge.config import Config
-from sottovoce.edge.state.database import Store, only_one
+from sottovoce.edge.state.database import NoiseKeys, Store, only_one
 from sottovoce.edge.state.device_key import PLACES, key_in
 from sottovoce.edge.state.words import Lists, Words
 
@@ -39,18 +39,6 @@ __all__ = [
     "write",
 ]
 
-_FOLDERS: Final = ("agent.state", "bundle.path")
-_FILES: Final = (
-    "agent.tls_cert",
-    "agent.tls_key",
-    "agent.tls_client_ca",
-    "chat.ca_file",
-    "chat.key_file",
-    "cloud.ca_file",
-    "cloud.certificate",
-    "cloud.certificate_key",
-)
-"""Files that the agent only reads."""
 _OF_LEVELS: Final = (
     "privacy.largest_eta",
     "privacy.least_policy",
@@ -89,10 +77,10 @@ def get(ctx: click.Context, name: str, as_json: bool) -> None:
     values = _values(load_config(ctx))
     _known(name, values)
     value = values[name]
-    if as_json:
-        print_json({"name": name, "value": value})
-    else:
-        click.echo("" if value is None else ",".join(value) if isinstance(value, tuple) else value)
+    say(
+        {"name": name, "value": value},
+        "" if value is None else ",".join(value) if isinstance(value, tuple) else value,
+    )
 
 
 @command.command("set", cls=Command, context_settings={"ignore_unknown_options": True})
@@ -129,9 +117,6 @@ def set_(ctx: click.Context, name: str, value: str, more: tuple[str, ...], as_js
 
 def write(config: Config, values: Mapping[str, Any]) -> Path:
     """Write all settings into the configuration file, or none.
-
-    Args:
-        values: by setting name.
 
     Returns:
         The file.
@@ -192,15 +177,15 @@ def _value(name: str, text: str, kind: Any) -> Any:
 
 def _check_here(config: Config, names: Iterable[str]) -> None:
     """Refuse settings that name things missing on this machine."""
-    values = _values(config)
+    values, kinds = _values(config), settings.kinds()
     for name in names:
-        value = values[name]
-        if not value:
-            continue
-        if name in _FOLDERS:
+        value, kind = values[name], kinds[name]
+        if not value or (name == "cloud.token_file" and not os.path.exists(value)):
+            continue  # `sotto enroll` writes the token file
+        if kind is Path:
             _check_folder(name, Path(value))
-        elif name in _FILES or (name == "cloud.token_file" and os.path.exists(value)):
-            _check_file(name, Path(value))  # `sotto enroll` writes the token file
+        elif kind == Path | None:
+            _check_file(name, Path(value))
         elif name == "agent.group":
             from sottovoce.edge.daemon.server import number_of  # loads numpy
 
@@ -401,10 +386,7 @@ def _change(
 ) -> None:
     with _words(config) as words:
         change(words, given)
-    if as_json:
-        print_json({action: [*given]})
-    else:
-        click.echo(f"{len(given)} {_TOLD[action]}")
+    say({action: [*given]}, f"{len(given)} {_TOLD[action]}")
 
 
 @contextmanager
@@ -477,16 +459,11 @@ def rotate_key_command(ctx: click.Context, as_json: bool) -> None:
     next text. The key of the state, which seals this one, stays (`sotto move-key`); where it is a
     credential of the service, this says how to be run with it.
     """
-    from sottovoce.edge.state.noise_keys import NoiseKeys  # loads numpy
-
     config = load_config(ctx)
     not_as_root(config)
     with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
         epoch = NoiseKeys(store).rotate()
-    if as_json:
-        print_json({"epoch": epoch})
-    else:
-        click.echo(f"noise is now drawn from key {epoch}; the one before is destroyed")
+    say({"epoch": epoch}, f"noise is now drawn from key {epoch}; the one before is destroyed")
 
 
 def copy_key(state: Path, here: str, there: str) -> None:
@@ -494,8 +471,6 @@ def copy_key(state: Path, here: str, there: str) -> None:
 
     Args:
         state: of no running agent.
-        here: the key's present place, one of `PLACES`.
-        there: the other place.
 
     Raises:
         NotReady: an agent runs, or a place cannot be asked.

@@ -8,9 +8,10 @@ import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -24,6 +25,7 @@ from sottovoce.edge.cli.client import Client, local, reach, remote
 from sottovoce.edge.cli.common import (
     Line,
     answered,
+    at,
     interruptible,
     load_config,
     numbered,
@@ -45,16 +47,21 @@ __all__ = [
     "chat_command",
     "generate_command",
     "run_command",
-    "sampling",
     "sampling_options",
     "show",
 ]
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 
+def sampling_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the sampling options, which the function gets as ``sampling``, --upstream and --show."""
 
-def sampling_options(function: _F) -> _F:
-    """Add the sampling options, --upstream and --show."""
+    @wraps(function)
+    def with_sampling(
+        *given: Any, max_tokens: int, temperature: float | None, seed: int | None, **more: Any
+    ) -> None:
+        sampling = chats.Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed)
+        function(*given, sampling=sampling, **more)
+
     for option in (
         click.option(
             "--show", "shown", is_flag=True, help="Print what leaves before it does, and what came."
@@ -74,17 +81,12 @@ def sampling_options(function: _F) -> _F:
             help="Of an answer, at most.  [default: the model's own]",
         ),
     ):
-        function = option(function)
-    return function
+        with_sampling = option(with_sampling)
+    return with_sampling
 
 
 _MOST_DOUBTS: Final = 10
 """Words of an answer that are named as unsure."""
-
-
-def sampling(max_tokens: int, temperature: float | None, seed: int | None) -> chats.Sampling:
-    """Return the sampling settings for these options."""
-    return chats.Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed)
 
 
 def answering(config: Config, upstream: str) -> Client:
@@ -182,15 +184,11 @@ def chat_command(
     ctx: click.Context,
     model: str,
     system: str,
-    max_tokens: int,
-    temperature: float | None,
-    seed: int | None,
+    sampling: chats.Sampling,
     stops: tuple[str, ...],
     upstream: str,
     shown: bool,
-    level: str,
-    mechanism: str,
-    policy: str,
+    privacy: agent.PrivacyOptions,
     as_json: bool,
 ) -> None:
     """Talk with a model in the cloud, one turn a line; from a terminal or from a pipe.
@@ -201,9 +199,9 @@ def chat_command(
     """
     asked = chats.ChatRequest(
         model=model,
-        privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
+        privacy=privacy,
         conversation=secrets.token_hex(16),
-        sampling=sampling(max_tokens, temperature, seed),
+        sampling=sampling,
         stops=stops,
     )
     if system:
@@ -218,23 +216,16 @@ def chat_command(
             talk.with_a_pipe(read_lines(None))
 
 
+@dataclass(eq=False)
 class _Talk:
     """A conversation with its turns so far."""
 
-    def __init__(
-        self,
-        client: Client,
-        asked: chats.ChatRequest,
-        preview: Preview,
-        *,
-        shown: bool,
-        as_json: bool,
-    ) -> None:
-        self._preview = preview
-        self._client = client
-        self._asked = asked
-        self._shown = shown
-        self._as_json = as_json
+    client: Client
+    asked: chats.ChatRequest
+    preview: Preview
+    _: KW_ONLY
+    shown: bool
+    as_json: bool
 
     def with_a_person(self) -> None:
         """Talk until Ctrl-D; print errors and go on."""
@@ -259,17 +250,17 @@ class _Talk:
 
         A turn that cannot be answered, or is not to leave, is removed.
         """
-        turns = self._asked.turns
+        turns = self.asked.turns
         turns.add(role=generation.ROLE_USER, text=text)
-        _shorten(self._asked)
+        _shorten(self.asked)
         parts: list[str] = []
         try:
-            if not self._preview.passes(self._asked):
+            if not self.preview.passes(self.asked):
                 return
             show(
-                interruptible(partial(self._client.chat.Chat, self._asked)),
-                shown=self._shown,
-                as_json=self._as_json,
+                interruptible(partial(self.client.chat.Chat, self.asked)),
+                shown=self.shown,
+                as_json=self.as_json,
                 part=parts.append,
             )
         finally:
@@ -317,15 +308,11 @@ def generate_command(
     name: str,
     text: str | None,
     source: Path | None,
-    max_tokens: int,
-    temperature: float | None,
-    seed: int | None,
+    sampling: chats.Sampling,
     stops: tuple[str, ...],
     upstream: str,
     shown: bool,
-    level: str,
-    mechanism: str,
-    policy: str,
+    privacy: agent.PrivacyOptions,
     as_json: bool,
 ) -> None:
     """Have the adapter NAME write on from TEXT, or from one text a line; each is privatised first.
@@ -336,8 +323,8 @@ def generate_command(
     """
     asked = chats.CompleteRequest(
         model=name,
-        privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
-        sampling=sampling(max_tokens, temperature, seed),
+        privacy=privacy,
+        sampling=sampling,
         stops=stops,
     )
     lines, config = read_texts(text, source), load_config(ctx)
@@ -345,13 +332,11 @@ def generate_command(
         preview = Preview(client, shown=shown, as_json=as_json, ask=config.chat.ask_first)
         for number, line in enumerate(lines, 1):
             asked.text, asked.agreed = line.text, False
-            try:
+            with at(line):
                 if not preview.passes(asked):
                     continue
                 events = interruptible(partial(client.chat.Complete, asked))
                 show(events, shown=shown, as_json=as_json)
-            except SottovoceError as error:
-                raise (numbered(error, line.place) if line.place else error) from error
             answered(number)
 
 

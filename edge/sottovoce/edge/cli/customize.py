@@ -1,10 +1,10 @@
-"""``sotto customize``, ``learn``, ``correct`` and ``corrections``."""
+"""``sotto customize``, ``learn`` and ``distill``: how adapters and labels are made."""
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 from rich.progress import Progress
 
-from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError
+from sottovoce.core.errors import ConfigError, InvalidInput, NotReady
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
@@ -20,27 +20,35 @@ from sottovoce.core.platform.console import (
     print_json,
     progress_bar,
 )
+from sottovoce.core.platform.files import atomic
 from sottovoce.core.rpc import training_settings
 from sottovoce.core.rpc.limits import MOST_SEQUENCES
+from sottovoce.core.rpc.training_settings import MOST
 from sottovoce.edge.cli import common as told
 from sottovoce.edge.cli import views
-from sottovoce.edge.cli.client import Client, parts, reach, remote, request_id
+from sottovoce.edge.cli.client import Client, parts, remote, request_id
 from sottovoce.edge.cli.common import (
     FOR_EITHER,
+    PATH,
     interruptible,
     load_config,
-    numbered,
     privacy_options,
     read_lines,
     read_table,
+    say,
 )
+from sottovoce.edge.cli.conversations import asking
+from sottovoce.edge.client.openai_client import OpenAIClient
+from sottovoce.edge.config import Config
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.customize import Learner
-from sottovoce.v1 import edge_adapters_pb2 as adapters
+from sottovoce.edge.tasks.distill import Ballots, Distilled, Distiller, Wanted
+from sottovoce.edge.tasks.parts import Parts
+from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["correct_command", "corrections_command", "customize_command", "learn_command"]
+__all__ = ["customize_command", "distill_command", "learn_command"]
 
 _EXAMPLES_A_MESSAGE = 16
 _WITH_ADDED: Final = frozenset(
@@ -89,7 +97,7 @@ def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
 @click.option(
     "--input",
     "source",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Table: a header with the columns text and label, then one example a line, tab-separated. "
     "With input and output instead, the cloud's decoder learns to write the outputs.",
 )
@@ -129,7 +137,7 @@ def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
     "--pate",
     "public",
     metavar="PUBLIC",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="With --dp-epsilon, learn by PATE: from the texts in this file, one a line, which are "
     "nobody's secret and have no labels; teachers on shares of the input vote on those.",
 )
@@ -158,9 +166,7 @@ def customize_command(
     /,
     adapter: str,
     source: Path | None,
-    level: str,
-    mechanism: str,
-    policy: str,
+    privacy: agent.PrivacyOptions,
     plain_sequences: int,
     plain_vocabulary: int,
     plain_sampling: str | None,
@@ -186,7 +192,7 @@ def customize_command(
     config = load_config(ctx)
     settings = agent.CustomizationSettings(
         adapter=adapter,
-        privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
+        privacy=privacy,
         training=_training_of(trained),
         plain_sequences=plain_sequences,
         plain_vocabulary=plain_vocabulary,
@@ -309,7 +315,7 @@ def _watch(
 @click.option(
     "--input",
     "source",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="Table: a header with the columns text and label, then one example a line, tab-separated.",
 )
@@ -336,158 +342,179 @@ def learn_command(
             replace=replace,
             progress=lambda done: bar.update(task, completed=done),
         )
-    if as_json:
-        print_json(views.customization(record))
-    else:
-        click.echo(f"{adapter} has learnt from {record.examples} examples, on this device alone")
+    say(
+        views.customization(record),
+        f"{adapter} has learnt from {record.examples} examples, on this device alone",
+    )
 
 
-@click.command("corrections", cls=Command)
-@click.argument("name")
-@click.option(
-    "--show", is_flag=True, help="Print those that wait, as a table that `--input` takes."
-)
-@click.option("--forget", is_flag=True, help="Forget all of them; cannot be undone.")
-@click.option("--text", default="", help="With --forget: only what was said of this text.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask; needed where nobody can be asked.")
-@json_option
-@click.pass_context
-def corrections_command(
-    ctx: click.Context, name: str, show: bool, forget: bool, text: str, yes: bool, as_json: bool
-) -> None:
-    """Say how many corrections of the adapter NAME wait on this device, show or forget them.
-
-    What `sotto customize` has taken is forgotten here when it was learnt, and waits again if the
-    training fails or is cancelled.
-    """
-    if (text and not forget) or (show and forget):
-        raise InvalidInput(
-            "--text without --forget" if text else "--show together with --forget",
-            fix="give --forget alone, or with --text",
-            subject="forget",
-        )
-    if forget and not (yes or text):
-        if not sys.stdin.isatty():
-            raise InvalidInput("forgetting must be confirmed", fix="add --yes", subject="yes")
-        click.confirm(f"Forget all corrections of {name}?", abort=True, err=True)
-    with reach(load_config(ctx)) as client:
-        if forget:
-            request = adapters.ForgetCorrectionsRequest(adapter=name, text=text)
-            forgotten = client.adapters.ForgetCorrections(request).forgotten
-            if as_json:
-                print_json({"adapter": name, "forgotten": forgotten})
-            else:
-                click.echo(f"forgot {forgotten:,} of {name}")
-            return
-        waiting, taken = _count(client, name)
-        listed = adapters.ListCorrectionsRequest(adapter=name)
-        kept = client.adapters.ListCorrections(listed) if show else ()
-        shown = [response.correction for response in kept]
-    if as_json:
-        told: dict[str, object] = {"adapter": name, "waiting": waiting, "taken": taken}
-        if show:
-            told["corrections"] = [{"text": each.text, "label": each.label} for each in shown]
-        print_json(told)
-    elif show:
-        click.echo("text\tlabel")
-        for each in shown:  # tabs and line breaks would break the table
-            click.echo(re.sub(r"[\t\r\n]+", " ", each.text) + f"\t{each.label}")
-    else:
-        click.echo(f"{waiting:,} of {name} wait, {taken:,} in training")
-
-
-def _count(client: Client, name: str) -> tuple[int, int]:
-    """Return how many corrections wait, and how many are in training."""
-    status = client.agent.GetStatus(agent.GetStatusRequest())
-    if all(record.adapter != name for record in status.customizations):
-        raise NotFound(f"no adapter {name!r} on this device", fix="see `sotto list`", subject=name)
-    for each in status.corrections:
-        if each.adapter == name:
-            return each.waiting, each.taken
-    return 0, 0
-
-
-_LARGEST = 2 << 20
-"""Bytes of a message; the agent takes a message whole or not at all."""
-
-
-@click.command("correct", cls=Command)
-@click.argument("name")
-@click.argument("text", required=False)
-@click.argument("label", required=False)
+@click.command("distill", cls=Command)
 @click.option(
     "--input",
     "source",
-    type=click.Path(path_type=Path),
-    help="Table: a header with the columns text and label, then one correction a line, "
-    "tab-separated.  [default: TEXT and LABEL, else stdin]",
+    type=PATH,
+    required=True,
+    help="Table: a header with the columns text and label, then one example a line, tab-separated.",
 )
+@click.option(
+    "--public",
+    type=PATH,
+    required=True,
+    help="Texts that are nobody's secret, one a line, to be labelled.",
+)
+@click.option(
+    "--output",
+    type=PATH,
+    required=True,
+    help="Table to write: those of them that were answered, each with its label.",
+)
+@click.option(
+    "--dp-epsilon",
+    type=click.FloatRange(0.0, MOST["dp_epsilon"], min_open=True),
+    required=True,
+    help="What the table may tell of any one example: 1 is strong, 8 weak.",
+)
+@click.option(
+    "--dp-delta",
+    type=click.FloatRange(0.0, MOST["dp_delta"]),
+    default=0.0,
+    help="[default: 1e-5, or a tenth of one in the number of examples]",
+)
+@click.option("--dp-few-examples", is_flag=True, help="Vote with fewer than 1,000 examples too.")
+@click.option("--upstream", default="", help="Server that speaks as OpenAI's do: its URL.")
+@click.option("--model", default="", help="What the server calls it.  [default: configured]")
+@click.option(
+    "--shots",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Examples in a teacher's prompt, about. Fewer make more teachers, and more calls.",
+)
+@click.option(
+    "--texts",
+    type=click.IntRange(min=32),
+    default=100,
+    show_default=True,
+    help="Public texts to ask about, at most; half of them are answered at most.",
+)
+@click.option("--at-once", type=click.IntRange(1, 64), default=4, show_default=True, help="Calls.")
+@click.option("--replace", is_flag=True, help="Write over the output where there is one.")
+@privacy_options
 @json_option
 @click.pass_context
-def correct_command(
+def distill_command(
     ctx: click.Context,
-    name: str,
-    text: str | None,
-    label: str | None,
-    source: Path | None,
+    source: Path,
+    public: Path,
+    output: Path,
+    dp_epsilon: float,
+    dp_delta: float,
+    dp_few_examples: bool,
+    upstream: str,
+    model: str,
+    shots: int,
+    texts: int,
+    at_once: int,
+    replace: bool,
+    privacy: agent.PrivacyOptions,
     as_json: bool,
 ) -> None:
-    """Keep on this device that TEXT should have been answered with LABEL by the adapter NAME.
+    """Have prompts with your examples label public texts, so that the labels tell next to nothing
+    of any one example (PromptPATE).
 
-    Nothing leaves: it waits, sealed, until `sotto customize NAME --add --corrections` releases it.
-    A text that was corrected before gets the new label. A TEXT of "-" takes one text a line from
-    stdin, all of LABEL. Prefer a file or stdin to TEXT: other users of the machine can see a
-    command's arguments while it runs.
+    Each teacher is a prompt with a few of the examples; a language model says which label it holds
+    for the likeliest, and only a noisy vote of all teachers is written down. The table may be given
+    away, shown to a model as examples, or trained on (`sotto customize --input`). What the model
+    sees is privatised and charged as conversations are; labels leave as you wrote them. A command
+    that was cut off goes on where it was when it is called again.
     """
-    config = load_config(ctx)
-    kept, waiting = 0, 0
-    corrections = [*_read(text, label, source)]
-    with reach(config) as client:
-        for part in _parts(corrections):
-            request = adapters.KeepCorrectionsRequest(adapter=name, corrections=part)
-            try:
-                waiting = client.adapters.KeepCorrections(request).waiting
-            except SottovoceError as error:
-                raise (numbered(error, f"after {kept} that are kept") if kept else error) from error
-            kept += len(part)
-    if as_json:
-        print_json({"adapter": name, "kept": kept, "waiting": waiting})
-    else:
-        teach = f"`sotto customize {name} --add --corrections` teaches them"
-        click.echo(f"kept; {waiting:,} correction{'s' * (waiting != 1)} of {name} wait: {teach}")
-
-
-def _read(
-    text: str | None, label: str | None, source: Path | None
-) -> Iterator[adapters.Correction]:
-    if text is None:
-        for row in read_table(source):
-            yield adapters.Correction(text=row.text, label=row.label)
-        return
-    if source is not None:
-        raise InvalidInput("both TEXT and --input are given", fix="give one", subject="text")
-    if label is None:
-        raise InvalidInput(
-            "a text without its label",
-            fix="give TEXT and LABEL, or a table (--input)",
-            subject="label",
+    config = _with_upstream(load_config(ctx), upstream)
+    _check_place(output, (source, public), replace=replace)
+    examples, asked = read_table(source), _texts(public)
+    with parts(config) as device, progress_bar() as bar:
+        model = model or config.chat.model
+        device.writer.check(model)
+        wanted = Wanted(
+            epsilon=dp_epsilon,
+            delta=dp_delta,
+            shots=shots,
+            texts=texts,
+            model=model or "default",
+            setting=resolve(
+                privacy, dataclasses.replace(device.default, policy=config.chat.policy)
+            ),
+            at_once=at_once,
+            few=dp_few_examples,
         )
-    if text != "-":
-        yield adapters.Correction(text=text, label=label)
+        task = bar.add_task("asking", total=None, note="")
+        if_interrupted("answers so far are kept", "run the same command again to go on")
+
+        def tell(answers: Sequence[tuple[str, str]]) -> None:
+            lines = ["text\tlabel", *("\t".join(each) for each in answers)]
+            with atomic(output) as file:
+                file.write("".join(f"{line}\n" for line in lines).encode())
+
+        found = _distiller(device, config).distill(
+            examples,
+            asked,
+            wanted,
+            tell,
+            lambda done, of: bar.update(task, completed=done, total=of),
+            lambda problem: click.echo(f"note: {problem}", err=True),
+        )
+    _show(found, output, as_json=as_json)
+
+
+def _with_upstream(config: Config, upstream: str) -> Config:
+    config = asking(config, upstream)
+    if not config.chat.upstream:
+        raise ConfigError(
+            "no server to ask: our cloud does not say how likely it holds a word to be",
+            fix="name one that speaks as OpenAI's do: --upstream http://127.0.0.1:8080/v1",
+            subject="chat.upstream",
+        )
+    return config
+
+
+def _check_place(output: Path, read: Sequence[Path], *, replace: bool) -> None:
+    """Refuse an unwritable output, or an input as output, before any charge."""
+    if any(each.exists() and output.exists() and output.samefile(each) for each in read):
+        raise InvalidInput(f"{output} is what is read", fix="name another file", subject="output")
+    if output.exists() and not replace:
+        raise InvalidInput(
+            f"{output} exists", fix="name another file, or --replace", subject="output"
+        )
+    if output.is_dir() or not os.access(output.parent, os.W_OK):
+        raise ConfigError(
+            f"cannot write {output}", fix="name a file in a folder that you may write to"
+        )
+
+
+def _texts(public: Path) -> list[str]:
+    lines = (" ".join(line.text.split()) for line in read_lines(public, "reading"))
+    return [line for line in lines if line]
+
+
+def _distiller(device: Parts, config: Config) -> Distiller:
+    return Distiller(
+        device.engine,
+        device.store,
+        device.ledger,
+        device.releases,
+        Ballots(config.agent.state, device.store.seal),
+        OpenAIClient(config.chat),
+    )
+
+
+def _show(found: Distilled, output: Path, *, as_json: bool) -> None:
+    plan, of = found.plan, found.plan.check.steps
+    if as_json:
+        told = {"output": str(output), "texts": of, "answered": found.answered}
+        print_json({**told, **plan.to_dict(), "unit": "one example added or removed"})
         return
-    for line in read_lines(None, "reading"):
-        if line.text.strip():
-            yield adapters.Correction(text=line.text.rstrip("\r"), label=label)
-
-
-def _parts(corrections: list[adapters.Correction]) -> Iterator[list[adapters.Correction]]:
-    """Split corrections into messages of at most `_LARGEST` bytes, if possible one."""
-    part: list[adapters.Correction] = []
-    size = 0
-    for each in corrections:
-        if part and size + each.ByteSize() > _LARGEST:
-            yield part
-            part, size = [], 0
-        part.append(each)
-        size += each.ByteSize()
-    yield part
+    click.echo(f"{found.answered} of {of} public texts were answered: {output}")
+    click.echo(
+        f"It tells of any one of your {plan.records:,} examples no more than epsilon "
+        f"{plan.epsilon:.3g} at delta {plan.budget.delta:.1g} does, by a vote of "
+        f"{plan.teachers} teachers."
+    )

@@ -39,7 +39,7 @@ from sottovoce.core.platform.files import (
     sweep,
     sync_folder,
 )
-from sottovoce.edge.cli.common import load_config, not_as_root
+from sottovoce.edge.cli.common import PATH, load_config, not_as_root
 from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import SecretFile
@@ -130,7 +130,7 @@ def _kept(file: Path) -> str:
 @click.option("--address", metavar="HOST[:PORT]", help="The cloud.  [default: configured]")
 @click.option(
     "--ca-file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Certificate authority of the cloud.  [default: configured, else the public ones]",
 )
 @click.option(
@@ -197,7 +197,7 @@ def enroll_command(
 @click.option("--bundle", "wanted", default="", help="Bundle id.  [default: the cloud's own]")
 @click.option(
     "--ca-file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Certificate authority of the cloud.  [default: configured, else the public ones]",
 )
 @click.option(

@@ -1,7 +1,9 @@
-"""``sotto predict``."""
+"""``sotto predict``, ``embed``, ``correct`` and ``corrections``."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,33 +12,36 @@ from typing import BinaryIO
 import click
 import numpy as np
 
-from sottovoce.core.errors import SottovoceError
-from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.errors import InvalidInput, NotFound, SottovoceError
+from sottovoce.core.platform.console import (
+    Command,
+    json_option,
+    print_json,
+)
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Client, reach
 from sottovoce.edge.cli.common import (
+    PATH,
     Line,
     answered,
+    at,
     either,
     load_config,
     numbered,
     privacy_options,
+    read_lines,
+    read_table,
     read_texts,
+    say,
     text_argument,
 )
-from sottovoce.edge.tasks.local_inference import who_answers
+from sottovoce.edge.tasks.local_inference import CONFIGURED, who_answers
+from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["embed_command", "predict_command"]
-
-_WHERE = {
-    None: agent.WHERE_UNSPECIFIED,
-    "device": agent.WHERE_DEVICE,
-    "cloud": agent.WHERE_CLOUD,
-    "auto": agent.WHERE_AUTO,
-}
+__all__ = ["correct_command", "corrections_command", "embed_command", "predict_command"]
 
 
 @click.command("predict", cls=Command)
@@ -44,7 +49,7 @@ _WHERE = {
 @text_argument
 @click.option(
     "--where",
-    type=click.Choice(["device", "cloud", "auto"]),
+    type=click.Choice([*CONFIGURED]),
     help="Who answers: the device from the text itself, of which nothing leaves, the cloud from the"
     " released text, or the device if it can.  [default: configured]",
 )
@@ -57,9 +62,7 @@ def predict_command(
     text: str | None,
     source: Path | None,
     where: str | None,
-    level: str,
-    mechanism: str,
-    policy: str,
+    privacy: agent.PrivacyOptions,
     as_json: bool,
 ) -> None:
     """Have ADAPTER classify TEXT, or one text a line.
@@ -69,24 +72,18 @@ def predict_command(
     cloud answers. Prefer --input or stdin to TEXT: other
     users of the machine can see a command's arguments while it runs.
     """
-    options = agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy)
     config = load_config(ctx)
-    asked = _WHERE[where]
+    asked = CONFIGURED[where] if where else agent.WHERE_UNSPECIFIED
     if config.predict.where == "device":  # in spite of the running agent's configuration
         asked = who_answers(asked, config.predict.where)
     with reach(config) as client:
         for number, line in enumerate(read_texts(text, source), 1):
             request = agent.PredictRequest(
-                text=line.text, adapter=adapter, privacy=options, where=asked
+                text=line.text, adapter=adapter, privacy=privacy, where=asked
             )
-            try:
+            with at(line):
                 response = client.agent.Predict(request)
-            except SottovoceError as error:
-                raise (numbered(error, line.place) if line.place else error) from error
-            if as_json:
-                print_json(views.prediction(response))
-            else:
-                click.echo(f"{response.label}\t{response.scores[0].score:.3f}")
+            say(views.prediction(response), f"{response.label}\t{response.scores[0].score:.3f}")
             answered(number)
 
 
@@ -100,7 +97,7 @@ once."""
 @click.option(
     "--output",
     "target",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="NumPy file, a float32 row for each text.  [default: numbers on stdout]",
 )
 @click.option(
@@ -205,3 +202,151 @@ class _Rows:
         shape = (self.count, self.width)
         layout = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._file, layout)
+
+
+@click.command("corrections", cls=Command)
+@click.argument("name")
+@click.option(
+    "--show", is_flag=True, help="Print those that wait, as a table that `--input` takes."
+)
+@click.option("--forget", is_flag=True, help="Forget all of them; cannot be undone.")
+@click.option("--text", default="", help="With --forget: only what was said of this text.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@json_option
+@click.pass_context
+def corrections_command(
+    ctx: click.Context, name: str, show: bool, forget: bool, text: str, yes: bool, as_json: bool
+) -> None:
+    """Say how many corrections of the adapter NAME wait on this device, show or forget them.
+
+    What `sotto customize` has taken is forgotten here when it was learnt, and waits again if the
+    training fails or is cancelled.
+    """
+    if (text and not forget) or (show and forget):
+        raise InvalidInput(
+            "--text without --forget" if text else "--show together with --forget",
+            fix="give --forget alone, or with --text",
+            subject="forget",
+        )
+    if forget and not (yes or text):
+        if not sys.stdin.isatty():
+            raise InvalidInput("forgetting must be confirmed", fix="add --yes", subject="yes")
+        click.confirm(f"Forget all corrections of {name}?", abort=True, err=True)
+    with reach(load_config(ctx)) as client:
+        if forget:
+            request = adapters.ForgetCorrectionsRequest(adapter=name, text=text)
+            forgotten = client.adapters.ForgetCorrections(request).forgotten
+            say({"adapter": name, "forgotten": forgotten}, f"forgot {forgotten:,} of {name}")
+            return
+        waiting, taken = _count(client, name)
+        listed = adapters.ListCorrectionsRequest(adapter=name)
+        kept = client.adapters.ListCorrections(listed) if show else ()
+        shown = [response.correction for response in kept]
+    if as_json:
+        told: dict[str, object] = {"adapter": name, "waiting": waiting, "taken": taken}
+        if show:
+            told["corrections"] = [{"text": each.text, "label": each.label} for each in shown]
+        print_json(told)
+    elif show:
+        click.echo("text\tlabel")
+        for each in shown:  # tabs and line breaks would break the table
+            click.echo(re.sub(r"[\t\r\n]+", " ", each.text) + f"\t{each.label}")
+    else:
+        click.echo(f"{waiting:,} of {name} wait, {taken:,} in training")
+
+
+def _count(client: Client, name: str) -> tuple[int, int]:
+    """Return how many corrections wait, and how many are in training."""
+    status = client.agent.GetStatus(agent.GetStatusRequest())
+    if all(record.adapter != name for record in status.customizations):
+        raise NotFound(f"no adapter {name!r} on this device", fix="see `sotto list`", subject=name)
+    for each in status.corrections:
+        if each.adapter == name:
+            return each.waiting, each.taken
+    return 0, 0
+
+
+_LARGEST = 2 << 20
+"""Bytes of a message; the agent takes a message whole or not at all."""
+
+
+@click.command("correct", cls=Command)
+@click.argument("name")
+@click.argument("text", required=False)
+@click.argument("label", required=False)
+@click.option(
+    "--input",
+    "source",
+    type=PATH,
+    help="Table: a header with the columns text and label, then one correction a line, "
+    "tab-separated.  [default: TEXT and LABEL, else stdin]",
+)
+@json_option
+@click.pass_context
+def correct_command(
+    ctx: click.Context,
+    name: str,
+    text: str | None,
+    label: str | None,
+    source: Path | None,
+    as_json: bool,
+) -> None:
+    """Keep on this device that TEXT should have been answered with LABEL by the adapter NAME.
+
+    Nothing leaves: it waits, sealed, until `sotto customize NAME --add --corrections` releases it.
+    A text that was corrected before gets the new label. A TEXT of "-" takes one text a line from
+    stdin, all of LABEL. Prefer a file or stdin to TEXT: other users of the machine can see a
+    command's arguments while it runs.
+    """
+    config = load_config(ctx)
+    kept, waiting = 0, 0
+    corrections = [*_read(text, label, source)]
+    with reach(config) as client:
+        for part in _parts(corrections):
+            request = adapters.KeepCorrectionsRequest(adapter=name, corrections=part)
+            try:
+                waiting = client.adapters.KeepCorrections(request).waiting
+            except SottovoceError as error:
+                raise (numbered(error, f"after {kept} that are kept") if kept else error) from error
+            kept += len(part)
+    if as_json:
+        print_json({"adapter": name, "kept": kept, "waiting": waiting})
+    else:
+        teach = f"`sotto customize {name} --add --corrections` teaches them"
+        click.echo(f"kept; {waiting:,} correction{'s' * (waiting != 1)} of {name} wait: {teach}")
+
+
+def _read(
+    text: str | None, label: str | None, source: Path | None
+) -> Iterator[adapters.Correction]:
+    if text is None:
+        for row in read_table(source):
+            yield adapters.Correction(text=row.text, label=row.label)
+        return
+    if source is not None:
+        raise InvalidInput("both TEXT and --input are given", fix="give one", subject="text")
+    if label is None:
+        raise InvalidInput(
+            "a text without its label",
+            fix="give TEXT and LABEL, or a table (--input)",
+            subject="label",
+        )
+    if text != "-":
+        yield adapters.Correction(text=text, label=label)
+        return
+    for line in read_lines(None, "reading"):
+        if line.text.strip():
+            yield adapters.Correction(text=line.text.rstrip("\r"), label=label)
+
+
+def _parts(corrections: list[adapters.Correction]) -> Iterator[list[adapters.Correction]]:
+    """Split corrections into messages of at most `_LARGEST` bytes, if possible one."""
+    part: list[adapters.Correction] = []
+    size = 0
+    for each in corrections:
+        if part and size + each.ByteSize() > _LARGEST:
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += each.ByteSize()
+    yield part

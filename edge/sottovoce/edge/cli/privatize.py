@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import click
 
-from sottovoce.core.errors import SottovoceError
 from sottovoce.core.platform.console import (
     Command,
     json_option,
@@ -29,11 +28,12 @@ from sottovoce.core.privacy.policies import POLICIES, PUNCTUATION
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Client, reach
 from sottovoce.edge.cli.common import (
+    PATH,
     Line,
     answered,
+    at,
     interruptible,
     load_config,
-    numbered,
     privacy_options,
     read_texts,
     text_argument,
@@ -54,9 +54,7 @@ __all__ = ["Preview", "hint", "note", "privatize_command", "replaced", "try_comm
 @click.command("privatize", cls=Command)
 @text_argument
 @privacy_options
-@click.option(
-    "--output", "target", type=click.Path(path_type=Path), help="File.  [default: stdout]"
-)
+@click.option("--output", "target", type=PATH, help="File.  [default: stdout]")
 @click.option(
     "--session",
     default="",
@@ -69,9 +67,7 @@ __all__ = ["Preview", "hint", "note", "privatize_command", "replaced", "try_comm
 def privatize_command(
     ctx: click.Context,
     text: str | None,
-    level: str,
-    mechanism: str,
-    policy: str,
+    privacy: agent.PrivacyOptions,
     source: Path | None,
     target: Path | None,
     session: str,
@@ -86,7 +82,7 @@ def privatize_command(
     arguments while it runs.
     """
     asked = agent.PrivatizeRequest(
-        privacy=agent.PrivacyOptions(level=level, mechanism=mechanism, policy=policy),
+        privacy=privacy,
         words=words or as_json,
         session=session,
     )
@@ -108,10 +104,8 @@ def _released(client: Client, line: Line, asked: agent.PrivatizeRequest) -> agen
     if not line.text or line.text.isspace():
         return agent.PrivatizeResponse(text=line.text)  # nothing to protect
     asked.text = line.text
-    try:
+    with at(line):
         response: agent.PrivatizeResponse = client.agent.Privatize(asked)
-    except SottovoceError as error:
-        raise (numbered(error, line.place) if line.place else error) from error
     return response
 
 
@@ -149,9 +143,7 @@ def try_command(
     ctx: click.Context,
     text: str | None,
     source: Path | None,
-    level: str,
-    mechanism: str,
-    policy: str,
+    privacy: agent.PrivacyOptions,
     draws: int,
     every: bool,
     as_json: bool,
@@ -167,15 +159,13 @@ def try_command(
     config = load_config(ctx)
     with _engine(config) as engine:
         opened = engine.current()
-        mechanism = mechanism or config.privacy.mechanism
+        mechanism = privacy.mechanism or config.privacy.mechanism
         usual = dict.fromkeys(("personal", config.chat.policy, config.privacy.policy))
-        policies = [policy] if policy else POLICIES if every else usual
-        wanted = settings(opened, level, mechanism, policies)
+        policies = [privacy.policy] if privacy.policy else POLICIES if every else usual
+        wanted = settings(opened, privacy.level, mechanism, policies)
         for line in read_texts(text, source, "trying"):
-            try:
+            with at(line):
                 trials = [tried(opened, line.text, each, draws) for each in wanted]
-            except SottovoceError as error:
-                raise (numbered(error, line.place) if line.place else error) from error
             least = config.privacy.least_policy
             if as_json:
                 print_json({"text": line.text, "tried": [_view(each, least) for each in trials]})
@@ -291,9 +281,6 @@ class Preview:
 
         Args:
             request: it is marked as agreed if the owner says so.
-
-        Raises:
-            See `Chat.chat`.
         """
         ask = self._ask and not request.agreed
         if not self._shown and not ask:

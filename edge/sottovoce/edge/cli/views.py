@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from google.protobuf import timestamp_pb2
+from google.protobuf.message import Message
 
 from sottovoce.edge.state.outbox import is_usable, standing
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -36,28 +37,21 @@ __all__ = [
 ]
 
 
+def _fields(message: Message, names: str) -> dict[str, Any]:
+    """Return fields of a message by name, in the given order."""
+    return {name: getattr(message, name) for name in names.split()}
+
+
 def release(response: agent.PrivatizeResponse) -> dict[str, Any]:
-    return {
-        "text": response.text,
-        "words": [*map(word, response.words)],
-        "level": response.level,
-        "mechanism": response.mechanism,
-        "eta": response.eta,
-        "bundle_id": response.bundle_id,
-    }
+    words = {"words": [*map(word, response.words)]}
+    return {"text": response.text} | words | _fields(response, "level mechanism eta bundle_id")
 
 
 def word(word: agent.ReleasedWord) -> dict[str, Any]:
     return {
-        "start": word.start,
-        "end": word.end,
-        "released_start": word.released_start,
-        "released_end": word.released_end,
-        "tag": word.tag,
+        **_fields(word, "start end released_start released_end tag"),
         "treatment": treatment_name(word),
-        "protected": word.protected,
-        "replaced": word.replaced,
-        "hides": word.hides,
+        **_fields(word, "protected replaced hides"),
     }
 
 
@@ -86,20 +80,12 @@ def answer(departed: chats.Departed, text: str, ended: chats.Answered) -> dict[s
         "text": text,
         "came": ended.came,
         "finish_reason": _named(generation.FinishReason.Name(ended.finish_reason)),
-        "prompt_tokens": ended.prompt_tokens,
-        "completion_tokens": ended.completion_tokens,
-        "restored": [
-            {"came": each.came, "shown": each.shown, "times": each.times} for each in ended.restored
-        ],
-        "doubtful": [{"came": each.came, "times": each.times} for each in ended.doubtful],
+        **_fields(ended, "prompt_tokens completion_tokens"),
+        "restored": [_fields(each, "came shown times") for each in ended.restored],
+        "doubtful": [_fields(each, "came times") for each in ended.doubtful],
         "addresses_kept": ended.addresses_kept,
         "left": [*map(turn, departed.turns)],
-        "charged": departed.charged,
-        "level": departed.level,
-        "mechanism": departed.mechanism,
-        "policy": departed.policy,
-        "eta": departed.eta,
-        "bundle_id": departed.bundle_id,
+        **_fields(departed, "charged level mechanism policy eta bundle_id"),
     }
 
 
@@ -108,14 +94,8 @@ def _named(value: str) -> str:
 
 
 def embedding(response: agent.EmbedResponse) -> dict[str, Any]:
-    return {
-        "embedding": [round(value, 7) for value in response.embedding],
-        "level": response.level,
-        "eta": response.eta,
-        "tokens": response.tokens,
-        "truncated": response.truncated,
-        "bundle_id": response.bundle_id,
-    }
+    numbers = [round(value, 7) for value in response.embedding]
+    return {"embedding": numbers} | _fields(response, "level eta tokens truncated bundle_id")
 
 
 def treatment_name(word: agent.ReleasedWord) -> str:
@@ -132,29 +112,15 @@ def accuracy(record: agent.Customization) -> str:
 def customization(record: agent.Customization) -> dict[str, Any]:
     """Return a customisation and its progress."""
     return {
-        "id": record.id,
-        "adapter": record.adapter,
+        **_fields(record, "id adapter"),
         "state": standing(record),
-        "examples": record.examples,
-        "uploaded": record.uploaded,
-        "job_id": record.job_id,
-        "epoch": record.progress.epoch,
-        "epochs": record.progress.epochs,
-        "loss": record.progress.loss,
-        "reconstruction_loss": record.progress.reconstruction_loss,
-        "held_out_accuracy": record.progress.held_out_accuracy,
-        "examples_per_second": record.progress.examples_per_second,
-        "seconds_left": record.progress.seconds_left,
+        **_fields(record, "examples uploaded job_id"),
+        **_fields(record.progress, "epoch epochs loss reconstruction_loss held_out_accuracy"),
+        **_fields(record.progress, "examples_per_second seconds_left"),
         "message": record.message,
         "create_time": record.create_time.ToJsonString(),
-        "bytes_sent": record.bytes_sent,
-        "adapter_id": record.adapter_id,
-        "set_aside": record.set_aside,
-        "privacy": {
-            "level": record.privacy.level,
-            "mechanism": record.privacy.mechanism,
-            "policy": record.privacy.policy,
-        },
+        **_fields(record, "bytes_sent adapter_id set_aside"),
+        "privacy": _fields(record.privacy, "level mechanism policy"),
         "method": training.Method.Name(record.method).removeprefix("METHOD_"),
         "task": training.Task.Name(record.task).removeprefix("TASK_"),
         "local": record.local,
@@ -181,42 +147,18 @@ def day(moment: timestamp_pb2.Timestamp) -> str:
 
 
 def status(response: agent.GetStatusResponse, *, running: bool) -> dict[str, Any]:
+    ledger = (
+        "spent limit releases label_epsilon labels_randomized labels_as_they_are adapters_private"
+        " adapter_epsilon adapter_delta"
+    )
     return {
         "running": running,
-        "version": response.version,
-        "bundle_id": response.bundle_id,
-        "backbone": response.backbone,
-        "levels": [
-            {
-                "name": level.name,
-                "eta": level.eta,
-                "replaced": level.replaced,
-                "map_attack": level.map_attack,
-            }
-            for level in response.levels
-        ],
-        "default_level": response.default_level,
-        "default_mechanism": response.default_mechanism,
-        "embed_levels": [
-            {"name": level.name, "eta": level.eta, "map_attack": level.map_attack}
-            for level in response.embed_levels
-        ],
-        "cloud_address": response.cloud_address,
-        "openai_address": response.openai_address,
-        "ledger": {
-            "spent": response.ledger.spent,
-            "limit": response.ledger.limit,
-            "releases": response.ledger.releases,
-            "label_epsilon": response.ledger.label_epsilon,
-            "labels_randomized": response.ledger.labels_randomized,
-            "labels_as_they_are": response.ledger.labels_as_they_are,
-            "adapters_private": response.ledger.adapters_private,
-            "adapter_epsilon": response.ledger.adapter_epsilon,
-            "adapter_delta": response.ledger.adapter_delta,
-        },
-        "customizations": [customization(record) for record in response.customizations],
-        "corrections": [
-            {"adapter": each.adapter, "waiting": each.waiting, "taken": each.taken}
-            for each in response.corrections
-        ],
+        **_fields(response, "version bundle_id backbone"),
+        "levels": [_fields(each, "name eta replaced map_attack") for each in response.levels],
+        **_fields(response, "default_level default_mechanism"),
+        "embed_levels": [_fields(each, "name eta map_attack") for each in response.embed_levels],
+        **_fields(response, "cloud_address openai_address"),
+        "ledger": _fields(response.ledger, ledger),
+        "customizations": [*map(customization, response.customizations)],
+        "corrections": [_fields(each, "adapter waiting taken") for each in response.corrections],
     }

@@ -127,11 +127,7 @@ class Cloud:
         return answer
 
     def certificate(self) -> Shown | None:
-        """Return the certificate that connections show, if any.
-
-        Raises:
-            ConfigError: see `ClientCertificate.read`.
-        """
+        """Return the certificate that connections show, if any."""
         return self._certificate.read() if self._certificate else None
 
     def create_job(self, request: training_pb2.CreateJobRequest) -> training_pb2.Job:
@@ -192,7 +188,6 @@ class Cloud:
 
         Args:
             adapters: their ids.
-            stoppable: receives a function that ends the call at once.
         """
         request = training_pb2.WatchAdaptersRequest(adapters=adapters)
         call = self._stubs().training.WatchAdapters
@@ -236,11 +231,7 @@ class Cloud:
         requests: Iterator[inference_pb2.EncodeRequest],
         stoppable: Stoppable = lambda stop: None,
     ) -> Generator[inference_pb2.EncodeResponse, None, None]:
-        """Yield embeddings in the order of `requests`, which a gRPC thread consumes.
-
-        Args:
-            stoppable: receives a function that ends the call at once.
-        """
+        """Yield embeddings in the order of `requests`, which a gRPC thread consumes."""
         call = self._stubs().inference.EncodeStream
         sent = (inference_pb2.EncodeStreamRequest(request=request) for request in requests)
         credentials = self._credentials()
@@ -251,9 +242,6 @@ class Cloud:
         self, request: generation_pb2.GenerateRequest, stoppable: Stoppable
     ) -> Generator[generation_pb2.GenerateResponse, None, None]:
         """Yield the cloud's text, piece by piece.
-
-        Args:
-            stoppable: receives a function that ends the call at once.
 
         Raises:
             Unavailable: the cloud does not answer, or a piece was lost or came twice.

@@ -68,11 +68,7 @@ class SecretFile:
         self._warned = False
 
     def read(self) -> str:
-        """Return the secret; log a warning once if others can read it.
-
-        Raises:
-            ConfigError: the file cannot be read, or holds no line of printable ASCII.
-        """
+        """Return the secret; log a warning once if others can read it."""
         try:
             secret = self._path.read_bytes().decode("ascii", "replace").strip()
         except OSError as error:
@@ -187,7 +183,6 @@ class Connection:
 
     Args:
         channel: belongs to this connection alone.
-        shown: the certificate that the channel shows, if any.
     """
 
     def __init__(self, channel: grpc.Channel, shown: Shown | None = None) -> None:
@@ -278,11 +273,7 @@ def needs_tls(config: CloudConfig) -> bool:
 
 
 def roots(config: CloudConfig) -> bytes | None:
-    """Return the trusted authorities as PEM; None stands for the system's.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
+    """Return the trusted authorities as PEM; None stands for the system's."""
     if config.ca_file is None:
         return None
     try:

@@ -86,7 +86,6 @@ def diagnosis(
     """Return why a cloud does not answer over TLS; None if TLS and HTTP/2 work.
 
     Args:
-        host: a name or an address.
         roots: PEM of the trusted authorities; None trusts the system's.
         shown: the files of the certificate that this device shows, and of its key.
     """

@@ -30,8 +30,8 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.rpc.address import is_loopback, split_url
 from sottovoce.core.rpc.openai import Reported, code, cut, request, timed
+from sottovoce.edge.client.cloud import Stoppable
 from sottovoce.edge.client.connection import SecretFile
-from sottovoce.edge.client.generation import Stoppable
 from sottovoce.edge.client.handshake import Protocol, Server, certificate_problem, spoken
 from sottovoce.edge.config import ChatConfig
 
@@ -132,10 +132,8 @@ class OpenAIClient:
         Args:
             path: appended to the address's path.
             body: sent by POST as JSON; None sends a GET.
-            accept: the wanted kind of content.
             seconds: the timeout, between two bytes and in total; by default the time that a model
                 may need.
-            stoppable: receives a function that ends the response from another thread.
 
         Raises:
             Unavailable: the server breaks the protocol, also if the block raises OSError or
@@ -171,7 +169,6 @@ class OpenAIClient:
         it is a known one.
 
         Args:
-            kind: the wanted kind of content.
             wanted: ends the message "it answers, but not ...".
         """
         if response.status == 200 and response.headers.get_content_type() == kind:
@@ -309,7 +306,6 @@ class NextTokens:
 
         Args:
             prompt: released.
-            stoppable: receives a function that ends the call from another thread.
 
         Raises:
             Unavailable: the answer has no log-probabilities. InvalidInput and others: the server

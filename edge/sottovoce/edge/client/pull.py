@@ -8,13 +8,11 @@ continues where it stopped.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +46,7 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig
 from sottovoce.edge.installed_bundle import in_use
+from sottovoce.edge.state.database import locked
 
 __all__ = ["Progress", "Pulled", "pull"]
 
@@ -63,14 +62,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The installed bundle.
-
-    Attributes:
-        key: the public key that signed it.
-        bytes: its size.
-        up_to_date: whether it had been installed already.
-        encoder: whether it contains the device's encoder.
-    """
+    """The installed bundle."""
 
     id: str
     folder: Path
@@ -97,8 +89,6 @@ def pull(
         wanted: a bundle id; empty takes the cloud's default.
         encoder: also fetch the device's encoder. A device that has one fetches the new one anyway.
         key: the provider's public key, according to the owner; it replaces the stored one.
-        progress: called as the pull advances.
-        pause: seconds to wait after an interruption.
 
     Raises:
         DataLoss: a file does not match the manifest, and was removed. Or the manifest does not
@@ -111,7 +101,8 @@ def pull(
     """
     private_folder(config.path)
     bundles = config.pulled
-    with disk(bundles), _alone(config.path):
+    busy = NotReady("another `sotto pull` is at work", fix="wait until it has finished")
+    with disk(bundles), locked(config.path / ".pull.lock", busy):
         bundles.mkdir(exist_ok=True)
         answer = cloud.get_manifest(wanted)
         identity = bundle_id(answer.manifest)
@@ -352,15 +343,3 @@ def _tidy(bundles: Path, keep: set[Path]) -> None:
 
 def _offset(progress: Progress, name: str, before: int, total: int) -> Callable[[int], None]:
     return lambda done: progress(name, before + done, total)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    with (folder / ".pull.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise NotReady(
-                "another `sotto pull` is at work", fix="wait until it has finished"
-            ) from error
-        yield

@@ -48,9 +48,8 @@ from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced
 from sottovoce.edge.config import AgentConfig, Config, OpenAIConfig
 from sottovoce.edge.daemon.services import NAMES, Services
-from sottovoce.edge.state.apps import App, Callers, calling, inside, stranger
+from sottovoce.edge.state.apps import OWNER, App, Callers, calling, inside, stranger
 from sottovoce.edge.state.database import only_one
-from sottovoce.edge.state.own_secret import OWNER
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2, edge_chat_pb2

@@ -26,11 +26,7 @@ def refuse(where: str, problem: str, fix: str = "") -> NoReturn:
 
 
 class _Dropped:
-    """The fields that a request had and nobody uses.
-
-    Args:
-        unknown: whether unknown fields are dropped; otherwise they are refused.
-    """
+    """The fields that a request had and nobody uses."""
 
     def __init__(self, *, unknown: bool) -> None:
         self.unknown = unknown

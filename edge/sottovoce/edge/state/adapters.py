@@ -8,7 +8,6 @@ Only the owner may read the files, but a thief of the device can read them too.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import shutil
@@ -21,6 +20,7 @@ from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.platform.files import atomic, disk, private_folder, sweep, sync_folder
 from sottovoce.core.rpc.limits import NAME
+from sottovoce.edge.state.database import locked
 
 __all__ = ["ADAPTERS", "FOLLOWED", "KEPT", "AdapterFolder", "any_held", "is_version"]
 
@@ -69,11 +69,7 @@ class AdapterFolder:
         return self._folder / f"{version}{_SUFFIX}"
 
     def check(self, file: Path) -> None:
-        """Refuse a version that differs from the fetched file in any byte.
-
-        Raises:
-            DataLoss: the file is missing or was altered.
-        """
+        """Refuse a version that differs from the fetched file in any byte."""
         if not self.intact(file):
             raise DataLoss(
                 f"the adapter's file {file.name} is missing or was altered",
@@ -183,22 +179,15 @@ class AdapterFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from changing this adapter during the block.
-
-        Raises:
-            NotReady: another process is changing it.
-        """
+        """Keep other processes from changing this adapter during the block."""
         private_folder(self._folder.parent)
         private_folder(self._folder)
-        with (self._folder / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise NotReady(
-                    "another `sotto fetch` of this adapter is at work",
-                    fix="wait until it has finished",
-                    subject="adapter",
-                ) from error
+        busy = NotReady(
+            "another `sotto fetch` of this adapter is at work",
+            fix="wait until it has finished",
+            subject="adapter",
+        )
+        with locked(self._folder / ".lock", busy):
             sweep(self._folder)
             yield
 

@@ -1,4 +1,4 @@
-"""Apps that the owner tells apart by tokens, and what each has spent today.
+"""Callers: apps that the owner tells apart by tokens, what each has spent today, and the owner.
 
 Without tokens, every program that opens the daemon's socket speaks as the owner. A token is shown
 once, and only a keyed hash is kept. The transaction that charges the ledger also counts what the
@@ -10,6 +10,10 @@ anyway. The socket and the OpenAI endpoint share the count.
 The ledger counts what an app spends, deep below the call, and the tasks between need not know the
 caller. So the caller is stored once, in the call's context. A thread that works for the call must
 run in a copy of that context.
+
+The owner's programs prove with a secret that they can read the state folder. The OpenAI endpoint's
+secret stays, because people put it into settings. The socket's secret is new at each start, so a
+stolen one is useless after that run.
 """
 
 from __future__ import annotations
@@ -22,17 +26,37 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sottovoce.core.errors import InvalidInput, NotFound, Overloaded, QuotaExceeded, Unauthenticated
+from sottovoce.core.errors import (
+    ConfigError,
+    InvalidInput,
+    NotFound,
+    Overloaded,
+    QuotaExceeded,
+    Unauthenticated,
+)
+from sottovoce.core.platform.files import atomic, disk, read_secret
 from sottovoce.edge.state.database import Store
 
 if TYPE_CHECKING:
     from sottovoce.core.privacy.hiding import Hiding
 
-__all__ = ["MOST_APPS", "App", "Apps", "Callers", "Hides", "calling", "inside", "stranger"]
+__all__ = [
+    "MOST_APPS",
+    "OWNER",
+    "App",
+    "Apps",
+    "Callers",
+    "Hides",
+    "OwnSecret",
+    "calling",
+    "inside",
+    "stranger",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +72,84 @@ class Hides:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnSecret:
+    """A secret in the state folder.
+
+    Attributes:
+        file: its name in the folder.
+        what: a description, for people.
+        prefix: the start of every secret of this kind, so that people and programs recognise it.
+        made_by: the command that makes it.
+    """
+
+    file: str
+    what: str
+    prefix: str
+    made_by: str
+    subject: str
+
+    def renew(self, state: Path) -> str:
+        """Replace the secret by a new one, and return it.
+
+        Raises:
+            ConfigError: it cannot be written. QuotaExceeded: the disk is full.
+        """
+        secret = f"{self.prefix}{secrets.token_urlsafe(32)}"
+        with atomic(state / self.file) as file:
+            file.write(f"{secret}\n".encode())
+        return secret
+
+    def read(self, state: Path, *, make: bool = False) -> str:
+        """Return the secret.
+
+        Raises:
+            ConfigError: there is none, others can read it, or it cannot be read or written.
+        """
+        path = state / self.file
+        if make and not path.exists():
+            self.renew(state)
+        with disk(path):
+            try:
+                found = read_secret(
+                    path,
+                    self.what,
+                    fix="delete it, and restart `sotto serve`, which makes another",
+                    subject=self.subject,
+                    own=True,
+                )
+            except OSError as error:
+                raise ConfigError(
+                    f"cannot read {self.what} {path}",
+                    fix=f"start {self.made_by}, which makes one",
+                    subject=self.subject,
+                ) from error
+        secret = found.decode("ascii", "replace").strip()
+        if len(secret) < 16 or not secret.isascii() or not secret.isprintable():
+            raise ConfigError(
+                f"{path} holds no key",
+                fix="delete it, and restart `sotto serve`, which makes another",
+                subject=self.subject,
+            )
+        return secret
+
+
+OWNER: Final = OwnSecret(
+    "owner.token", "the owner's token", "sotto-owner-", "`sotto serve`", "agent.apps"
+)
+"""The ``sotto`` command proves with this secret that it is the owner's.
+
+An agent that asks apps for tokens checks it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
 class App:
     """An app to which the owner gave a token.
 
     Attributes:
         key: 32 bytes that stand for the token.
-        name: the owner's name for the app.
         calls_a_minute: the largest number of calls a minute; 0 for no limit.
         a_day: the largest sum of eta that its releases may be charged a day (UTC); 0 for no limit.
-        hides: what its texts hide in addition to the owner's choices.
     """
 
     key: bytes
@@ -150,17 +243,11 @@ class Apps:
         _hiding(hides)
         with self._store.transaction() as transaction:
             app = self.named(name)
-            changed = App(app.key, app.name, app.calls_a_minute, app.a_day, hides)
-            transaction.execute(
-                "UPDATE apps SET sealed = ? WHERE key = ?", (self._sealed(changed), app.key)
-            )
+            sealed = self._sealed(replace(app, hides=hides))
+            transaction.execute("UPDATE apps SET sealed = ? WHERE key = ?", (sealed, app.key))
 
     def named(self, name: str) -> App:
-        """Return the app of this name.
-
-        Raises:
-            NotFound: no app has this name.
-        """
+        """Return the app of this name."""
         for app, _ in self.all():
             if app.name == name:
                 return app
@@ -183,11 +270,7 @@ class Apps:
         return _hiding(self._opened(app.key, rows[0][0]).hides)
 
     def all(self) -> list[tuple[App, float]]:
-        """Return all apps by name, each with the eta that it was charged today.
-
-        Raises:
-            DataLoss: an app's row was altered.
-        """
+        """Return all apps by name, each with the eta that it was charged today."""
         rows = self._store.rows("SELECT key, sealed, day, spent FROM apps")
         found = [(self._opened(key, sealed), day, spent) for key, sealed, day, spent in rows]
         today = self._today
@@ -206,11 +289,7 @@ class Apps:
             transaction.execute("DELETE FROM apps WHERE key = ?", (self.named(name).key,))
 
     def find(self, token: str) -> App | None:
-        """Return the app with this token, or None.
-
-        Raises:
-            DataLoss: the app's row was altered.
-        """
+        """Return the app with this token, or None."""
         if not token.startswith(_PREFIX) or len(token) > _LONGEST:
             return None
         key = self._key(token)

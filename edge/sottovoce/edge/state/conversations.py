@@ -22,8 +22,7 @@ from typing import Final
 from sottovoce.core.privacy.surrogate_table import Place
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 from sottovoce.edge.state.apps import calling
-from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.noise_keys import NoiseKeys
+from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = ["MOST_CONVERSATIONS", "Conversation", "Conversations", "Said"]

@@ -83,11 +83,7 @@ class Corrections:
         return held - taken, taken
 
     def waiting(self, adapter: str) -> Iterator[Correction]:
-        """Yield the corrections that no customisation has taken, the oldest first.
-
-        Raises:
-            DataLoss: a correction was altered.
-        """
+        """Yield the corrections that no customisation has taken, the oldest first."""
         owner, last = _owner(self._store.seal, adapter), 0
         while rows := self._store.rows(
             "SELECT number, text, sealed FROM corrections"
@@ -102,11 +98,7 @@ class Corrections:
     def take(
         self, transaction: sqlite3.Connection, numbers: Iterable[int], customization: str
     ) -> None:
-        """Note in the caller's transaction that a customisation has these corrections.
-
-        Raises:
-            NotReady: one was deleted, relabelled or taken meanwhile.
-        """
+        """Note in the caller's transaction that a customisation has these corrections."""
         for number in numbers:
             taken = transaction.execute(
                 "UPDATE corrections SET taken = ? WHERE number = ? AND taken IS NULL",

@@ -19,9 +19,9 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.core.errors import (
     ConfigError,
@@ -35,15 +35,20 @@ from sottovoce.core.platform.database_files import DatabaseFiles, make_database
 from sottovoce.core.platform.files import disk, private_folder, sync_folder
 from sottovoce.edge.state.device_key import AFRESH, HALVES, KEY, DeviceKey, InFile, Seal, beginning
 
+if TYPE_CHECKING:
+    from sottovoce.core.privacy.noise import Key
+
 __all__ = [
     "DATABASE",
     "KEY",
     "LEDGER_ROW",
     "SCHEMA",
     "VERSION",
+    "NoiseKeys",
     "Store",
     "is_held",
     "ledger_figures",
+    "locked",
     "noise_place",
     "only_one",
     "sign_ledger",
@@ -53,27 +58,32 @@ _FILE: Final = "agent.lock"
 
 
 @contextmanager
-def only_one(state: Path) -> Iterator[None]:
-    """Hold the state's lock; the kernel drops it however the process dies.
+def locked(path: Path, busy: NotReady) -> Iterator[None]:
+    """Hold the lock on a file; the kernel drops it however the process dies.
 
     Raises:
-        NotReady: another daemon holds it. ConfigError: the folder cannot be used.
+        NotReady: ``busy``, if another process holds the lock.
     """
-    path = private_folder(state) / _FILE
     with disk(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise NotReady(
-                f"an agent is already running over {state}",
-                fix="use it (`sotto status`), or stop it first",
-                subject="agent",
-            ) from error
+            raise busy from error
         yield
     finally:
         os.close(descriptor)
+
+
+def only_one(state: Path) -> AbstractContextManager[None]:
+    """Hold the state's lock, or raise `NotReady` if another daemon holds it."""
+    busy = NotReady(
+        f"an agent is already running over {state}",
+        fix="use it (`sotto status`), or stop it first",
+        subject="agent",
+    )
+    return locked(private_folder(state) / _FILE, busy)
 
 
 def is_held(state: Path) -> bool:
@@ -240,7 +250,6 @@ class Store:
         """Open the state in `folder`, which is created with mode 0700 if missing.
 
         Args:
-            folder: the folder of the state.
             key: the place of its key; None: a file in the folder.
             lost: called when the files in the folder are no longer those in use; should end the
                 process.
@@ -339,6 +348,51 @@ class Store:
 def noise_place(epoch: int) -> bytes:
     """Return the place for which the noise key of an epoch is sealed."""
     return f"noise key {epoch}".encode()
+
+
+class NoiseKeys:
+    """The secret key of the device's noise, and its rotation.
+
+    Anyone with this key can remove the noise from everything that was released under it. So the
+    owner must be able to destroy the key without losing the ledger. The key is random and not
+    derived from the sealing key, so a rotation re-encrypts nothing.
+
+    Under another key, every text gets new noise and is charged again, because the ledger's digests
+    depend on the key. A rotation also deletes the notes on conversations, which say what surrogates
+    stand for. The key is read for each use, because another process may have rotated it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def epoch(self) -> int:
+        """The number of keys so far, including the one in use."""
+        ((epoch,),) = self._store.rows("SELECT epoch FROM noise_key")
+        return int(epoch)
+
+    def current(self) -> Key:
+        """Return the key in use."""
+        from sottovoce.core.privacy.noise import Key  # imports NumPy, which most commands avoid
+
+        ((epoch, sealed),) = self._store.rows("SELECT epoch, sealed FROM noise_key")
+        return Key(self._store.seal.unseal(sealed, noise_place(epoch)))
+
+    def rotate(self) -> int:
+        """Overwrite the key with a new one, irreversibly; return the new epoch.
+
+        Raises:
+            Unavailable: the new key is in use, but the old one could not be overwritten everywhere
+                yet. For other errors see `Store.transaction`.
+        """
+        with self._store.transaction() as transaction:
+            (epoch,) = transaction.execute("SELECT epoch + 1 FROM noise_key").fetchone()
+            sealed = self._store.seal.new_secret(noise_place(epoch))
+            transaction.execute("UPDATE noise_key SET epoch = ?, sealed = ?", (epoch, sealed))
+            for table in ("charged", "conversations", "answers"):
+                transaction.execute(f"DELETE FROM {table}")
+        self._store.overwrite()
+        return int(epoch)
 
 
 def _begun(folder: Path) -> bool:
@@ -484,11 +538,7 @@ def sign_ledger(transaction: sqlite3.Connection, seal: Seal) -> None:
 
 
 def ledger_figures(rows: Iterable[Sequence[Any]], seal: Seal) -> list[Any]:
-    """Return the ledger's figures in the result of `LEDGER_ROW`.
-
-    Raises:
-        DataLoss: the figures were altered, or the row is missing.
-    """
+    """Return the ledger's figures in the result of `LEDGER_ROW`."""
     for *row, mac in rows:
         if mac == _mac(seal, row):
             return row

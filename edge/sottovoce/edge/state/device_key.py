@@ -23,7 +23,7 @@ import os
 import secrets
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -114,11 +114,7 @@ class Seal:
         return self.seal(secrets.token_bytes(BYTES), place)
 
     def unseal(self, sealed: bytes, place: bytes) -> bytes:
-        """Return the decrypted data.
-
-        Raises:
-            DataLoss: it was altered, or sealed for another place or with another key.
-        """
+        """Return the decrypted data."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], place)
         except (InvalidTag, ValueError) as error:
@@ -152,7 +148,7 @@ _LOAD: Final = f"LoadCredentialEncrypted={CREDENTIAL_NAME}:{_STORE}"
 _log = logging.getLogger(__name__)
 
 
-class DeviceKey(Protocol):
+class DeviceKey(ABC):
     """A place for the key.
 
     Attributes:
@@ -161,22 +157,23 @@ class DeviceKey(Protocol):
 
     half: str
 
+    @abstractmethod
     def begin(self, folder: Path) -> Seal:
         """Make the key of a new state.
 
         `half` is first written under the name `beginning`. It gets its final name once the database
         knows the key.
         """
-        ...
 
+    @abstractmethod
     def read(self, folder: Path, half: Path) -> Seal:
         """Return the existing key, for which the file ``half`` stands.
 
         Raises:
             DataLoss, ConfigError, NotReady: the key is missing, invalid or unreadable.
         """
-        ...
 
+    @abstractmethod
     def settle(self, folder: Path, seal: Seal) -> None:
         """Check that the state has no other key, and make sure that `half` exists.
 
@@ -185,18 +182,20 @@ class DeviceKey(Protocol):
         Raises:
             ConfigError: another place holds another key.
         """
-        ...
 
+    @abstractmethod
     def put(self, folder: Path, secret: bytes) -> None:
         """Copy a key from another place to this one.
 
         Raises:
             ConfigError: another key lies here, or the owner has to put it here.
         """
-        ...
 
-    def secret(self, folder: Path) -> bytes: ...
+    @abstractmethod
+    def secret(self, folder: Path) -> bytes:
+        """Return the key itself."""
 
+    @abstractmethod
     def remove(self, folder: Path) -> str:
         """Remove the key from this place.
 
@@ -206,11 +205,10 @@ class DeviceKey(Protocol):
         Raises:
             ConfigError, NotReady: it cannot be removed, and may still lie here.
         """
-        ...
 
+    @abstractmethod
     def told(self, folder: Path) -> str:
         """Return a description of the place, for people."""
-        ...
 
 
 def beginning(folder: Path, half: str) -> Path:
@@ -218,7 +216,7 @@ def beginning(folder: Path, half: str) -> Path:
     return folder / f".{half}.new"
 
 
-class InFile:
+class InFile(DeviceKey):
     """A file of mode 0600 in the state."""
 
     half = KEY
@@ -237,8 +235,7 @@ class InFile:
         return Seal.read(half)
 
     def settle(self, folder: Path, seal: Seal) -> None:
-        """See `DeviceKey.settle`. Delete the file that says that the key lies elsewhere."""
-        with disk(folder):
+        with disk(folder):  # the key no longer lies elsewhere
             (folder / ELSEWHERE).unlink(missing_ok=True)
 
     def put(self, folder: Path, secret: bytes) -> None:
@@ -258,8 +255,7 @@ class InFile:
         return str(folder / KEY)
 
     def remove(self, folder: Path) -> str:
-        """See `DeviceKey.remove`. Overwrite the file first, as far as a disk does that."""
-        file = folder / KEY
+        file = folder / KEY  # overwritten first, as far as a disk does that
         with disk(file):
             with file.open("r+b") as out:
                 out.write(bytes(BYTES))
@@ -270,7 +266,7 @@ class InFile:
         return ""
 
 
-class _Elsewhere(ABC):
+class _Elsewhere(DeviceKey):
     """Common code of the places outside the state."""
 
     half = ELSEWHERE
@@ -285,7 +281,7 @@ class _Elsewhere(ABC):
         return Seal(self.secret(folder))
 
     def settle(self, folder: Path, seal: Seal) -> None:
-        """See `DeviceKey.settle`. Warn at every start while a file holds the key too.
+        """Warn at every start while a file holds the key too; see `DeviceKey.settle`.
 
         A removal that was cut off may leave a file that is only overwritten. It is deleted.
         """
@@ -309,10 +305,6 @@ class _Elsewhere(ABC):
     def _first(self, folder: Path) -> bytes:
         """Return the key for a new state."""
         return self.secret(folder)
-
-    @abstractmethod
-    def secret(self, folder: Path) -> bytes:
-        """See `DeviceKey.secret`."""
 
 
 class InCredential(_Elsewhere):
@@ -350,7 +342,7 @@ class InCredential(_Elsewhere):
         return secret
 
     def put(self, folder: Path, secret: bytes) -> None:
-        """See `DeviceKey.put`. The credential must exist: only root can seal one."""
+        """Check that the credential is this key: only root can seal one."""
         try:
             given = self.secret(folder)
         except NotReady as error:
@@ -368,7 +360,7 @@ class InCredential(_Elsewhere):
         return f"in the credential {CREDENTIAL_NAME}"
 
     def remove(self, folder: Path) -> str:
-        """See `DeviceKey.remove`. Only root can remove it."""
+        """Return how root removes it."""
         return (
             f"the key lies in the credential {CREDENTIAL_NAME} too: as root, remove {_STORE} and "
             f"the service's {_LOAD}"
@@ -448,7 +440,7 @@ class InKeyring(_Elsewhere):
             ) from None
 
 
-PLACES: Final[dict[str, type[InFile] | type[InCredential] | type[InKeyring]]] = {
+PLACES: Final[dict[str, type[DeviceKey]]] = {
     "file": InFile,
     "credential": InCredential,
     "keyring": InKeyring,

@@ -71,7 +71,6 @@ class Departure:
         kind, name: see `Purpose`.
         to: the receiver; empty for an app of this device.
         text: as it left; empty if there was none.
-        note: further facts.
     """
 
     time: float
@@ -154,13 +153,7 @@ DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The sum of eta and the number of releases of one account on one day.
-
-    Attributes:
-        day: in days since 1970.
-        spent: the sum of eta.
-        releases: the number of releases.
-    """
+    """The sum of eta and the number of releases of one account on one day."""
 
     day: int
     purpose: Purpose
@@ -205,7 +198,13 @@ class Accounts:
         spent: float,
         releases: int,
     ) -> None:
-        if self._added(transaction, day, purpose, spent, releases):
+        name = self._name(purpose)
+        added = transaction.execute(
+            "UPDATE accounts SET spent = spent + ?, releases = releases + ?"
+            " WHERE day = ? AND name = ?",
+            (spent, releases, day, name),
+        )
+        if added.rowcount:
             return
         (known,) = transaction.execute(
             "SELECT COUNT(*) FROM accounts WHERE day = ?", (day,)
@@ -215,18 +214,13 @@ class Accounts:
             return
         if not known:
             transaction.execute("DELETE FROM accounts WHERE day <= ?", (day - DAYS,))
-        name = self._name(purpose)
         sealed = self._store.seal.seal("\n".join(purpose).encode(), b"account" + name)
         transaction.execute(
             "INSERT INTO accounts VALUES (?, ?, ?, ?, ?)", (day, name, sealed, spent, releases)
         )
 
     def since(self, day: int) -> list[Account]:
-        """Return all accounts from a day on, the newest first.
-
-        Raises:
-            DataLoss: the accounts were altered.
-        """
+        """Return all accounts from a day on, the newest first."""
         found = self._store.rows(
             "SELECT day, name, sealed, spent, releases FROM accounts WHERE day >= ?"
             " ORDER BY day DESC, spent DESC",
@@ -236,21 +230,6 @@ class Accounts:
             Account(day, self._purpose(name, sealed), spent, releases)
             for day, name, sealed, spent, releases in found
         ]
-
-    def _added(
-        self,
-        transaction: sqlite3.Connection,
-        day: int,
-        purpose: Purpose,
-        spent: float,
-        releases: int,
-    ) -> bool:
-        done = transaction.execute(
-            "UPDATE accounts SET spent = spent + ?, releases = releases + ?"
-            " WHERE day = ? AND name = ?",
-            (spent, releases, day, self._name(purpose)),
-        )
-        return bool(done.rowcount)
 
     def _name(self, purpose: Purpose) -> bytes:
         return self._store.seal.name(b"account", *(part.encode() for part in purpose))
@@ -313,7 +292,6 @@ class Ledger:
         If an app is calling, its daily spending is charged too.
 
         Args:
-            transaction: the caller's.
             amount: the sum of eta.
 
         Raises:
@@ -435,11 +413,7 @@ class Ledger:
         self._add(transaction, adapters_private=1, adapter_epsilon=epsilon, adapter_delta=delta)
 
     def spending(self) -> Spending:
-        """Return the spending so far.
-
-        Raises:
-            DataLoss: the row was altered.
-        """
+        """Return the spending so far."""
         return Spending(
             *database.ledger_figures(self._store.rows(database.LEDGER_ROW), self._store.seal)
         )

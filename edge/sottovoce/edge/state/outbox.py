@@ -6,32 +6,43 @@ they come twice a second and are soon worthless.
 
 While a call sends its examples, they wait in the outbox without a sequence number. One transaction
 charges the ledger and numbers them all. The uploader sees only numbered examples.
+
+An adapter called "hiv-clinic" reveals the purpose of a device. A label reveals the topic of a text,
+however well the text is hidden. So names stay in the device's sealed state, and the cloud gets ids
+that are keyed hashes. One name always has the same id on one device. The ids tell others nothing
+else, not even that two adapters share a label.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from sottovoce.core.errors import NotFound, QuotaExceeded
+from sottovoce.core.errors import NotFound, NotReady, QuotaExceeded, SottovoceError
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge.state import corrections
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.opaque_ids import BY_ID, OpaqueIds
+from sottovoce.edge.state.device_key import Seal
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
 __all__ = [
+    "BY_ID",
     "ENDED",
     "LARGEST_BATCH",
     "UNFINISHED_LIMIT",
+    "OpaqueIds",
     "Outbox",
     "Staged",
+    "adapter_id",
     "is_usable",
+    "label_ids",
     "setting_of",
     "standing",
 ]
@@ -46,6 +57,83 @@ LARGEST_BATCH = 64
 _BATCH_BYTES = 512 << 10
 _LABEL_BYTES = 128
 """Sealed labels have a multiple of this length, so that a row's size does not tell its label."""
+
+
+BY_ID = "id:"
+"""Prefix of an adapter's id where the owner has no name for the adapter."""
+
+_ADAPTER_ID_BYTES = 16
+_LABEL_ID_BYTES = 10  # enough for the at most 1,000 labels of one adapter
+_ID = re.compile(r"\b[a-z2-7]+\b")
+
+
+def adapter_id(seal: Seal, name: str) -> str:
+    """Return 26 lowercase letters and digits for the adapter `name`."""
+    return _opaque(seal.name(b"adapter", name.encode()), _ADAPTER_ID_BYTES)
+
+
+def label_ids(seal: Seal, adapter: str, labels: Iterable[str]) -> dict[str, str]:
+    """Return 16 lowercase letters and digits for each label of an adapter."""
+    return {
+        label: _opaque(seal.name(b"label", adapter.encode(), label.encode()), _LABEL_ID_BYTES)
+        for label in labels
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueIds:
+    """The names of an adapter and its labels, in the cloud and for the owner.
+
+    Args:
+        adapter: the owner's name.
+        adapter_id: the cloud's id.
+        labels: the owner's labels by the cloud's ids. Empty where labels have no other names: the
+            adapter is another device's, or a version trained it that sent labels unchanged.
+        unfinished: whether no training of the adapter has ended yet, as far as is known here.
+    """
+
+    adapter: str
+    adapter_id: str
+    labels: Mapping[str, str]
+    unfinished: bool = False
+
+    def label(self, sent: str) -> str:
+        """Return the owner's name of a label in the cloud's answer."""
+        if not self.labels:
+            return sent
+        if sent not in self.labels:
+            raise SottovoceError(
+                "the cloud answered with a label that this adapter does not have",
+                fix="customise it again",
+            )
+        return self.labels[sent]
+
+    def reveal(self, text: str) -> str:
+        """Return the cloud's text with the owner's names in place of ids."""
+        names = {self.adapter_id: self.adapter, **self.labels}
+        return _ID.sub(lambda found: names.get(found[0], found[0]), text)
+
+    def revealed(self, error: SottovoceError) -> SottovoceError:
+        """Return the error with the owner's names in place of ids.
+
+        Where the cloud knows no adapter because its training goes on, the error says so.
+        """
+        if self.unfinished and isinstance(error, NotFound):
+            return NotReady(
+                f"adapter {self.adapter!r} is not trained yet",
+                fix="wait for its training: `sotto logs NAME` follows it",
+                subject=self.adapter,
+            )
+        return type(error)(
+            self.reveal(error.problem),
+            fix=self.reveal(error.fix),
+            subject=self.reveal(error.subject),
+            metadata=error.metadata,
+        )
+
+
+def _opaque(digest: bytes, size: int) -> str:
+    return base64.b32encode(digest[:size]).decode().rstrip("=").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +170,7 @@ class Outbox:
         return self.get(rows[0][0]) if rows else None
 
     def get(self, identity: str) -> agent.Customization:
-        """Return a copy of one record as it is now.
-
-        Raises:
-            NotFound: the id is unknown.
-        """
+        """Return a copy of one record as it is now."""
         with self._changed:
             if identity in self._live:
                 return _copy(self._live[identity])
@@ -98,11 +182,7 @@ class Outbox:
         return self._record(identity, rows[0][0])
 
     def newest(self, adapter: str) -> agent.Customization:
-        """Return the newest record of an adapter.
-
-        Raises:
-            NotFound: the adapter has no record.
-        """
+        """Return the newest record of an adapter."""
         found = next((one for one in self.all() if one.adapter == adapter), None)
         if found is None:
             raise NotFound(
@@ -318,7 +398,6 @@ class Outbox:
         They are numbered in the order of their random ids.
 
         Args:
-            transaction: the caller's.
             label_of: returns the label that leaves, from the example's own label and its keyed
                 hash.
 
@@ -365,9 +444,6 @@ class Outbox:
         """Write a new record, in the transaction that makes its examples ready.
 
         Args:
-            transaction: the caller's.
-            request_id: the caller's id of the request.
-            job: the request to the cloud.
             labels: the owner's labels by the cloud's ids.
         """
         seal, place = self._store.seal, record.id.encode()

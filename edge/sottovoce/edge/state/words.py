@@ -42,19 +42,11 @@ class Words:
         self._read: tuple[bytes, Hiding] | None = None
 
     def lists(self) -> Lists:
-        """Return both lists.
-
-        Raises:
-            DataLoss: the lists were altered.
-        """
+        """Return both lists."""
         return self._opened(self._sealed())
 
     def hiding(self) -> Hiding:
-        """Return the owner's choices as they hold now.
-
-        Raises:
-            DataLoss: the lists were altered.
-        """
+        """Return the owner's choices as they hold now."""
         sealed, read = self._sealed(), self._read
         if read is None or read[0] != sealed:
             read = self._read = sealed, self._choices(*self._opened(sealed))

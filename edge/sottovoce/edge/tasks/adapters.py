@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ __all__ = ["LARGEST", "Adapters", "check_free", "check_name", "join", "share", "
 _SUCCEEDED = agent.CUSTOMIZATION_STATE_SUCCEEDED
 
 
+@dataclass(eq=False)
 class Adapters:
     """Changes customisations and adapters, on this device and in the cloud.
 
@@ -38,11 +40,10 @@ class Adapters:
         fetched: folder of the adapters that were fetched.
     """
 
-    def __init__(self, cloud: Cloud, outbox: Outbox, accounts: Accounts, fetched: Path) -> None:
-        self._cloud = cloud
-        self._outbox = outbox
-        self._accounts = accounts
-        self._fetched = fetched
+    cloud: Cloud
+    outbox: Outbox
+    accounts: Accounts
+    fetched: Path
 
     def cancel(self, request: adapters.CancelCustomizationRequest) -> agent.Customization:
         """Cancel a customisation, on this device first.
@@ -54,9 +55,7 @@ class Adapters:
             NotReady: it has already ended in another way.
             Unavailable: it is cancelled here, and the cloud did not hear of it.
         """
-        record = (
-            self._outbox.get(request.id) if request.id else self._outbox.newest(request.adapter)
-        )
+        record = self.outbox.get(request.id) if request.id else self.outbox.newest(request.adapter)
         cancelled = agent.CUSTOMIZATION_STATE_CANCELLED
         if record.state in ENDED and record.state != cancelled:
             raise NotReady(
@@ -65,10 +64,10 @@ class Adapters:
                 subject=record.adapter,
             )
         record.state, record.message = cancelled, ""
-        self._outbox.save(record)
+        self.outbox.save(record)
         if record.job_id:
-            self._told(record, lambda: self._cloud.cancel_job(record.job_id))
-        return self._outbox.get(record.id)
+            self._told(record, lambda: self.cloud.cancel_job(record.job_id))
+        return self.outbox.get(record.id)
 
     def roll_back(self, request: adapters.RollBackAdapterRequest) -> agent.Customization:
         """Point a name to an earlier version, or to a later one that was rolled back.
@@ -82,13 +81,13 @@ class Adapters:
         wanted = _version(versions, request)
         if not wanted.job_id:
             raise _not_ours(wanted)
-        self._cloud.reinstate_adapter(wanted.job_id)
+        self.cloud.reinstate_adapter(wanted.job_id)
         newer = True
         for one in versions:
             newer = newer and one.id != wanted.id
             if one.set_aside != newer:
-                self._outbox.set_aside(one.id, aside=newer)
-        return self._outbox.get(wanted.id)
+                self.outbox.set_aside(one.id, aside=newer)
+        return self.outbox.get(wanted.id)
 
     def delete(self, request: adapters.DeleteAdapterRequest) -> int:
         """Delete all versions of an adapter, the cloud's first, and return their number.
@@ -104,26 +103,26 @@ class Adapters:
                 self._delete(record, force=request.force)
             return len(records)
         finally:  # also if an earlier call was cut off
-            if all(record.adapter != request.adapter for record in self._outbox.all()):
-                self._accounts.forget(request.adapter)
+            if all(record.adapter != request.adapter for record in self.outbox.all()):
+                self.accounts.forget(request.adapter)
 
     def _delete(self, record: agent.Customization, *, force: bool) -> None:
         if record.state not in ENDED:
             record.state = agent.CUSTOMIZATION_STATE_CANCELLED
-            self._outbox.save(record)
+            self.outbox.save(record)
         if record.job_id:
             self._forgotten(record, force=force)
         # Before the record, because only the record leads to the folder.
-        AdapterFolder(self._fetched, record.adapter_id).remove()
-        self._outbox.forget(record.id)
+        AdapterFolder(self.fetched, record.adapter_id).remove()
+        self.outbox.forget(record.id)
 
     def _named(self, adapter: str) -> list[agent.Customization]:
-        self._outbox.newest(adapter)  # raises if there is none
-        return [one for one in self._outbox.all() if one.adapter == adapter]
+        self.outbox.newest(adapter)  # raises if there is none
+        return [one for one in self.outbox.all() if one.adapter == adapter]
 
     def _forgotten(self, record: agent.Customization, *, force: bool) -> None:
         try:
-            self._told(record, lambda: self._cloud.delete_job(record.job_id))
+            self._told(record, lambda: self.cloud.delete_job(record.job_id))
         except NotFound:
             return  # deleted by the cloud before
         except SottovoceError:
@@ -131,7 +130,7 @@ class Adapters:
                 raise
 
     def _told(self, record: agent.Customization, tell: Callable[[], object]) -> None:
-        names = self._outbox.pseudonyms(record)
+        names = self.outbox.pseudonyms(record)
         try:
             tell()
         except SottovoceError as error:
@@ -214,11 +213,7 @@ LARGEST: Final = 1 << 20
 
 
 def share(outbox: Outbox, name: str) -> bytes:
-    """Return what other devices need to use the adapter ``name``.
-
-    Raises:
-        NotFound, NotReady: see `trained_by_cloud`.
-    """
+    """Return what other devices need to use the adapter ``name``."""
     record = trained_by_cloud(outbox, name)
     job = outbox.job_request(record.id)
     facts = {
@@ -236,7 +231,6 @@ def join(store: Store, outbox: Outbox, data: bytes, name: str = "") -> agent.Cus
     """Add a shared adapter to this device and return its record.
 
     Args:
-        store, outbox: of this device.
         data: the result of `share` on the other device.
         name: the adapter's name here; by default its name there.
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from secrets import token_hex
 from typing import Any, Final, TypeVar
+
+from google.protobuf.message import Message
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unavailable
@@ -55,6 +57,7 @@ class _Departing:
 
 
 _Word = TypeVar("_Word", str, tuple[str, str])
+_M = TypeVar("_M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class _Thought:
 _Event = chats.Departed | str | _Thought | chats.ToolCall | chats.Answered
 
 
+@dataclass(eq=False)
 class Chat:
     """Holds conversations with a model in the cloud.
 
@@ -76,27 +80,15 @@ class Chat:
         consent: is asked before the first message of a conversation leaves.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        releases: Releases,
-        conversations: Conversations,
-        outbox: Outbox,
-        writer: Writer,
-        default: Setting,
-        record: Record | None = None,
-        trusted: Set[str] = frozenset(),
-        consent: Consent | None = None,
-    ) -> None:
-        self._consent = consent or Consent(needed=False)
-        self._trusted = trusted
-        self._record = record or Record()
-        self._engine = engine
-        self._releases = releases
-        self._conversations = conversations
-        self._outbox = outbox
-        self._writer = writer
-        self._default = default
+    engine: Engine
+    releases: Releases
+    conversations: Conversations
+    outbox: Outbox
+    writer: Writer
+    default: Setting
+    record: Record = field(default_factory=Record)
+    trusted: Set[str] = frozenset()
+    consent: Consent = field(default_factory=lambda: Consent(needed=False))
 
     def chat(
         self, request: chats.ChatRequest, stoppable: Stoppable = lambda stop: None
@@ -105,7 +97,6 @@ class Chat:
 
         Args:
             request: the conversation; its last turn is answered.
-            stoppable: receives a function that ends the answer from another thread.
 
         Raises:
             InvalidInput, NotReady, QuotaExceeded: see `Releases.release` and `Consent.check`;
@@ -140,18 +131,18 @@ class Chat:
                 fix="have the device's owner do it, with the `sotto` command",
                 subject="preview",
             )
-        asked.check(options=self._writer.takes_options)
-        trained = self._outbox.trained_with(self._writer.check(asked.model))
-        self._releases.check_session(asked.conversation)
-        setting = resolve(asked.privacy, trained or self._default)
-        opened = self._engine.current()
+        asked.check(options=self.writer.takes_options)
+        trained = self.outbox.trained_with(self.writer.check(asked.model))
+        self.releases.check_session(asked.conversation)
+        setting = resolve(asked.privacy, trained or self.default)
+        opened = self.engine.current()
         # Notes for one cloud and one setting must not be used for another.
-        what = repr((setting, self._writer.peer))
-        conversation = self._conversations.find(
+        what = repr((setting, self.writer.peer))
+        conversation = self.conversations.find(
             asked.conversation,
             [(turn.role, turn.text) for turn in asked.turns],
             (
-                self._conversations.digest(before.text, turn.text, *self._made(turn.tool_calls))
+                self.conversations.digest(before.text, turn.text, *self._made(turn.tool_calls))
                 for before, turn in reversed([*pairwise(asked.turns)])
                 if turn.role == _ASSISTANT
             ),
@@ -162,7 +153,7 @@ class Chat:
             if not text or text.isspace():
                 return text
             if text not in drawn:
-                drawn[text] = self._releases.drawn(
+                drawn[text] = self.releases.drawn(
                     opened, text, setting, conversation.session, conversation.owners
                 )
             return drawn[text].release.text
@@ -174,7 +165,7 @@ class Chat:
 
         def noted(*shown: str) -> str | None:
             """Return the cloud's text of an answer, if the options were the same then."""
-            asked_as, came = conversation.answers.get(self._conversations.digest(*shown), ("", ""))
+            asked_as, came = conversation.answers.get(self.conversations.digest(*shown), ("", ""))
             return came if asked_as == what else None
 
         def call(made: chats.ToolCall) -> generation.ReleasedToolCall:
@@ -206,11 +197,11 @@ class Chat:
         charged, number = 0.0, 0
         if not asked.preview:
             if not conversation.answers and not asked.agreed_by_owner:
-                self._consent.check(conversation.name, [*_texts(turns, tools, form)])
-            charged, number = self._releases.charge(drawn.values(), purpose)
+                self.consent.check(conversation.name, [*_texts(turns, tools, form)])
+            charged, number = self.releases.charge(drawn.values(), purpose)
         sampling = {name.name: value for name, value in asked.sampling.ListFields()}
         if "seed" in sampling:
-            sampling["seed"] = self._conversations.seed(sampling["seed"])
+            sampling["seed"] = self.conversations.seed(sampling["seed"])
         request = generation.GenerateRequest(
             bundle_id=opened.bundle.id,
             sampling=generation.GenerateSampling(**sampling),
@@ -226,9 +217,9 @@ class Chat:
         # The newest turn last: the record keeps the end of a long text.
         leaving = released_texts(request, *turns)
         if not asked.preview:
-            self._record.note(purpose, self._writer.peer, leaving, f"{len(turns)} turns")
+            self.record.note(purpose, self.writer.peer, leaving, f"{len(turns)} turns")
             conversation.observed(places)
-            self._conversations.keep(conversation)
+            self.conversations.keep(conversation)
         release = next(reversed(drawn.values())).release
         places = [*conversation.places, *places]
         restoration = _restoration(opened.bundle, _texts(turns, tools, form), places)
@@ -244,18 +235,11 @@ class Chat:
                 policy=release.setting.policy,
                 eta=release.eta,
                 bundle_id=opened.bundle.id,
-                tools=[
-                    chats.DepartedTool(
-                        released_name=tool.released_name,
-                        released_description=tool.released_description,
-                        released_parameters=tool.released_parameters,
-                    )
-                    for tool in tools
-                ],
-                format=_departed_form(form),
+                tools=[_told(chats.DepartedTool(), tool) for tool in tools],
+                format=_told(chats.DepartedFormat(), form) if form else None,
             ),
             restoration,
-            functions.back(places, restoration, self._trusted),
+            functions.back(places, restoration, self.trusted),
             conversation,
             what,
         )
@@ -278,7 +262,7 @@ class Chat:
         whole = departing.request.HasField("format")  # JSON is turned back value by value
         thinking: Stream | None = None
         try:
-            with closing(self._writer.write(asked.model, departing.request, stoppable)) as pieces:
+            with closing(self.writer.write(asked.model, departing.request, stoppable)) as pieces:
                 for piece in pieces:
                     if piece.delta_reasoning:
                         size += len(piece.delta_reasoning)
@@ -355,20 +339,20 @@ class Chat:
             name = returning.name(released_name)
             if not asked.offers(name):
                 raise Unavailable(
-                    f"{self._writer.peer} asks for a function that was not offered", fix="ask again"
+                    f"{self.writer.peer} asks for a function that was not offered", fix="ask again"
                 )
             arguments = returning.arguments(name, came)
-            digest = self._conversations.digest(name, canonical(arguments))
+            digest = self.conversations.digest(name, canonical(arguments))
             conversation.answered(digest, departing.what, came)
             call = chats.ToolCall(id=f"call_{token_hex(12)}", name=name, arguments=arguments)
             made.append((digest.hex(), call))
         if made:
-            self._conversations.keep(conversation)
+            self.conversations.keep(conversation)
         return made
 
     def _made(self, calls: Iterable[chats.ToolCall]) -> list[str]:
         """Return digests of calls, over name and arguments but not their numbers."""
-        digest = self._conversations.digest
+        digest = self.conversations.digest
         return [digest(call.name, canonical(call.arguments)).hex() for call in calls]
 
     def _note(
@@ -380,12 +364,12 @@ class Chat:
         """
         held, before = departing.conversation, asked.turns[-1].text
         if shown:
-            held.answered(self._conversations.digest(shown), departing.what, came)
+            held.answered(self.conversations.digest(shown), departing.what, came)
         if shown or made:
             if not asked.conversation:
-                digest = self._conversations.digest(before, shown, *made)
+                digest = self.conversations.digest(before, shown, *made)
                 held.known[digest] = None
-            self._conversations.keep(held)
+            self.conversations.keep(held)
 
 
 def _said(call: generation.ReleasedToolCall) -> tuple[str, str]:
@@ -394,31 +378,20 @@ def _said(call: generation.ReleasedToolCall) -> tuple[str, str]:
 
 
 def _departed(turn: generation.ReleasedTurn, seen: Release | None) -> chats.DepartedTurn:
-    calls = (
-        chats.DepartedToolCall(
-            id=call.id,
-            released_name=call.released_name,
-            released_arguments=call.released_arguments,
-        )
-        for call in turn.tool_calls
-    )
     return chats.DepartedTurn(
         role=turn.role,
         released_text=turn.released_text,
-        tool_calls=calls,
+        tool_calls=[_told(chats.DepartedToolCall(), call) for call in turn.tool_calls],
         tool_call_id=turn.tool_call_id,
         words=released_words(seen) if seen else (),
     )
 
 
-def _departed_form(form: generation.ReleasedFormat | None) -> chats.DepartedFormat | None:
-    if form is None:
-        return None
-    return chats.DepartedFormat(
-        released_name=form.released_name,
-        released_description=form.released_description,
-        released_schema=form.released_schema,
-    )
+def _told(told: _M, leaving: Message) -> _M:
+    """Copy the fields that an app is told of what leaves."""
+    for each in told.DESCRIPTOR.fields:
+        setattr(told, each.name, getattr(leaving, each.name))
+    return told
 
 
 def _most(counts: Counter[_Word]) -> list[tuple[_Word, int]]:

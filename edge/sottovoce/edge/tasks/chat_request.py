@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
@@ -177,11 +177,7 @@ class Consent:
         self._waiting: OrderedDict[str, Waiting] = OrderedDict()
 
     def check(self, conversation: bytes, texts: Sequence[str]) -> None:
-        """Take the consent to these texts, or have them wait.
-
-        Raises:
-            NotReady: the owner has not allowed these very texts.
-        """
+        """Take the consent to these texts, or have them wait."""
         if not self.needed:
             return
         name, app = conversation.hex()[:32], calling()
@@ -209,19 +205,13 @@ class Consent:
             return [*reversed(self._waiting.values())]
 
     def allow(self, identity: str) -> None:
-        """Let a message leave when it is sent again unchanged.
-
-        Raises:
-            NotFound: no message of this id waits.
-        """
+        """Let a message leave when it is sent again unchanged."""
         with self._lock:
             self._forget()
             found = self._waiting.get(identity)
             if found is None:
                 raise NotFound("no message of that id waits", fix="send it again", subject="id")
-            self._waiting[identity] = Waiting(
-                found.id, found.time, found.app, found.texts, allowed=True
-            )
+            self._waiting[identity] = replace(found, allowed=True)
 
     def _forget(self) -> None:
         least = self._clock() - SECONDS

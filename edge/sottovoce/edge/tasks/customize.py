@@ -41,8 +41,7 @@ from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.ledger import Ledger, Purpose
-from sottovoce.edge.state.opaque_ids import OpaqueIds, adapter_id, label_ids
-from sottovoce.edge.state.outbox import Outbox, Staged
+from sottovoce.edge.state.outbox import OpaqueIds, Outbox, Staged, adapter_id, label_ids
 from sottovoce.edge.tasks.adapters import check_free, check_name
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.examples import (
@@ -77,25 +76,19 @@ class Defaults:
     plain_tokens: int
 
 
+@dataclass(eq=False)
 class Customizer:
     """Turns Customize calls into queued customisations."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        store: Store,
-        ledger: Ledger,
-        releases: Releases,
-        outbox: Outbox,
-        defaults: Defaults,
-    ) -> None:
-        self._engine = engine
-        self._store = store
-        self._ledger = ledger
-        self._releases = releases
-        self._outbox = outbox
-        self._defaults = defaults
-        self._corrections = Corrections(store)
+    engine: Engine
+    store: Store
+    ledger: Ledger
+    releases: Releases
+    outbox: Outbox
+    defaults: Defaults
+
+    def __post_init__(self) -> None:
+        self._corrections = Corrections(self.store)
         self._failed: set[str] = set()
 
     def accept(
@@ -115,19 +108,19 @@ class Customizer:
             QuotaExceeded: the ledger's limit, the disk, or too many unfinished customisations.
         """
         request_id = settings.request_id or secrets.token_hex(16)
-        existing = self._outbox.find_request(request_id)
+        existing = self.outbox.find_request(request_id)
         if existing is not None:
             return existing
-        base = base_of(self._outbox, settings.adapter) if settings.add else None
+        base = base_of(self.outbox, settings.adapter) if settings.add else None
         wanted = self._check(settings, base)
         if base is None and not settings.replace:
             back = "`sotto rollback` has the one before back"
             check_free(
-                self._outbox, settings.adapter, fix=f"take another name, or --replace; {back}"
+                self.outbox, settings.adapter, fix=f"take another name, or --replace; {back}"
             )
-        self._outbox.check_room()
-        setting = base.setting if base else resolve(settings.privacy, self._defaults.setting)
-        opened = self._engine.current()
+        self.outbox.check_room()
+        setting = base.setting if base else resolve(settings.privacy, self.defaults.setting)
+        opened = self.engine.current()
         opened.privatizer.mechanism(setting)
         plain = _plain_tokens(settings, wanted.plain_tokens, opened.bundle, setting.policy)
         identity = secrets.token_hex(16)
@@ -157,21 +150,21 @@ class Customizer:
             }
             own = {sent[label]: label for label in sent if sent[label] != label}
             try:
-                with self._store.transaction() as transaction:
+                with self.store.transaction() as transaction:
                     purpose = Purpose("customize", settings.adapter)
                     self._commit(transaction, identity, settings.label_epsilon, sent, purpose)
                     if wanted.dp_epsilon:
-                        self._ledger.charge_adapter(transaction, wanted.dp_epsilon, wanted.dp_delta)
-                    self._outbox.insert(transaction, record, request_id, job, own)
+                        self.ledger.charge_adapter(transaction, wanted.dp_epsilon, wanted.dp_delta)
+                    self.outbox.insert(transaction, record, request_id, job, own)
                     self._corrections.take(transaction, corrected.taken, identity)
             except SottovoceError:
-                twin = self._outbox.find_request(request_id)
+                twin = self.outbox.find_request(request_id)
                 if twin is None:
                     raise
                 return twin  # the same request arrived twice at once, and the other was first
         finally:
             self._unstage(identity)
-        self._outbox.show(record)
+        self.outbox.show(record)
         return record
 
     def _unstage(self, identity: str) -> None:
@@ -182,14 +175,14 @@ class Customizer:
         self._failed.add(identity)
         with suppress(SottovoceError):
             for each in [*self._failed]:
-                self._outbox.unstage(each)
+                self.outbox.unstage(each)
                 self._failed.discard(each)
 
     def _named(
         self, adapter: str, seen: Iterable[str], wanted: training.TrainingSettings
     ) -> OpaqueIds:
         """Return the pseudonyms of an adapter and its labels for the cloud."""
-        seal = self._store.seal
+        seal = self.store.seal
         opaque = adapter_id(seal, adapter)
         if wanted.label_words or wanted.task == training.TASK_GENERATION:
             return OpaqueIds(adapter, opaque, {})  # a decoder needs the real words
@@ -220,7 +213,7 @@ class Customizer:
             training_settings.check(wanted)
             return wanted
         training_settings.check_plain(settings)
-        count = settings.training.plain_tokens or self._defaults.plain_tokens
+        count = settings.training.plain_tokens or self.defaults.plain_tokens
         wanted = training_settings.of(settings, count if settings.training.reconstruction else 0)
         training_settings.check(wanted)
         return wanted
@@ -253,7 +246,7 @@ class Customizer:
             # Input and output are one document, so words in both are released once.
             document = f"{example.text}\n{example.output}" if writes else example.text
             with corrected.numbered(sequence):
-                made = self._releases.drawn(opened, document, setting)
+                made = self.releases.drawn(opened, document, setting)
             waiting = training.PrivatizedExample(
                 label=example.label, released_text=made.release.text
             )
@@ -266,13 +259,13 @@ class Customizer:
                 waiting.released_plain_tokens.extend(
                     opened.privatizer.release_plain_tokens(ids, setting)
                 )
-            seal = self._store.seal
+            seal = self.store.seal
             known_by = b"" if example.public else labelled(seal, document, example.label)
             staged.append(Staged(waiting, made.digest, made.release.charge, known_by))
             if len(staged) == _AT_ONCE:
-                self._outbox.stage(identity, staged)
+                self.outbox.stage(identity, staged)
                 staged = []
-        self._outbox.stage(identity, staged)
+        self.outbox.stage(identity, staged)
         return seen, public
 
     def _commit(
@@ -287,7 +280,7 @@ class Customizer:
 
         `sent` maps each label to its name in the cloud.
         """
-        seal, classes = self._store.seal, list(sent)
+        seal, classes = self.store.seal, list(sent)
         # The draw for a label is keyed by the example, so that a repeat gives the same result.
         among = choice(seal, classes)
 
@@ -300,15 +293,15 @@ class Customizer:
             return sent[label]
 
         if any(classes):  # otherwise generation, which has no labels
-            known = self._outbox.labelled(transaction, identity)
+            known = self.outbox.labelled(transaction, identity)
             examples = (label_charge(seal, known_by, among) for known_by in known)
-            self._ledger.charge_labels(transaction, examples, epsilon or math.inf)
+            self.ledger.charge_labels(transaction, examples, epsilon or math.inf)
         charges = [
             charge
-            for digest, charge in self._outbox.make_ready(transaction, identity, leaves)
-            if self._ledger.first(transaction, digest)
+            for digest, charge in self.outbox.make_ready(transaction, identity, leaves)
+            if self.ledger.first(transaction, digest)
         ]
-        self._ledger.charge(transaction, math.fsum(charges), len(charges), purpose)
+        self.ledger.charge(transaction, math.fsum(charges), len(charges), purpose)
 
     def _records(
         self,
@@ -369,14 +362,14 @@ MOST_CELLS = 2_000_000
 """Largest product of examples and labels, the scores in one training step."""
 
 
+@dataclass(eq=False)
 class Learner:
     """Trains heads."""
 
-    def __init__(self, store: Store, outbox: Outbox, home: Home, folder: Path) -> None:
-        self._store = store
-        self._outbox = outbox
-        self._home = home
-        self._folder = folder
+    store: Store
+    outbox: Outbox
+    home: Home
+    folder: Path
 
     def learn(
         self,
@@ -392,7 +385,6 @@ class Learner:
 
         Args:
             name: the adapter's name; it stays on the device, as everything here does.
-            replace: replace an adapter of this name.
             progress: receives the number of texts read.
 
         Raises:
@@ -404,7 +396,7 @@ class Learner:
         from sottovoce.core.local.learning import fit
 
         self._check(name, examples, replace=replace)
-        encoder = self._home.encoder()
+        encoder = self.home.encoder()
         none = Additions.none(encoder.shape)
         states = np.empty((len(examples), encoder.shape.width), np.float32)
         for place, example in enumerate(examples):
@@ -413,17 +405,17 @@ class Learner:
         # The space makes this differ from every name, so it is not the cloud's adapter of this
         # name. Its folder differs too, and no fetch of the cloud's adapter reveals the hash of this
         # one.
-        opaque = adapter_id(self._store.seal, f"local {name}")
+        opaque = adapter_id(self.store.seal, f"local {name}")
         own = sorted({example.label for example in examples})
-        sent = label_ids(self._store.seal, opaque, own)
+        sent = label_ids(self.store.seal, opaque, own)
         data = fit(states, [sent[e.label] for e in examples], encoder.shape).to_bytes()
         if len(data) > LARGEST_ADAPTER:
             raise InvalidInput("too many labels for one adapter", fix="use fewer", subject="labels")
-        folder, version = AdapterFolder(self._folder, opaque), hashlib.sha256(data).hexdigest()
+        folder, version = AdapterFolder(self.folder, opaque), hashlib.sha256(data).hexdigest()
         record = self._record(name, opaque, len(examples))
         job = training.CreateJobRequest(adapter=opaque)
         labels = {theirs: mine for mine, theirs in sent.items()}
-        with folder.alone(), disk(self._folder):
+        with folder.alone(), disk(self.folder):
             folder.partial()[0].unlink(missing_ok=True)  # left by an interrupted run
             with atomic(folder.begun(version)) as file:
                 file.write(data)
@@ -431,10 +423,10 @@ class Learner:
             # replacement is put in use after its record is written. The first one is
             # installed before its record is committed, or the name would have no adapter. A full
             # disk changes nothing.
-            replaces = any(one.adapter_id == opaque for one in self._outbox.all())
+            replaces = any(one.adapter_id == opaque for one in self.outbox.all())
             with folder.undone():
-                with self._store.transaction() as transaction:
-                    self._outbox.insert(transaction, record, record.id, job, labels)
+                with self.store.transaction() as transaction:
+                    self.outbox.insert(transaction, record, record.id, job, labels)
                     if not replaces:
                         folder.install(folder.begun(version), version)
                 if replaces:
@@ -446,13 +438,13 @@ class Learner:
         try:
             folder.install(folder.begun(version), version)
         except BaseException:
-            self._outbox.forget(record.id)
+            self.outbox.forget(record.id)
             raise
 
     def _check(self, name: str, examples: Sequence[agent.LabelledText], *, replace: bool) -> None:
         check_name(name)
         if not replace:
-            check_free(self._outbox, name, fix="take another name, or --replace")
+            check_free(self.outbox, name, fix="take another name, or --replace")
         if len(examples) > MOST_LEARNT:
             raise InvalidInput(
                 f"{len(examples)} examples are too many for this device",

@@ -16,10 +16,8 @@ votes from two ways to share the examples. Votes depend on single examples, so t
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
-import os
 import re
 import secrets
 import sqlite3
@@ -43,7 +41,7 @@ from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.votes import NOBODY, VotePlan, ask, deal, tally
 from sottovoce.core.rpc.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
 from sottovoce.edge.client.openai_client import NextTokens, OpenAIClient, likeliest
-from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.database import Store, locked
 from sottovoce.edge.state.device_key import Seal
 from sottovoce.edge.state.ledger import Ledger, Purpose
 from sottovoce.edge.tasks.engine import Engine
@@ -93,38 +91,22 @@ class Ballots:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from voting over the same state; delete old votes.
-
-        Raises:
-            NotReady: another process is voting.
-        """
-        lock = private_folder(self._folder) / _LOCK
-        with disk(lock):  # the folder's own lock is for writers
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise NotReady(
-                    "another vote is under way", fix="wait until it ends", subject="distill"
-                ) from error
+        """Keep other processes from voting over the same state; delete old votes."""
+        lock = private_folder(self._folder) / _LOCK  # the folder's own lock is for writers
+        busy = NotReady("another vote is under way", fix="wait until it ends", subject="distill")
+        with locked(lock, busy):
             with disk(lock):
                 for file in self._all():
                     if file.stat().st_mtime < time.time() - _DAYS * 86_400:
                         file.unlink()
             sweep(self._folder)
             yield
-        finally:
-            os.close(descriptor)
 
     def find(self, what: bytes) -> Ballot | None:
         """Return the vote on ``what``, or None if none is in progress.
 
         Args:
             what: names everything that the vote depends on.
-
-        Raises:
-            DataLoss: the vote was altered.
         """
         with disk(self._folder):
             try:
@@ -305,24 +287,16 @@ class _Told(NamedTuple):
     charge: float
 
 
+@dataclass(eq=False)
 class Distiller:
     """Runs votes over one state; ``server`` has the model."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        store: Store,
-        ledger: Ledger,
-        releases: Releases,
-        ballots: Ballots,
-        server: OpenAIClient,
-    ) -> None:
-        self._engine = engine
-        self._store = store
-        self._ledger = ledger
-        self._releases = releases
-        self._ballots = ballots
-        self._server = server
+    engine: Engine
+    store: Store
+    ledger: Ledger
+    releases: Releases
+    ballots: Ballots
+    server: OpenAIClient
 
     def plan(
         self, examples: Sequence[agent.LabelledText], public: Sequence[str], wanted: Wanted
@@ -368,13 +342,10 @@ class Distiller:
         """Run the vote and pass on the labels that the teachers agree on.
 
         Args:
-            examples: the device's own labelled examples.
             public: texts that are not private, asked about in their order.
-            wanted: see `Wanted`.
             tell: receives public texts with their labels, and must have stored them when it
                 returns: the same call then starts a new vote.
             progress: receives the number of calls made, and their total.
-            warn: receives warnings for the owner.
 
         Raises:
             InvalidInput, NotReady, NotFound: see `plan`; no bundle; unknown level or policy;
@@ -385,21 +356,21 @@ class Distiller:
         """
         plan, labels = self.plan(examples, public, wanted), _labels(examples)
         public = public[: plan.check.steps]
-        with self._ballots.alone():
+        with self.ballots.alone():
             learnt = [self._told(example.text, wanted.setting) for example in examples]
             asked = [self._told(text, wanted.setting) for text in public]
             what = self._named(examples, asked, plan, wanted)
-            ballot = self._ballots.find(what)
+            ballot = self.ballots.find(what)
             if ballot is None:
-                if self._ballots.others(what):
+                if self.ballots.others(what):
                     warn(_ANOTHER)
                 ballot = Ballot(deal(len(examples), plan.teachers))
             if ballot.answers is None:
-                model = NextTokens(self._server, wanted.model)
+                model = NextTokens(self.server, wanted.model)
                 most = _LARGEST_SHARE * wanted.shots
                 teachers = Teachers(model, labels, most, wanted.at_once)
                 teachers.check()
-                self._ballots.keep(what, ballot)
+                self.ballots.keep(what, ballot)
                 self._pay(ballot, [*learnt, *asked], examples, plan, wanted)
                 shots = [(told.text, e.label) for told, e in zip(learnt, examples, strict=True)]
                 texts = [told.text for told in asked]
@@ -408,11 +379,11 @@ class Distiller:
                 self._count(ballot, plan)
                 ballot.answers = ask(tally(votes, len(texts), len(labels)), plan)
                 ballot.votes = {}
-                self._ballots.keep(what, ballot)  # first, as they are drawn once
+                self.ballots.keep(what, ballot)  # first, as they are drawn once
             answers = [(public[at], labels[label]) for at, label in sorted(ballot.answers.items())]
             if answers:
                 tell(answers)
-            self._ballots.forget(what)
+            self.ballots.forget(what)
         if not answers:
             raise NotReady(
                 f"the teachers agreed on none of {len(public)} public texts",
@@ -442,10 +413,10 @@ class Distiller:
                     ballot.votes[teacher] = teachers.votes(own, texts)
                     progress(len(ballot.votes) * len(texts), of)
                     if time.monotonic() - kept > _KEPT_EVERY:
-                        self._ballots.keep(what, ballot)
+                        self.ballots.keep(what, ballot)
                         kept = time.monotonic()
         finally:
-            self._ballots.keep(what, ballot)
+            self.ballots.keep(what, ballot)
 
     def _count(self, ballot: Ballot, plan: VotePlan) -> None:
         """Note that votes are being counted.
@@ -453,13 +424,13 @@ class Distiller:
         If a count had begun before and its result was not noted, another draw costs another price.
         This happens with a folder restored from a backup.
         """
-        with self._store.transaction() as transaction:
-            counted = self._store.seal.name(b"counted", ballot.id.encode())
-            if not self._ledger.first(transaction, counted):
+        with self.store.transaction() as transaction:
+            counted = self.store.seal.name(b"counted", ballot.id.encode())
+            if not self.ledger.first(transaction, counted):
                 self._charge_vote(transaction, plan)
 
     def _charge_vote(self, transaction: sqlite3.Connection, plan: VotePlan) -> None:
-        self._ledger.charge_adapter(transaction, plan.budget.epsilon, plan.budget.delta)
+        self.ledger.charge_adapter(transaction, plan.budget.epsilon, plan.budget.delta)
 
     def _pay(
         self,
@@ -470,23 +441,23 @@ class Distiller:
         wanted: Wanted,
     ) -> None:
         """Charge texts not charged before; all or none, on disk when this returns."""
-        seal, labels = self._store.seal, _labels(examples)
+        seal, labels = self.store.seal, _labels(examples)
         charges = {each.digest: each.charge for each in told}
-        with self._store.transaction() as transaction:
-            first = self._ledger.first
+        with self.store.transaction() as transaction:
+            first = self.ledger.first
             new = [amount for digest, amount in charges.items() if first(transaction, digest)]
             purpose = Purpose("distill", wanted.model)
-            self._ledger.charge(transaction, math.fsum(new), len(new), purpose)
+            self.ledger.charge(transaction, math.fsum(new), len(new), purpose)
             if first(transaction, seal.name(b"vote", ballot.id.encode())):
                 among = choice(seal, labels)
                 keys = (
                     label_charge(seal, labelled(seal, e.text, e.label), among) for e in examples
                 )
-                self._ledger.charge_labels(transaction, keys, math.inf)
+                self.ledger.charge_labels(transaction, keys, math.inf)
                 self._charge_vote(transaction, plan)
 
     def _told(self, text: str, setting: Setting) -> _Told:
-        drawn = self._releases.drawn(self._engine.current(), text, setting)
+        drawn = self.releases.drawn(self.engine.current(), text, setting)
         released = " ".join(drawn.release.text.split())
         return _Told(released, drawn.digest, drawn.release.charge)
 
@@ -498,7 +469,7 @@ class Distiller:
         wanted: Wanted,
     ) -> bytes:
         """Return the identifier of this vote, without the server's changeable address."""
-        seal = self._store.seal
+        seal = self.store.seal
         rows = (seal.name(e.text.encode(), e.label.encode()) for e in examples)
         told = repr((plan, wanted.model, wanted.shots)).encode()
         return seal.name(b"distill", told, b"".join(rows), *(each.digest for each in asked))

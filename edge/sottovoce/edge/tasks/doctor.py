@@ -20,10 +20,9 @@ from sottovoce.core.privacy.setting import PrivacyLimits
 from sottovoce.core.privacy.trust import TrustedWords
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config, PrivacyConfig
-from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.edge.state.device_key import InCredential, key_in
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.engine import open_current, open_tagger, signer
 from sottovoce.edge.tasks.spending import amount
 

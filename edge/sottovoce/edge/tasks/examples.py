@@ -32,8 +32,7 @@ from sottovoce.core.text.words import iter_words
 from sottovoce.edge.state.corrections import Correction, Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import Seal
-from sottovoce.edge.state.opaque_ids import OpaqueIds
-from sottovoce.edge.state.outbox import Outbox, setting_of
+from sottovoce.edge.state.outbox import OpaqueIds, Outbox, setting_of
 from sottovoce.edge.tasks.adapters import trained_by_cloud
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -157,8 +156,6 @@ class Base:
 
     Attributes:
         names: the pseudonyms of the adapter and its labels in the cloud.
-        training: its training settings.
-        setting: the privacy setting of its examples.
     """
 
     names: OpaqueIds
@@ -177,11 +174,7 @@ class Base:
 
 
 def base_of(outbox: Outbox, name: str) -> Base:
-    """Return the adapter ``name`` as a base for more examples.
-
-    Raises:
-        NotFound, NotReady: see `trained_by_cloud`.
-    """
+    """Return the adapter ``name`` as a base for more examples."""
     record = trained_by_cloud(outbox, name)
     job = outbox.job_request(record.id)
     # Only this adapter's labels: the cloud does not know labels of the name's other records.

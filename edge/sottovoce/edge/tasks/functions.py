@@ -135,11 +135,7 @@ class Functions:
         )
 
     def answered(self, identity: str) -> str:
-        """Return the outgoing id of the call that a turn answers.
-
-        Raises:
-            InvalidInput: no earlier turn has this call.
-        """
+        """Return the outgoing id of the call that a turn answers."""
         if identity and identity not in self._ids:
             raise InvalidInput(
                 "a tool answers a call that nobody made",
@@ -177,7 +173,6 @@ class Functions:
             places: of the conversation; a value that consists of one surrogate is restored to the
                 surrogate's original, regardless of its neighbours.
             restoration: for all other values.
-            trusted: see `Returning`.
         """
         values = {released: {*true} for released, true in self._values.items()}
         for place in places:
@@ -291,7 +286,6 @@ class Returning:
 
         Args:
             function: the true name of the function.
-            came: the arguments as the model wrote them.
         """
         return self._json(came, trusted=function in self._trusted)
 

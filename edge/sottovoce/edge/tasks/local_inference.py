@@ -37,8 +37,7 @@ from sottovoce.core.rpc.limits import LARGEST_ADAPTER
 from sottovoce.core.text.checks import check_text
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version
-from sottovoce.edge.state.opaque_ids import BY_ID, OpaqueIds
-from sottovoce.edge.state.outbox import Outbox
+from sottovoce.edge.state.outbox import BY_ID, OpaqueIds, Outbox
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
@@ -47,9 +46,9 @@ if TYPE_CHECKING:
     from sottovoce.core.local.adapter import LocalAdapter
     from sottovoce.core.local.encoder import Encoder
 
-__all__ = ["Fetched", "Follower", "Home", "who_answers"]
+__all__ = ["CONFIGURED", "Fetched", "Follower", "Home", "who_answers"]
 
-_CONFIGURED = {
+CONFIGURED = {
     "device": agent.WHERE_DEVICE,
     "cloud": agent.WHERE_CLOUD,
     "auto": agent.WHERE_AUTO,
@@ -62,13 +61,9 @@ def who_answers(asked: agent.Where, configured: str) -> agent.Where:
     Args:
         asked: the request's choice; unspecified leaves it to the configuration.
         configured: "device", "cloud" or "auto". "device" is a limit; the others are defaults.
-
-    Raises:
-        InvalidInput: the request names a place that this version does not know.
-        NotReady: the request asks for the cloud, and the owner does not allow it.
     """
-    where = asked or _CONFIGURED[configured]
-    if where not in _CONFIGURED.values():  # an app may be newer than this device
+    where = asked or CONFIGURED[configured]
+    if where not in CONFIGURED.values():  # an app may be newer than this device
         raise InvalidInput(
             "`where` names nobody that could answer",
             fix="ask for the device, the cloud or auto",
@@ -96,9 +91,6 @@ class Fetched:
     """A fetched version of an adapter.
 
     Attributes:
-        version: its hash.
-        bytes: its size.
-        up_to_date: whether the device already had it.
         encoder_bytes: the size of the encoder that was fetched with it, or 0.
     """
 
@@ -206,11 +198,6 @@ class Home:
 
         An adapter answers over the bundle's encoder. So the encoder is fetched too, if the device
         lacks it. The previous version answers until both are here, and also if anything fails.
-
-        Args:
-            name: as in `PredictRequest`.
-            progress: receives the number of bytes present, and their total.
-            pause: seconds to wait after a break before going on.
 
         Raises:
             NotFound: the adapter exists neither here nor in the cloud.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from glob import escape
 
 from sottovoce.core.errors import BundleMismatch, NotReady
@@ -16,20 +17,18 @@ from sottovoce.edge.config import Config
 from sottovoce.edge.state.adapters import ADAPTERS
 from sottovoce.edge.state.apps import Callers
 from sottovoce.edge.state.conversations import Conversations
-from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.ledger import Ledger, Record
-from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.edge.state.words import Words
 from sottovoce.edge.tasks.adapters import Adapters
 from sottovoce.edge.tasks.chat import Chat
 from sottovoce.edge.tasks.chat_request import Consent
-from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.examples import Corrector
 from sottovoce.edge.tasks.local_inference import Home
-from sottovoce.edge.tasks.predict import Predictor
+from sottovoce.edge.tasks.predict import Embedder, Predictor
 from sottovoce.edge.tasks.privatize import Releases
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -105,7 +104,7 @@ class Parts:
     def _writer(self) -> Writer:
         """Return the writer that answers conversations, as configured."""
         if self.config.chat.upstream:
-            from sottovoce.edge.client.openai_writer import OpenAIWriter  # only if configured
+            from sottovoce.edge.client.generation import OpenAIWriter  # only if configured
 
             def is_adapter(name: str) -> bool:
                 return any(record.adapter == name for record in self.outbox.all())
@@ -123,23 +122,12 @@ def status(parts: Parts) -> agent.GetStatusResponse:
     """Return the agent's contents and abilities."""
     from importlib.metadata import version  # here: it takes a megabyte
 
-    spending = parts.ledger.spending()
     response = agent.GetStatusResponse(
         version=version("sottovoce-edge"),
         default_level=parts.default.level,
         default_mechanism=parts.default.mechanism,
         cloud_address=parts.config.cloud.address,
-        ledger=agent.LedgerStatus(
-            spent=spending.spent,
-            limit=parts.ledger.limit,
-            releases=spending.releases,
-            label_epsilon=spending.label_epsilon,
-            labels_randomized=spending.labels_randomized,
-            labels_as_they_are=spending.labels_as_they_are,
-            adapters_private=spending.adapters_private,
-            adapter_epsilon=spending.adapter_epsilon,
-            adapter_delta=spending.adapter_delta,
-        ),
+        ledger=agent.LedgerStatus(limit=parts.ledger.limit, **asdict(parts.ledger.spending())),
         customizations=parts.outbox.all(),
         corrections=parts.corrector.status(),
     )

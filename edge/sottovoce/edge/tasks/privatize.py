@@ -20,8 +20,8 @@ from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 from sottovoce.edge.state.apps import calling
+from sottovoce.edge.state.database import NoiseKeys
 from sottovoce.edge.state.ledger import FOR_APPS, Ledger, Purpose
-from sottovoce.edge.state.noise_keys import NoiseKeys
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.spending import guessed
 from sottovoce.v1 import edge_agent_pb2

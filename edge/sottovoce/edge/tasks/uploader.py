@@ -30,8 +30,7 @@ from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.streams import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.ledger import Purpose, Record, released_texts
-from sottovoce.edge.state.opaque_ids import OpaqueIds
-from sottovoce.edge.state.outbox import ENDED, Outbox
+from sottovoce.edge.state.outbox import ENDED, OpaqueIds, Outbox
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 

@@ -17,7 +17,7 @@ from sottovoce.edge.cli.client import Client, connect, local
 from sottovoce.edge.daemon.services import NAMES
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.tasks import embed
+from sottovoce.edge.tasks import predict
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -175,7 +175,7 @@ def outcomes(
     came = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(inspection, "inspect", lambda *_, **__: ())  # see the conftest
-        patched.setattr(embed, "_open_denoiser", PlainDenoiser)
+        patched.setattr(predict, "_open_denoiser", PlainDenoiser)
         for remote in (True, False):
             folder = tmp_path_factory.mktemp("device")
             shutil.copytree(kept / "state", folder / "state")

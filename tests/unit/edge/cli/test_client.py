@@ -15,7 +15,7 @@ import pytest
 from sottovoce.core.errors import ConfigError, InvalidInput, NotReady, Unavailable
 from sottovoce.core.platform.files import private_folder
 from sottovoce.edge.cli.client import connect, is_running, reach, remote
-from sottovoce.edge.state.own_secret import OWNER
+from sottovoce.edge.state.apps import OWNER
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import running
 from tests.support.leaving import TRIES, whose_reading_ends

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from sottovoce.edge.cli import customize
+from sottovoce.edge.cli import predict
 from tests.support.agent import running
 from tests.support.openai_endpoint import entered
 from tests.support.stub_cloud import StubCloud
@@ -114,7 +114,7 @@ def test_lines_of_one_label_come_by_stdin(trained: Device) -> None:
 def test_more_than_a_message_holds_is_kept_and_what_stops_it_named(
     trained: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(customize, "_LARGEST", 100)
+    monkeypatch.setattr(predict, "_LARGEST", 100)
     rows = [f"{text}\t{label}" for text, label in PAIRS]
     with running(trained.config):
         said = trained.sotto(

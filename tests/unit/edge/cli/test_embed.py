@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.edge.tasks import embed
+from sottovoce.edge.tasks import predict
 from tests.support.agent import running
 from tests.support.plain_denoiser import PlainDenoiser
 from tests.support.stub_cloud import StubCloud
@@ -22,7 +22,7 @@ TEXT = "the river in winter"
 @pytest.fixture(autouse=True)
 def _plain_denoiser(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped one is for the real bundle, see the end-to-end tests."""
-    monkeypatch.setattr(embed, "_open_denoiser", PlainDenoiser)
+    monkeypatch.setattr(predict, "_open_denoiser", PlainDenoiser)
 
 
 def _file(device: Device, *lines: str) -> str:

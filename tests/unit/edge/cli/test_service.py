@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.edge.cli import systemd
+from sottovoce.edge.cli import service
 
 from .conftest import Device
 
@@ -28,7 +28,7 @@ def device(
     for name, text in (("systemctl", SYSTEMCTL), ("sotto", "#!/bin/sh\n")):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    monkeypatch.setattr(systemd, "program", lambda: folder / "sotto")
+    monkeypatch.setattr(service, "program", lambda: folder / "sotto")
     return new_device(PATH=f"{folder}:/bin:/usr/bin", LOG=str(tmp_path / "log"), ANSWER="0")
 
 
@@ -85,10 +85,10 @@ def test_a_packages_unit_is_seen_and_left_to_the_package(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, packaged = tmp_path / "etc.service", tmp_path / "usr.service"
-    manager = systemd.Manager(own, ("systemctl",), packaged)
-    monkeypatch.setattr(systemd, "SYSTEM", manager)
+    manager = service.Manager(own, ("systemctl",), packaged)
+    monkeypatch.setattr(service, "SYSTEM", manager)
     assert device.json("service", "status", "--system", code=3)[0]["installed"] is False
-    packaged.write_text(systemd.packaged_unit(Path("/usr/lib/sottovoce/bin/sotto")))
+    packaged.write_text(service.packaged_unit(Path("/usr/lib/sottovoce/bin/sotto")))
     (told,) = device.json("service", "status", "--system")
     assert told == {"file": str(packaged), "installed": True, "active": True}
     for act in (["install", "--run-as", "daemon"], ["uninstall"]):
@@ -102,8 +102,8 @@ def test_what_an_owner_put_in_the_place_of_a_packages_unit_stays(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, packaged = tmp_path / "etc.service", tmp_path / "usr.service"
-    monkeypatch.setattr(systemd, "SYSTEM", systemd.Manager(own, ("systemctl",), packaged))
-    unit = systemd.packaged_unit(Path("/usr/lib/sottovoce/bin/sotto"))
+    monkeypatch.setattr(service, "SYSTEM", service.Manager(own, ("systemctl",), packaged))
+    unit = service.packaged_unit(Path("/usr/lib/sottovoce/bin/sotto"))
     packaged.write_text(unit)
     acts = [["service", "install", "--run-as", "daemon"], ["service", "uninstall"]]
     own.symlink_to("/dev/null")  # `systemctl mask`
@@ -115,6 +115,6 @@ def test_what_an_owner_put_in_the_place_of_a_packages_unit_stays(
     for act in acts:
         assert "belongs to a package" in device.sotto(*act, "--system", code=3).stderr
     assert own.read_text() == f"{unit}# changed\n"
-    own.write_text(systemd.system_unit(Path("/opt/sotto"), "daemon"))  # ours, from before
+    own.write_text(service.system_unit(Path("/opt/sotto"), "daemon"))  # ours, from before
     device.sotto("service", "uninstall", "--system")
     assert not own.exists()

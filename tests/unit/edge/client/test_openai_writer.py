@@ -24,8 +24,9 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.rpc import openai
-from sottovoce.edge.client import openai_client, openai_writer
-from sottovoce.edge.client.openai_writer import OpenAIWriter
+from sottovoce.edge.client import generation as writers
+from sottovoce.edge.client import openai_client
+from sottovoce.edge.client.generation import OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support import upstream_server
@@ -377,7 +378,7 @@ def test_a_server_that_lists_none_has_the_configured_model_alone(
 
 
 def test_a_list_that_drips_has_its_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_writer, "_LISTING_SECONDS", 0.2)
+    monkeypatch.setattr(writers, "_LISTING_SECONDS", 0.2)
     server.listing = drip(b" ")({})
     assert OpenAIWriter(ChatConfig(upstream=server.url)).models() == []
     assert server.gone.wait(60)

@@ -12,8 +12,7 @@ from sottovoce.core.errors import DataLoss
 from sottovoce.core.privacy.surrogate_table import Place
 from sottovoce.edge.state import conversations
 from sottovoce.edge.state.conversations import Conversation, Conversations, Said
-from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.noise_keys import NoiseKeys
+from sottovoce.edge.state.database import NoiseKeys, Store
 
 SYSTEM, USER, ASSISTANT, TOOL = 1, 2, 3, 4
 FIRST: list[Said] = [(SYSTEM, "be kind"), (USER, "hello")]

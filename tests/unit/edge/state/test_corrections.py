@@ -11,8 +11,7 @@ import pytest
 
 from sottovoce.core.errors import DataLoss, NotReady, QuotaExceeded, Unavailable
 from sottovoce.edge.state.corrections import Corrections, settle
-from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.noise_keys import NoiseKeys
+from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.edge.state.outbox import Outbox
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training

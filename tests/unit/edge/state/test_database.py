@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded
-from sottovoce.edge.state.database import DATABASE, KEY, VERSION, Store
+from sottovoce.edge.state.database import DATABASE, KEY, VERSION, NoiseKeys, Store
 from sottovoce.edge.state.ledger import Ledger, Spending
-from sottovoce.edge.state.noise_keys import NoiseKeys
 from tests.support.full_disk import in_memory, no_mounts
 from tests.support.locks import locked
 

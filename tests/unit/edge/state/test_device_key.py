@@ -13,9 +13,8 @@ import pytest
 
 from sottovoce.core.errors import ConfigError, DataLoss, NotReady, SottovoceError
 from sottovoce.edge.state import device_key
-from sottovoce.edge.state.database import DATABASE, Store
+from sottovoce.edge.state.database import DATABASE, NoiseKeys, Store
 from sottovoce.edge.state.device_key import ELSEWHERE, KEY, PLACES, key_in
-from sottovoce.edge.state.noise_keys import NoiseKeys
 from tests.support.key_places import give_credential, keyring_of
 
 SECRET, OTHER = bytes(range(32)), bytes(range(32, 64))

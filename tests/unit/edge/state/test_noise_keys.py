@@ -10,9 +10,8 @@ import pytest
 
 from sottovoce.core.errors import DataLoss, Unavailable
 from sottovoce.edge.state.conversations import Conversations
-from sottovoce.edge.state.database import Store
+from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.edge.state.ledger import Ledger, Spending
-from sottovoce.edge.state.noise_keys import NoiseKeys
 
 
 def _shown(keyring: NoiseKeys) -> bytes:
@@ -104,7 +103,7 @@ def test_a_change_cut_short_never_happened(tmp_path: Path, where: str) -> None:
     program = f"""
 import os, pathlib
 from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.noise_keys import NoiseKeys
+from sottovoce.edge.state.database import NoiseKeys
 
 store = Store.open(pathlib.Path({str(tmp_path)!r}))
 store._connection.set_trace_callback(

@@ -7,7 +7,7 @@ import pytest
 from sottovoce.core.errors import NotFound, SottovoceError
 from sottovoce.core.rpc.limits import NAME
 from sottovoce.edge.state.device_key import Seal
-from sottovoce.edge.state.opaque_ids import OpaqueIds, adapter_id, label_ids
+from sottovoce.edge.state.outbox import OpaqueIds, adapter_id, label_ids
 
 SEAL = Seal(bytes(32))
 OTHER = Seal(bytes([1] * 32))

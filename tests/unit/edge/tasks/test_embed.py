@@ -31,8 +31,8 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import retry
 from sottovoce.edge.client.retry import WINDOW
 from sottovoce.edge.state.ledger import Spending
-from sottovoce.edge.tasks.embed import Embedder
 from sottovoce.edge.tasks.parts import Parts
+from sottovoce.edge.tasks.predict import Embedder
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
 from tests.support.agent import configured, opened

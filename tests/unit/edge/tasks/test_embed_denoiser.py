@@ -13,9 +13,9 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.tasks import embed
-from sottovoce.edge.tasks.embed import Embedder
+from sottovoce.edge.tasks import predict
 from sottovoce.edge.tasks.parts import Parts
+from sottovoce.edge.tasks.predict import Embedder
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, opened, running
 from tests.support.embedding import embed_request, embed_stream, row
@@ -36,7 +36,7 @@ def test_apps_get_embeddings_and_errors_over_the_socket(
     cloud: StubCloud,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(embed, "_open_denoiser", PlainDenoiser)
+    monkeypatch.setattr(predict, "_open_denoiser", PlainDenoiser)
     config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
     with running(config, lexicon_tagger) as address, grpc.insecure_channel(address) as channel:
         app = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)

@@ -31,8 +31,7 @@ from sottovoce.core.rpc.address import is_loopback, split_address
 from sottovoce.edge.http.fields import Fields, refuse
 from sottovoce.edge.http.openai import answers, chat_completions, requests, responses
 from sottovoce.edge.http.openai.requests import DEFAULT_MODEL
-from sottovoce.edge.state.apps import App, Callers, inside
-from sottovoce.edge.state.own_secret import OwnSecret
+from sottovoce.edge.state.apps import App, Callers, OwnSecret, inside
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -55,10 +54,6 @@ _OF_BROWSERS: Final = ("origin", "sec-fetch-site")
 def read_key(state: Path, *, make: bool = False) -> str:
     """Return the key that the owner's programs send.
 
-    Args:
-        state: the daemon's state folder.
-        make: create a key if the folder has none.
-
     Raises:
         ConfigError: there is no key, others can read it, or it cannot be read or written.
     """
@@ -66,12 +61,7 @@ def read_key(state: Path, *, make: bool = False) -> str:
 
 
 class ApiKeyGate:
-    """Gate that admits requests with the key or an app's token, but no web page.
-
-    Args:
-        key: identifies the owner.
-        callers: look up an app's token, and limit its calls.
-    """
+    """Gate that admits requests with the key or an app's token, but no web page."""
 
     def __init__(self, key: str, callers: Callers) -> None:
         self._key, self._callers = key.encode(), callers

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sottovoce.core.errors import NotFound
 from sottovoce.core.http.messages import Request
 from sottovoce.core.rpc.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS, MOST_TURNS
+from sottovoce.edge.client.generation import EFFORTS, VERBOSITIES
 from sottovoce.edge.http.fields import Fields, parsed, refuse
 from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.edge.tasks.parts import Parts
@@ -82,19 +83,8 @@ _USES: Final = {
     "none": generation.TOOL_USE_NONE,
     "required": generation.TOOL_USE_REQUIRED,
 }
-_EFFORTS: Final = {
-    "none": generation.REASONING_EFFORT_NONE,
-    "minimal": generation.REASONING_EFFORT_MINIMAL,
-    "low": generation.REASONING_EFFORT_LOW,
-    "medium": generation.REASONING_EFFORT_MEDIUM,
-    "high": generation.REASONING_EFFORT_HIGH,
-    "xhigh": generation.REASONING_EFFORT_XHIGH,
-}
-_VERBOSITIES: Final = {
-    "low": generation.VERBOSITY_LOW,
-    "medium": generation.VERBOSITY_MEDIUM,
-    "high": generation.VERBOSITY_HIGH,
-}
+_EFFORTS: Final = {word: number for number, word in EFFORTS.items()}
+_VERBOSITIES: Final = {word: number for number, word in VERBOSITIES.items()}
 _TIERS: Final = ("auto", "default", "flex", "priority", "scale")
 _SEEDS: Final = 1 << 63
 _FUNCTION: Final = "function"
@@ -110,9 +100,6 @@ def model(device: Parts, fields: Fields) -> str:
 
     A name is text as well. It leaves the device only if the owner or the answering server defined
     it.
-
-    Raises:
-        NotFound: no model has that name.
     """
     name = fields.text("model", DEFAULT_MODEL)
     if name == DEFAULT_MODEL:

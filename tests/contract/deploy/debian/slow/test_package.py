@@ -21,7 +21,7 @@ from deploy.debian.check import same_bytes
 from deploy.debian.package import build
 from deploy.debian.target import SUITES, Target
 from deploy.debian.wheels import Wheel, needed, unpack
-from sottovoce.edge.cli import COMMANDS, systemd
+from sottovoce.edge.cli import COMMANDS, service
 from tests.support.paths import ROOT
 
 SCRIPTS = sorted((ROOT / "deploy/debian/scripts").iterdir())
@@ -93,8 +93,8 @@ def test_a_package_says_what_it_is_and_has_all_its_parts(
     sums = subprocess.run(["md5sum", "--quiet", "-c", control / "md5sums"], cwd=root, check=False)
     assert sums.returncode == 0
     assert "@" not in (control / "postinst").read_text(), "every mark is filled in"
-    unit = (root / f"usr/lib/systemd/system/{systemd.NAME}").read_text()
-    assert f"User={systemd.ACCOUNT}\n" in unit
+    unit = (root / f"usr/lib/systemd/system/{service.NAME}").read_text()
+    assert f"User={service.ACCOUNT}\n" in unit
     assert 'ExecStart="/usr/lib/sottovoce/bin/sotto" serve\n' in unit
     site = root / "usr/lib/sottovoce/lib/python3.13/site-packages"
     assert {path.name for path in site.iterdir()} >= {"ours", "theirs"}

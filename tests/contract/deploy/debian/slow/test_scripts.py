@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.edge.cli import systemd
+from sottovoce.edge.cli import service
 from tests.support.paths import ROOT
 
 SCRIPTS = ROOT / "deploy/debian/scripts"
@@ -120,11 +120,11 @@ def test_settings_that_an_owner_took_away_hold_nothing_up(root: Path) -> None:
 
 
 def test_beside_another_agent_it_is_not_installed(root: Path) -> None:
-    unit = root / "etc/systemd/system" / systemd.NAME
+    unit = root / "etc/systemd/system" / service.NAME
     assert script("preinst", root, "install") == (0, "")
-    unit.write_text(systemd.packaged_unit(Path("/usr/bin/sotto")))  # by `systemctl edit --full`
+    unit.write_text(service.packaged_unit(Path("/usr/bin/sotto")))  # by `systemctl edit --full`
     assert script("preinst", root, "install") == (0, "")
-    unit.write_text(systemd.system_unit(Path("/usr/bin/sotto"), "nobody"))
+    unit.write_text(service.system_unit(Path("/usr/bin/sotto"), "nobody"))
     code, said = script("preinst", root, "install")
     assert code == 1
     assert "fix: take it away first: sotto service uninstall --system\n" in said

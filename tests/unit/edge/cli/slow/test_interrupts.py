@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sottovoce.edge.cli import enroll as pulling
-from sottovoce.edge.client.openai_writer import OpenAIWriter
+from sottovoce.edge.client.generation import OpenAIWriter
 from sottovoce.edge.tasks.customize import Learner
 from sottovoce.edge.tasks.distill import Distiller
 from sottovoce.edge.tasks.local_inference import Home

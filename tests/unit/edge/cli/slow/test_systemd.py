@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.rpc.address import answers
-from sottovoce.edge.cli import systemd
+from sottovoce.edge.cli import service
 from tests.support.agent import configured
 from tests.support.paths import ROOT
 from tests.support.waiting import until
@@ -63,8 +63,8 @@ def _analyzed(*arguments: str, runtime: Path) -> str:
 @needs_systemd
 def test_systemd_finds_nothing_wrong_with_a_users_unit(tmp_path: Path, program: Path) -> None:
     environ = {"HOME": "/home/a b", "SOTTO_CLOUD_ADDRESS": 'x"%i$HOME', "PATH": "/bin"}
-    unit = tmp_path / systemd.NAME
-    unit.write_text(systemd.user_unit(program, tmp_path / "a.toml", environ))
+    unit = tmp_path / service.NAME
+    unit.write_text(service.user_unit(program, tmp_path / "a.toml", environ))
     assert _analyzed("verify", "--man=no", "--user", str(unit), runtime=tmp_path) == ""
     assert "PATH=" not in unit.read_text()
 
@@ -73,10 +73,10 @@ def test_systemd_finds_nothing_wrong_with_a_users_unit(tmp_path: Path, program: 
 def test_systemd_finds_nothing_wrong_with_the_machines_and_hardly_any_exposure(
     tmp_path: Path, program: Path, user: str
 ) -> None:
-    unit = tmp_path / systemd.NAME
-    text = systemd.system_unit(program, user)
+    unit = tmp_path / service.NAME
+    text = service.system_unit(program, user)
     unit.write_text(text)
-    packaged = systemd.packaged_unit(program).replace(f"User={systemd.ACCOUNT}", f"User={user}")
+    packaged = service.packaged_unit(program).replace(f"User={service.ACCOUNT}", f"User={user}")
     assert packaged.splitlines()[1:] == text.splitlines()[1:], "but for who wrote it"
     assert _analyzed("verify", "--man=no", str(unit), runtime=tmp_path) == ""
     said = _analyzed("security", "--no-pager", "--offline=true", str(unit), runtime=tmp_path)
@@ -86,14 +86,14 @@ def test_systemd_finds_nothing_wrong_with_the_machines_and_hardly_any_exposure(
 
 
 def test_clear_text_reaches_no_disk_by_way_of_memory(program: Path) -> None:
-    for unit in (systemd.packaged_unit(program), systemd.user_unit(program, None, {"HOME": "/a"})):
+    for unit in (service.packaged_unit(program), service.user_unit(program, None, {"HOME": "/a"})):
         assert {"LimitCORE=0", "MemorySwapMax=0"} <= set(unit.splitlines())
 
 
 @pytest.mark.parametrize("name", ["root", "nobody-of-that-name"])
 def test_the_machines_runs_as_a_user_who_is_there_and_not_root(program: Path, name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        systemd.system_unit(program, name)
+        service.system_unit(program, name)
     assert caught.value.subject == "run_as"
     assert "--run-as" in caught.value.fix
 
@@ -105,11 +105,11 @@ def test_what_a_user_has_set_is_taken_along() -> None:
         "SOTTO_CLOUD_ADDRESS": "a.example.org",
         "OTHER": "1",
     }
-    unit = systemd.user_unit(Path("/opt/sotto"), None, environ)
+    unit = service.user_unit(Path("/opt/sotto"), None, environ)
     kept = re.findall(r'^Environment="(.*)"$', unit, re.MULTILINE)
     assert kept == ["SOTTO_CLOUD_ADDRESS=a.example.org", "XDG_STATE_HOME=/data"]
     assert 'ExecStart="/opt/sotto" serve' in unit
-    file = systemd.user_manager(environ).file
+    file = service.user_manager(environ).file
     assert file == Path("/home/ann/.config/systemd/user/sottovoce.service")
 
 
@@ -117,7 +117,7 @@ def test_settings_of_the_machine_are_settings(tmp_path: Path) -> None:
     from sottovoce.edge.config import load
 
     file = tmp_path / "agent.toml"
-    file.write_text(systemd.settings_of_the_machine())
+    file.write_text(service.settings_of_the_machine())
     config = load(file, {"HOME": str(tmp_path)})
     assert config.agent.listen == "unix:/run/sottovoce/agent.sock"
     assert config.agent.state == Path("/var/lib/sottovoce/state")

@@ -11,8 +11,7 @@ import pytest
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import generation as writers
-from sottovoce.edge.client.generation import LARGEST_ANSWER
-from sottovoce.edge.client.openai_writer import OpenAIWriter
+from sottovoce.edge.client.generation import LARGEST_ANSWER, OpenAIWriter
 from sottovoce.edge.config import ChatConfig
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.v1 import edge_chat_pb2 as chats

@@ -13,7 +13,7 @@ import pytest
 from sottovoce.core.http.server import CALLS_AT_ONCE
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.http.openai.endpoints import openai_server, read_key
-from sottovoce.edge.tasks.embed import Embedder
+from sottovoce.edge.tasks.predict import Embedder
 from tests.support.agent import configured, opened
 from tests.support.openai_endpoint import SECONDS, Door
 from tests.support.plain_denoiser import PlainDenoiser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,11 +12,9 @@ import click
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 from sottovoce.core.platform.files import atomic
-from sottovoce.edge.cli.common import PATH, load_config, not_as_root, say
+from sottovoce.edge.cli.common import PATH, load_config, open_state, say
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import Apps, Hides
-from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.tasks.spending import amount
 
 __all__ = ["command"]
@@ -200,8 +198,7 @@ def rm(ctx: click.Context, name: str, as_json: bool) -> None:
 
 @contextmanager
 def _apps(config: Config) -> Iterator[Apps]:
-    not_as_root(config)
-    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+    with open_state(config) as store:
         yield Apps(store)
 
 

@@ -14,7 +14,7 @@ import pwd
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -32,7 +32,8 @@ from sottovoce.core.rpc.address import socket_path
 from sottovoce.core.text.checks import LARGEST_TEXT, decode
 from sottovoce.edge import config as settings
 from sottovoce.edge.config import MACHINE, Config
-from sottovoce.edge.state.database import DATABASE
+from sottovoce.edge.state.database import DATABASE, Store
+from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.outbox import standing
 from sottovoce.v1 import edge_agent_pb2 as agent
 
@@ -52,6 +53,7 @@ __all__ = [
     "not_a_strangers",
     "not_as_root",
     "numbered",
+    "open_state",
     "privacy_options",
     "read_lines",
     "read_table",
@@ -185,6 +187,14 @@ class _Reader(Generic[T]):
             self._stopped, stream = True, self._stream
         if stream is not None:
             stream.cancel()
+
+
+@contextmanager
+def open_state(config: Config) -> Iterator[Store]:
+    """Open the agent's state, whether or not an agent runs."""
+    not_as_root(config)
+    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+        yield store
 
 
 def not_as_root(config: Config) -> None:

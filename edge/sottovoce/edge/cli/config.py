@@ -12,8 +12,8 @@ import difflib
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -23,11 +23,11 @@ from sottovoce.core.errors import ConfigError, DataLoss, SottovoceError
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import as_owner_of, disk, in_place_of
 from sottovoce.edge import config as settings
-from sottovoce.edge.cli.common import load_config, not_as_root, say
+from sottovoce.edge.cli.common import load_config, not_as_root, open_state, say
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.database import NoiseKeys, Store, only_one
 from sottovoce.edge.state.device_key import PLACES, key_in
-from sottovoce.edge.state.words import Lists, Words
+from sottovoce.edge.state.words import Words
 
 __all__ = [
     "changed",
@@ -322,7 +322,7 @@ def words_command() -> None:
 def allow_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Let WORDS pass under the policy `personal`. Other policies do not read this list."""
     config = load_config(ctx)
-    _change(config, words, as_json, "allow", Words.allow)
+    _change(config, "allow", allow=words)
     if config.chat.policy != "personal":
         click.echo(
             f"conversations use the policy {config.chat.policy}, which lets no allowed word pass; "
@@ -340,7 +340,7 @@ def allow_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> No
 @click.pass_context
 def hide_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Let WORDS never pass, under any policy."""
-    _change(load_config(ctx), words, as_json, "hide", Words.hide)
+    _change(load_config(ctx), "hide", hide=words)
 
 
 @words_command.command("rm", cls=Command)
@@ -349,7 +349,7 @@ def hide_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> Non
 @click.pass_context
 def remove_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Take WORDS out of both lists."""
-    _change(load_config(ctx), words, as_json, "rm", Words.remove)
+    _change(load_config(ctx), "rm", without=words)
 
 
 @words_command.command("list", cls=Command)
@@ -358,8 +358,8 @@ def remove_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> N
 def list_words(ctx: click.Context, as_json: bool) -> None:
     """Show both lists, and the named patterns, those of the configuration among them."""
     config = load_config(ctx)
-    with _words(config) as words:
-        lists = words.lists()
+    with open_state(config) as store:
+        lists = Words(store, config.hide.hiding).lists()
     told = {
         "allow": [*config.hide.allow, *lists.allow],
         "hide": [*config.hide.words, *lists.hide],
@@ -377,23 +377,11 @@ def list_words(ctx: click.Context, as_json: bool) -> None:
 _TOLD = {"allow": "allowed", "hide": "hidden", "rm": "taken out"}
 
 
-def _change(
-    config: Config,
-    given: tuple[str, ...],
-    as_json: bool,
-    action: str,
-    change: Callable[[Words, tuple[str, ...]], Lists],
-) -> None:
-    with _words(config) as words:
-        change(words, given)
+def _change(config: Config, action: str, **changed: tuple[str, ...]) -> None:
+    with open_state(config) as store:
+        Words(store, config.hide.hiding).change(**changed)
+    (given,) = changed.values()
     say({action: [*given]}, f"{len(given)} {_TOLD[action]}")
-
-
-@contextmanager
-def _words(config: Config) -> Iterator[Words]:
-    not_as_root(config)
-    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
-        yield Words(store, config.hide.hiding)
 
 
 _SETTING = "agent.key_place"
@@ -459,9 +447,7 @@ def rotate_key_command(ctx: click.Context, as_json: bool) -> None:
     next text. The key of the state, which seals this one, stays (`sotto move-key`); where it is a
     credential of the service, this says how to be run with it.
     """
-    config = load_config(ctx)
-    not_as_root(config)
-    with closing(Store.open(config.agent.state, key_in(config.agent.key_place))) as store:
+    with open_state(load_config(ctx)) as store:
         epoch = NoiseKeys(store).rotate()
     say({"epoch": epoch}, f"noise is now drawn from key {epoch}; the one before is destroyed")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +43,7 @@ from sottovoce.core.platform.files import (
 from sottovoce.core.privacy import inspection
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds
+from sottovoce.edge.client.retry import download_with_retry
 from sottovoce.edge.config import BundleConfig
 from sottovoce.edge.installed_bundle import in_use
 from sottovoce.edge.state.database import locked
@@ -53,7 +53,6 @@ __all__ = ["Progress", "Pulled", "pull"]
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes so far, and the bytes of the bundle."""
 
-_BREAKS = 5
 _REPLACED = ".replaced"
 """The folder of an old encoder while a new one takes its place."""
 
@@ -262,19 +261,25 @@ def _complete(
     """Fetch the rest of one file and check its hash."""
     file = partial / path
     file.parent.mkdir(parents=True, exist_ok=True)
-    resumed = file.exists() and file.stat().st_size > 0
-    breaks = 0
+
+    def size() -> int:
+        return file.stat().st_size if file.exists() else 0
+
+    def receive() -> None:
+        have = size()
+        if have < stored.bytes or not file.exists():
+            _append(cloud.fetch_file(identity, path, have), file, stored.bytes, report)
+        elif have > stored.bytes:
+            raise DataLoss("too long")
+        if size() < stored.bytes:
+            raise Unavailable("the cloud ended the file early", fix="run `sotto pull` again")
+        if sha256(file) != stored.sha256:
+            raise DataLoss("wrong hash")
+
+    resumed = size() > 0
     while True:
-        have = file.stat().st_size if file.exists() else 0
         try:
-            if have < stored.bytes or not file.exists():
-                _append(cloud.fetch_file(identity, path, have), file, stored.bytes, report)
-            elif have > stored.bytes:
-                raise DataLoss("too long")
-            if file.stat().st_size < stored.bytes:
-                raise Unavailable("the cloud ended the file early", fix="run `sotto pull` again")
-            if sha256(file) != stored.sha256:
-                raise DataLoss("wrong hash")
+            download_with_retry(receive, size, pause)
             report(stored.bytes)
             return
         except DataLoss as error:
@@ -286,12 +291,6 @@ def _complete(
                     subject=path,
                 ) from error
             resumed = False  # bytes of an earlier pull were bad: start once more
-        except Unavailable:
-            moved = file.exists() and file.stat().st_size > have
-            breaks = 0 if moved else breaks + 1
-            if breaks >= _BREAKS:
-                raise
-            time.sleep(pause)
 
 
 def _append(chunks: Iterator[bytes], file: Path, size: int, report: Callable[[int], None]) -> None:

@@ -1,9 +1,10 @@
 """Retries of calls and streams to the cloud, with backoff.
 
 A restart of the cloud, or of its load balancer, is over in a second. The owner need not notice it.
-There are three kinds:
+There are four kinds:
 
 - `call_with_retry`: a unary call, for at most a given time.
+- `download_with_retry`: a file, which goes on where it stopped.
 - `stream_with_retry`: a stream of responses, until the first response has come.
 - `ReconnectingStream`: queries and answers in both directions. A query without an answer is sent
   again in the next stream.
@@ -31,6 +32,7 @@ __all__ = [
     "ReconnectingStream",
     "backoff",
     "call_with_retry",
+    "download_with_retry",
     "is_retryable",
     "stream_with_retry",
 ]
@@ -56,6 +58,8 @@ _RETRYABLE: Final = {
 """Calls that are safe to retry: all are idempotent, by their ids or by nature."""
 _BUSY: Final = {"sottovoce.v1.InferenceService", "sottovoce.v1.GenerationService"}
 """Services whose RESOURCE_EXHAUSTED is temporary; elsewhere it is a quota."""
+_T = TypeVar("_T")
+_BREAKS: Final = 5
 _ATTEMPTS: Final = 4
 _FIRST: Final = 0.2
 """Seconds before the second attempt; each further wait is twice as long."""
@@ -138,6 +142,28 @@ def stream_with_retry(path: str, begin: Callable[[], Any]) -> Generator[Any, Non
         finally:
             call.cancel()
         time.sleep(wait)
+
+
+def download_with_retry(receive: Callable[[], _T], size: Callable[[], int], pause: float) -> _T:
+    """Return what ``receive`` does; call it again after a break, to go on where it stopped.
+
+    Args:
+        size: returns how many bytes have arrived.
+        pause: seconds to wait after a break.
+
+    Raises:
+        Unavailable: the connection broke five times in a row, and nothing arrived.
+    """
+    breaks = 0
+    while True:
+        before = size()
+        try:
+            return receive()
+        except Unavailable:
+            breaks = 0 if size() > before else breaks + 1
+            if breaks >= _BREAKS:
+                raise
+            time.sleep(pause)
 
 
 class _Numbered(Protocol):

@@ -143,10 +143,10 @@ def _change_words(device: Parts, request: Request) -> Response:
     fields = parsed(request.body)
     word, to = fields.text("word"), fields.text("to")
     fields.end()
-    changes = {"allow": device.words.allow, "hide": device.words.hide, "none": device.words.remove}
+    changes = {"allow": "allow", "hide": "hide", "none": "without"}
     if to not in changes:
         refuse(fields.where("to"), "is no list", f"use one of {', '.join(changes)}")
-    return _listed(device, changes[to]([word]))
+    return _listed(device, device.words.change(**{changes[to]: [word]}))
 
 
 def _listed(device: Parts, lists: Lists) -> Response:

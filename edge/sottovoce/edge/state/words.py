@@ -52,36 +52,20 @@ class Words:
             read = self._read = sealed, self._choices(*self._opened(sealed))
         return read[1]
 
-    def allow(self, words: Iterable[str]) -> Lists:
-        """Have words pass under `personal`; take them out of the other list.
-
-        Raises:
-            InvalidInput: a word cannot be taken, or there are too many.
-        """
-        return self._change(allow=words)
-
-    def hide(self, words: Iterable[str]) -> Lists:
-        """Have words never pass; take them out of the other list.
-
-        Raises:
-            InvalidInput: a word cannot be taken, or there are too many.
-        """
-        return self._change(hide=words)
-
-    def remove(self, words: Iterable[str]) -> Lists:
-        """Take words out of both lists.
-
-        Raises:
-            InvalidInput: a word is in neither list.
-        """
-        return self._change(without=words)
-
-    def _change(
+    def change(
         self,
+        *,
         allow: Iterable[str] = (),
         hide: Iterable[str] = (),
         without: Iterable[str] = (),
     ) -> Lists:
+        """Have words pass under `personal` or never pass, or take them out of both lists.
+
+        A word is in one list at most.
+
+        Raises:
+            InvalidInput: a word cannot be taken or is in neither list, or there are too many.
+        """
         allow, hide, without = tuple(allow), tuple(hide), tuple(without)
         with self._store.transaction() as transaction:
             had = self.lists()

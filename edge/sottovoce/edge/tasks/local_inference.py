@@ -11,7 +11,6 @@ import logging
 import os
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from sottovoce.core.platform.threads import join
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER
 from sottovoce.core.text.checks import check_text
 from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.retry import download_with_retry
 from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version
 from sottovoce.edge.state.outbox import BY_ID, OpaqueIds, Outbox
 from sottovoce.edge.tasks.engine import Engine
@@ -81,7 +81,6 @@ def who_answers(asked: agent.Where, configured: str) -> agent.Where:
 
 
 MOST_FOLLOWED: Final = 32
-_BREAKS: Final = 5
 _ROOM: Final = 2 * LARGEST_ADAPTER
 """Bytes of adapters kept in memory."""
 
@@ -301,21 +300,21 @@ class Home:
         pause: float,
     ) -> tuple[training.AdapterFile, Path | None]:
         """Download the newest version; return its description, and its file if it is new."""
-        breaks = 0
-        while True:
-            there = _size(folder.partial()[0])
+
+        def size() -> int:
+            return _size(folder.partial()[0])
+
+        def receive() -> tuple[training.AdapterFile, Path | None]:
+            there = size()
             try:
                 return self._receive(names, folder, progress)
-            except Unavailable:
-                moved = _size(folder.partial()[0]) > there
-                breaks = 0 if moved else breaks + 1
-                if breaks >= _BREAKS:
-                    raise
-                time.sleep(pause)
             except OutOfRange:  # more than the cloud ever sent: start again
                 if not there:
                     raise
                 folder.partial()[0].unlink(missing_ok=True)
+                return self._receive(names, folder, progress)
+
+        return download_with_retry(receive, size, pause)
 
     def _receive(
         self, names: OpaqueIds, folder: AdapterFolder, progress: Callable[[int, int], None]

@@ -300,14 +300,13 @@ def _versions() -> dict[str, str]:
 
 
 def _machine() -> dict[str, Any]:
-    pages, size = (os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE"))
     return {
         "system": platform.system(),
         "kernel": platform.release(),
         "processor": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
         "cores": os.cpu_count(),
-        "memory_mb": pages * size >> 20,
+        "memory_mb": _memory_mb(),
     }
 
 

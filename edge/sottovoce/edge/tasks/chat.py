@@ -29,7 +29,7 @@ from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.ledger import Purpose, Record, released_texts
 from sottovoce.edge.state.outbox import Outbox
-from sottovoce.edge.tasks.chat_request import Asked, Consent, asks
+from sottovoce.edge.tasks.chat_request import Consent, agreed_by_owner, asks, check_request, offers
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.functions import Functions, Returning, canonical
 from sottovoce.edge.tasks.privatize import DrawnText, Releases, released_words, resolve
@@ -105,18 +105,26 @@ class Chat:
             PermissionDenied: an app asks for a preview.
             Unavailable: the server does not answer, or not as agreed.
         """
-        asked = Asked.of(request, request.turns)
-        departing = self._departing(asked)
+        departing = self._departing(request)
         departing.request.conversation.turns.extend(departing.turns)
-        for event in self._answer(asked, departing, stoppable):
+        for event in self._answer(request, departing, stoppable):
             yield chats.ChatResponse(**_field(event))
 
     def complete(
         self, request: chats.CompleteRequest, stoppable: Stoppable = lambda stop: None
     ) -> Generator[chats.CompleteResponse, None, None]:
         """Continue a text; otherwise like `chat`."""
-        text = chats.ChatTurn(role=generation.ROLE_USER, text=request.text)
-        asked = Asked.of(request, [text])
+        asked = chats.ChatRequest(
+            turns=[chats.ChatTurn(role=generation.ROLE_USER, text=request.text)],
+            model=request.model,
+            privacy=request.privacy,
+            conversation=request.conversation,
+            sampling=request.sampling,
+            stops=request.stops,
+            preview=request.preview,
+            words=request.words,
+            agreed=request.agreed,
+        )
         departing = self._departing(asked)
         (turn,) = departing.turns
         departing.request.released_text = turn.released_text
@@ -124,14 +132,14 @@ class Chat:
             if not isinstance(event, _Thought):
                 yield chats.CompleteResponse(**_field(event))
 
-    def _departing(self, asked: Asked) -> _Departing:
+    def _departing(self, asked: chats.ChatRequest) -> _Departing:
         if asked.preview and calling() is not None:
             raise PermissionDenied(
                 "apps may not ask for a preview",
                 fix="have the device's owner do it, with the `sotto` command",
                 subject="preview",
             )
-        asked.check(options=self.writer.takes_options)
+        check_request(asked, options=self.writer.takes_options)
         trained = self.outbox.trained_with(self.writer.check(asked.model))
         self.releases.check_session(asked.conversation)
         setting = resolve(asked.privacy, trained or self.default)
@@ -159,9 +167,8 @@ class Chat:
             return drawn[text].release.text
 
         functions = Functions(released)
-        tools = [functions.definition(tool) for tool in asked.functions.tools]
-        given = asked.functions
-        form = functions.form(given.format) if given.HasField("format") else None
+        tools = [functions.definition(tool) for tool in asked.tools]
+        form = functions.form(asked.format) if asked.HasField("format") else None
 
         def noted(*shown: str) -> str | None:
             """Return the cloud's text of an answer, if the options were the same then."""
@@ -196,7 +203,7 @@ class Chat:
         purpose = Purpose("chat", asked.model)
         charged, number = 0.0, 0
         if not asked.preview:
-            if not conversation.answers and not asked.agreed_by_owner:
+            if not conversation.answers and not agreed_by_owner(asked):
                 self.consent.check(conversation.name, [*_texts(turns, tools, form)])
             charged, number = self.releases.charge(drawn.values(), purpose)
         sampling = {name.name: value for name, value in asked.sampling.ListFields()}
@@ -207,10 +214,10 @@ class Chat:
             sampling=generation.GenerateSampling(**sampling),
             released_stops=filter(_is_wordless, asked.stops),
             tools=tools,
-            tool_use=given.tool_use,
-            released_tool=functions.name(given.tool) if given.tool else "",
-            parallel_tool_calls=given.parallel_tool_calls
-            if given.HasField("parallel_tool_calls")
+            tool_use=asked.tool_use,
+            released_tool=functions.name(asked.tool) if asked.tool else "",
+            parallel_tool_calls=asked.parallel_tool_calls
+            if asked.HasField("parallel_tool_calls")
             else None,
             format=form,
         )
@@ -245,7 +252,7 @@ class Chat:
         )
 
     def _answer(
-        self, asked: Asked, departing: _Departing, stoppable: Stoppable
+        self, asked: chats.ChatRequest, departing: _Departing, stoppable: Stoppable
     ) -> Iterator[_Event]:
         yield departing.told
         if asked.preview:
@@ -326,7 +333,7 @@ class Chat:
         )
 
     def _called(
-        self, asked: Asked, departing: _Departing, calls: Iterable[tuple[str, str]]
+        self, asked: chats.ChatRequest, departing: _Departing, calls: Iterable[tuple[str, str]]
     ) -> list[tuple[str, chats.ToolCall]]:
         """Restore the calls, and return each with its digest.
 
@@ -337,7 +344,7 @@ class Chat:
         made = []
         for released_name, came in calls:
             name = returning.name(released_name)
-            if not asked.offers(name):
+            if not offers(asked, name):
                 raise Unavailable(
                     f"{self.writer.peer} asks for a function that was not offered", fix="ask again"
                 )
@@ -356,7 +363,12 @@ class Chat:
         return [digest(call.name, canonical(call.arguments)).hex() for call in calls]
 
     def _note(
-        self, asked: Asked, departing: _Departing, shown: str, came: str, made: Sequence[str]
+        self,
+        asked: chats.ChatRequest,
+        departing: _Departing,
+        shown: str,
+        came: str,
+        made: Sequence[str],
     ) -> None:
         """Note an answer, so that it can leave again as it came.
 

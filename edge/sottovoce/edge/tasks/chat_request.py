@@ -12,124 +12,85 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.rpc.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
 from sottovoce.edge.state.apps import calling
 from sottovoce.edge.tasks.functions import MOST_TOOLS
-from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["Asked", "Consent", "Waiting", "asks"]
+__all__ = ["Consent", "Waiting", "agreed_by_owner", "asks", "check_request", "offers"]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Options that chat and completion requests share.
+def check_request(asked: chats.ChatRequest, *, options: bool) -> None:
+    """Refuse options that no writer can accept.
 
-    Of ``functions``, only the functions and the options for them are read. ``preview``, ``words``
-    and ``agreed`` are as in the request.
+    Args:
+        options: whether the writer takes functions, forms and all sampling settings.
+
+    Raises:
+        InvalidInput: an option is invalid; the message names the field.
     """
+    calls = [call for turn in asked.turns for call in turn.tool_calls]
+    texts = [turn.text for turn in asked.turns]
+    texts += [call.arguments for call in calls]
+    texts += [part for tool in asked.tools for part in (tool.description, tool.parameters)]
+    texts += [asked.format.description, asked.format.schema]
+    size = sum(len(text.encode()) for text in texts)
+    further = _further(asked.sampling)
+    demands = (
+        (1 <= len(asked.turns) <= MOST_TURNS, "turns", f"1 to {MOST_TURNS} turns"),
+        (size <= LARGEST_PROMPT, "turns", f"at most {LARGEST_PROMPT} bytes of text"),
+        (all(turn.role for turn in asked.turns), "role", "the role of every turn"),
+        (len(asked.stops) <= MOST_STOPS, "stops", f"at most {MOST_STOPS} of them"),
+        (
+            all(1 <= len(stop.encode()) <= LONGEST_STOP for stop in asked.stops),
+            "stops",
+            f"1 to {LONGEST_STOP} bytes each",
+        ),
+        (len(asked.tools) <= MOST_TOOLS, "tools", f"at most {MOST_TOOLS} of them"),
+        (
+            options or not (asked.tools or calls),
+            "tools",
+            "none to our cloud, or set chat.upstream to a server whose models call functions",
+        ),
+        (
+            options or not asked.HasField("format"),
+            "response_format",
+            "none to our cloud, or set chat.upstream to a server that answers in JSON",
+        ),
+        (
+            options or not further,
+            further,
+            "none to our cloud, or set chat.upstream to a server that takes it",
+        ),
+        (
+            not asked.tool or any(tool.name == asked.tool for tool in asked.tools),
+            "tool",
+            "the name of one of the tools",
+        ),
+    )
+    for holds, subject, wanted in demands:
+        if not holds:
+            raise InvalidInput(
+                f"the request's {subject} cannot be taken",
+                fix=f"send {wanted}",
+                subject=subject,
+            )
 
-    turns: Sequence[chats.ChatTurn]
-    model: str
-    privacy: agent.PrivacyOptions
-    conversation: str
-    sampling: chats.Sampling
-    stops: Sequence[str]
-    functions: chats.ChatRequest
-    preview: bool
-    words: bool
-    agreed: bool
 
-    @classmethod
-    def of(
-        cls, request: chats.ChatRequest | chats.CompleteRequest, turns: Sequence[chats.ChatTurn]
-    ) -> Self:
-        """Take the options from a request, without checking them."""
-        return cls(
-            turns,
-            request.model,
-            request.privacy,
-            request.conversation,
-            request.sampling,
-            request.stops,
-            request if isinstance(request, chats.ChatRequest) else chats.ChatRequest(),
-            request.preview,
-            request.words,
-            request.agreed,
-        )
+def agreed_by_owner(asked: chats.ChatRequest) -> bool:
+    """Return whether the owner has seen what leaves; an app cannot say so."""
+    return asked.agreed and calling() is None
 
-    def check(self, *, options: bool) -> None:
-        """Refuse options that no writer can accept.
 
-        Args:
-            options: whether the writer takes functions, forms and all sampling settings.
-
-        Raises:
-            InvalidInput: an option is invalid; the message names the field.
-        """
-        given = self.functions
-        calls = [call for turn in self.turns for call in turn.tool_calls]
-        texts = [turn.text for turn in self.turns]
-        texts += [call.arguments for call in calls]
-        texts += [part for tool in given.tools for part in (tool.description, tool.parameters)]
-        texts += [given.format.description, given.format.schema]
-        size = sum(len(text.encode()) for text in texts)
-        further = _further(self.sampling)
-        demands = (
-            (1 <= len(self.turns) <= MOST_TURNS, "turns", f"1 to {MOST_TURNS} turns"),
-            (size <= LARGEST_PROMPT, "turns", f"at most {LARGEST_PROMPT} bytes of text"),
-            (all(turn.role for turn in self.turns), "role", "the role of every turn"),
-            (len(self.stops) <= MOST_STOPS, "stops", f"at most {MOST_STOPS} of them"),
-            (
-                all(1 <= len(stop.encode()) <= LONGEST_STOP for stop in self.stops),
-                "stops",
-                f"1 to {LONGEST_STOP} bytes each",
-            ),
-            (len(given.tools) <= MOST_TOOLS, "tools", f"at most {MOST_TOOLS} of them"),
-            (
-                options or not (given.tools or calls),
-                "tools",
-                "none to our cloud, or set chat.upstream to a server whose models call functions",
-            ),
-            (
-                options or not given.HasField("format"),
-                "response_format",
-                "none to our cloud, or set chat.upstream to a server that answers in JSON",
-            ),
-            (
-                options or not further,
-                further,
-                "none to our cloud, or set chat.upstream to a server that takes it",
-            ),
-            (
-                not given.tool or any(tool.name == given.tool for tool in given.tools),
-                "tool",
-                "the name of one of the tools",
-            ),
-        )
-        for holds, subject, wanted in demands:
-            if not holds:
-                raise InvalidInput(
-                    f"the request's {subject} cannot be taken",
-                    fix=f"send {wanted}",
-                    subject=subject,
-                )
-
-    @property
-    def agreed_by_owner(self) -> bool:
-        """Return whether the owner has seen what leaves; an app cannot say so."""
-        return self.agreed and calling() is None
-
-    def offers(self, name: str) -> bool:
-        """Return whether the writer may ask for this function."""
-        given = self.functions
-        return given.tool_use != generation.TOOL_USE_NONE and any(
-            tool.name == name for tool in given.tools
-        )
+def offers(asked: chats.ChatRequest, name: str) -> bool:
+    """Return whether the writer may ask for this function."""
+    return asked.tool_use != generation.TOOL_USE_NONE and any(
+        tool.name == name for tool in asked.tools
+    )
 
 
 def _further(sampling: chats.Sampling) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, BinaryIO, Final, Generic, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 import click
 
@@ -149,43 +149,32 @@ def interruptible(call: Callable[[], Stream[T]]) -> Generator[T, None, None]:
     Raises:
         BaseException: any error that the call raises.
     """
-    reader = _Reader(call)
-    thread = threading.Thread(target=reader.run, daemon=True)
-    try:
-        thread.start()  # here, because Ctrl-C may come while it starts
-        while (came := reader.came.get()) is not None:
-            if isinstance(came, BaseException):
-                raise came
-            yield came[0]
-    finally:
-        reader.stop()
+    came: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
+    streams: list[Stream[T]] = []
+    stopped = threading.Event()
 
-
-class _Reader(Generic[T]):
-    def __init__(self, call: Callable[[], Stream[T]]) -> None:
-        self._call = call
-        self._lock = threading.Lock()
-        self._stream: Stream[T] | None = None
-        self._stopped = False
-        self.came: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
-
-    def run(self) -> None:
+    def read() -> None:
         try:
-            stream = self._call()
-            with self._lock:
-                self._stream, stopped = stream, self._stopped
-            if stopped:
+            stream = call()
+            streams.append(stream)  # first, so that one of the two threads cancels it
+            if stopped.is_set():
                 stream.cancel()
             for response in stream:
-                self.came.put((response,))
+                came.put((response,))
         except BaseException as error:
-            self.came.put(error)
-        self.came.put(None)
+            came.put(error)
+        came.put(None)
 
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped, stream = True, self._stream
-        if stream is not None:
+    thread = threading.Thread(target=read, daemon=True)
+    try:
+        thread.start()  # here, because Ctrl-C may come while it starts
+        while (each := came.get()) is not None:
+            if isinstance(each, BaseException):
+                raise each
+            yield each[0]
+    finally:
+        stopped.set()
+        for stream in streams:
             stream.cancel()
 
 

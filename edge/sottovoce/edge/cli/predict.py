@@ -13,11 +13,7 @@ import click
 import numpy as np
 
 from sottovoce.core.errors import InvalidInput, NotFound, SottovoceError
-from sottovoce.core.platform.console import (
-    Command,
-    json_option,
-    print_json,
-)
+from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.setting import LEVELS
 from sottovoce.edge.cli import views

@@ -34,13 +34,7 @@ from sottovoce.edge.client.connection import (
 from sottovoce.edge.client.handshake import diagnosis, in_plaintext
 from sottovoce.edge.client.retry import call_with_retry, stream_with_retry
 from sottovoce.edge.config import CloudConfig
-from sottovoce.v1 import (
-    bundles_pb2,
-    enrollment_pb2,
-    generation_pb2,
-    inference_pb2,
-    training_pb2,
-)
+from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 
 __all__ = ["Cloud", "Stoppable"]
 

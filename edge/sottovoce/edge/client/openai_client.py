@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
     from ssl import SSLContext
 
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
-
 __all__ = ["NextTokens", "OpenAIClient", "likeliest"]
 
 _SECONDS: Final = 120.0
@@ -288,9 +285,6 @@ _MOST: Final = (20, 5)
 
 _LONGEST: Final = 1 << 20
 """Largest answer in bytes."""
-"""Timeout of a call; the first may have to load a model."""
-
-_KIND: Final = "application/json"
 
 
 class NextTokens:
@@ -320,7 +314,7 @@ class NextTokens:
                     seconds=_SECONDS,
                     stoppable=stoppable,
                 ) as response:
-                    self._server.refused(response, _KIND, "with JSON")
+                    self._server.refused(response, "application/json", "with JSON")
                     told = _told(response)
                     self._most = (most,)  # a number that worked once works again
                     return told

@@ -33,13 +33,7 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.platform.files import (
-    disk,
-    in_place_of,
-    private_folder,
-    sync_folder,
-    sync_tree,
-)
+from sottovoce.core.platform.files import disk, in_place_of, private_folder, sync_folder, sync_tree
 from sottovoce.core.privacy import inspection
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds

@@ -126,10 +126,10 @@ class Home:
         self._engine = engine
         self._cloud = cloud
         self._outbox = outbox
-        self._folder = folder
+        self.folder = folder
         self._where = where
         self._lock = threading.Lock()
-        self._encoder: tuple[Bundle, Encoder] | None = None
+        self._opened: tuple[Bundle, Encoder] | None = None
         self._adapters: dict[Path, LocalAdapter] = {}
 
     def answering(
@@ -175,7 +175,7 @@ class Home:
                 fix="bring it home with `sotto fetch`, or have the cloud answer with --where cloud",
                 subject="adapter",
             )
-        encoder = self._encoder_now()
+        encoder = self.encoder()
         adapter = self._adapter(found.folder, file)
         adapter.check(encoder.shape)
         scores = [
@@ -211,13 +211,13 @@ class Home:
             raise _only_here()
         names, folder = found.names, found.folder
         self._check_encoder()
-        with folder.alone(), disk(self._folder):
+        with folder.alone(), disk(self.folder):
             file, arrived = self._download(names, folder, progress, pause)
             adapter = None if arrived is None else self._verify(names, arrived, file.sha256)
             brought = self._bring_encoder(progress, pause)
             if arrived is not None and adapter is not None:
                 with _removed_if_refused(arrived):
-                    adapter.check(self._encoder_now().shape)
+                    adapter.check(self.encoder().shape)
                 folder.install(arrived, file.sha256)
                 folder.prune()
         return Fetched(file.sha256, file.bytes, arrived is None, brought)
@@ -240,26 +240,13 @@ class Home:
 
     def followed(self) -> dict[str, str]:
         """Return the names of followed adapters, by their names in the cloud."""
-        marked = {file.parent.name for file in self._folder.glob(f"*/{FOLLOWED}")}
+        marked = {file.parent.name for file in self.folder.glob(f"*/{FOLLOWED}")}
         if not marked:
             return {}
         named = {record.adapter_id: record.adapter for record in self._outbox.all()}
         names = {theirs: named.get(theirs, BY_ID + theirs) for theirs in marked}
         # Skip a name that now belongs to another adapter.
         return {t: name for t, name in names.items() if self._find(name).names.adapter_id == t}
-
-    @property
-    def folder(self) -> Path:
-        return self._folder
-
-    def encoder(self) -> Encoder:
-        """Return the encoder of the bundle in use.
-
-        Raises:
-            NotReady: it was not fetched.
-            DataLoss: it is damaged.
-        """
-        return self._encoder_now()
 
     def versions(self, name: str) -> list[tuple[str, bool]]:
         """Return an adapter's versions, newest first, each with whether it is in use."""
@@ -276,7 +263,7 @@ class Home:
     def _check_encoder(self) -> None:
         """Refuse at once if no adapter could answer: the encoder is neither here nor offered."""
         try:
-            self._encoder_now()
+            self.encoder()
         except NotReady:
             if not self._engine.current().bundle.manifest.optional:
                 raise
@@ -285,10 +272,10 @@ class Home:
     def _bring_encoder(self, progress: Callable[[int, int], None], pause: float) -> int:
         """Fetch the encoder of the bundle in use, if it is not here; return the bytes fetched."""
         try:
-            self._encoder_now()
+            self.encoder()
         except NotReady:
             brought = self._engine.fetch_encoder(self._cloud, progress, pause)
-            self._encoder_now()
+            self.encoder()
             return brought
         return 0
 
@@ -374,15 +361,21 @@ class Home:
             local = self._outbox.get(trained).local
         else:  # named by its id
             local = any(one.local and one.adapter_id == theirs for one in self._outbox.all())
-        return _Found(names, AdapterFolder(self._folder, theirs), local)
+        return _Found(names, AdapterFolder(self.folder, theirs), local)
 
-    def _encoder_now(self) -> Encoder:
+    def encoder(self) -> Encoder:
+        """Return the encoder of the bundle in use.
+
+        Raises:
+            NotReady: it was not fetched.
+            DataLoss: it is damaged.
+        """
         bundle = self._engine.current().bundle
         self._engine.check_encoder_package()
         with self._lock:
-            if self._encoder is None or self._encoder[0] is not bundle:
-                self._encoder = bundle, _open_encoder(bundle)
-            return self._encoder[1]
+            if self._opened is None or self._opened[0] is not bundle:
+                self._opened = bundle, _open_encoder(bundle)
+            return self._opened[1]
 
     def _adapter(self, folder: AdapterFolder, file: Path) -> LocalAdapter:
         from sottovoce.core.local.adapter import LocalAdapter

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bench import data
-from bench.attacks.classifier import Classifier
 from bench.attacks.interface import Floats, Releases
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.core.privacy.vectors import unit_rows
+from sottovoce.edge.measure import Classifier
 
 __all__ = ["DRAWS", "Embed", "Meaning", "Sentiment", "apart"]
 

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from bench import console, data
 from bench.attacks.attributes import ATTRIBUTES, read_blogs
-from bench.attacks.classifier import Classifier
 from bench.attacks.interface import Floats
 from bench.baselines.cape import Cape
 from bench.baselines.dpnr import DROPOUT, noised, shortened
@@ -32,6 +31,7 @@ from bench.console import Figures, share
 from bench.embedding.study import Study
 from bench.resampling import drawn, interval
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.edge.measure import Classifier
 from sottovoce.models.denoiser.data import Passages
 
 EPSILONS: Final = (0.5, 1.0, 2.0, 5.0, 20.0)

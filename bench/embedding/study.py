@@ -18,7 +18,6 @@ from scipy.stats import mannwhitneyu
 from bench import data
 from bench.attacks import tokens
 from bench.attacks.channels import Noised
-from bench.attacks.classifier import Classifier
 from bench.attacks.interface import Floats, Releases
 from bench.attacks.inversion import Map
 from bench.resampling import drawn, interval
@@ -26,6 +25,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.denoiser import Denoiser
+from sottovoce.edge.measure import Classifier
 from sottovoce.models.denoiser.data import Passages, encode, tokenize
 
 __all__ = ["TASKS", "Study", "difference", "head", "information", "read_task"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.attacks.classifier import Classifier
 from bench.attacks.interface import Floats
 from bench.baselines.cape import Cape
 from bench.baselines.dpnr import noised, shortened
+from sottovoce.edge.measure import Classifier
 from sottovoce.models.denoiser.data import Passages
 
 N, WIDTH = 4_000, 12

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bench.attacks.classifier import Classifier, _slopes
 from sottovoce.core.errors import InvalidInput
+from sottovoce.edge.measure import Classifier, _slopes
 
 WIDTH = 24
 

@@ -19,7 +19,8 @@ _PINS: Final = Path("core/sottovoce/core/local/full_finder.json")
     "--data",
     type=folder,
     required=True,
-    help="Folder with ud_ewt, pos_masc, uner_ewt, wnut17, btc, wikigold, crossner, sec_filings.",
+    help="Folder with ud_ewt, pos_masc, uner_ewt, wnut17, btc, wikigold, crossner, sec_filings,"
+    " text and movie_reviews.",
 )
 @click.option(
     "--backbone",
@@ -51,7 +52,8 @@ _PINS: Final = Path("core/sottovoce/core/local/full_finder.json")
 @click.option(
     "--further",
     is_flag=True,
-    help="With --full, go on from the adapter that ships, for one more round.",
+    help="Only train the last round, from the finder in --out. With --full, go on from the adapter"
+    " that ships, for one more round.",
 )
 @json_option
 def command(
@@ -104,7 +106,14 @@ def command(
             out, size = ADAPTER, pin(loaded, ADAPTER, _PINS)
         else:
             size = train_context_finder(
-                data, out, lists, loaded, rare=rare, foreign=foreign, progress=show
+                data,
+                out,
+                lists,
+                loaded,
+                start=out if further else None,
+                rare=rare,
+                foreign=foreign,
+                progress=show,
             )
     if as_json:
         print_json({"path": str(out), "bytes": size})

@@ -6,16 +6,20 @@ words at growing distances on both sides.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sottovoce.core.text.names import KINDS
+from sottovoce.core.text.names import KINDS, linear, scaled
 from sottovoce.core.text.tagger import HASHES
 from sottovoce.models.tagger import Forms, Graph
 
-__all__ = ["Network", "Size", "to_onnx"]
+__all__ = ["Network", "Size", "restore", "to_onnx"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,30 @@ class Network(nn.Module):
             state = (state + self.dropout(change)) * present
         scores: Tensor = self.out(state)
         return scores
+
+
+def restore(network: Network, stored: Mapping[str, NDArray[Any]]) -> None:
+    """Fill the network with the constants of a graph that `to_onnx` wrote.
+
+    Raises:
+        ValueError, KeyError: the graph is of another size.
+    """
+    table = scaled(stored["table.whole"], stored["table.scale"])
+    values = [(network.forms.table.weight, table)]
+    layers = {f"layer{at}": layer for at, layer in enumerate(network.layers)}
+    for name, layer in ({"mix": network.forms.mix, "out": network.out} | layers).items():
+        assert isinstance(layer, nn.Linear)
+        weight, bias = linear(stored, name)
+        values += [(layer.weight, weight.T), (layer.bias, bias)]
+    norms = {f"norm{at}": norm for at, norm in enumerate(network.norms)}
+    for name, norm in ({"mix_norm": network.forms.norm} | norms).items():
+        assert isinstance(norm, nn.LayerNorm)
+        values += [(norm.weight, stored[f"{name}.gain"]), (norm.bias, stored[f"{name}.shift"])]
+    with torch.no_grad():
+        for parameter, value in values:
+            if tuple(parameter.shape) != value.shape:
+                raise ValueError(f"{value.shape} instead of {tuple(parameter.shape)}")
+            parameter.copy_(torch.from_numpy(np.array(value, np.float32)))
 
 
 def to_onnx(network: Network) -> bytes:

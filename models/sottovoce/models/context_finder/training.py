@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +21,13 @@ from torch import Tensor
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.text.context_finder import BREAK, FORMAT, NAMED
 from sottovoce.core.text.names import KINDS
+from sottovoce.core.text.onnx_models import weights
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec
-from sottovoce.models.context_finder.network import Network, Size, to_onnx
+from sottovoce.models.context_finder.full import ADAPTER, FullNetwork, kept_back
+from sottovoce.models.context_finder.network import Network, Size, restore, to_onnx
+from sottovoce.models.context_finder.reading import SLOTS, is_tweet, ordinary_words, read_marked
 from sottovoce.models.context_finder.sentences import Sentences, own_texts, weakened
+from sottovoce.models.context_finder.teaching import Taught, apart, opinions, read_public
 from sottovoce.models.context_finder.vectors import Vectors, read_vectors
 from sottovoce.models.names.data import (
     NONE,
@@ -31,28 +36,15 @@ from sottovoce.models.names.data import (
     Mentions,
     changed,
     made_up,
-    read_entities,
     read_masc_and_web,
-    read_uner,
-    read_wnut,
+    renamed,
 )
 from sottovoce.models.tagger import NO_WORD, Progress, averaged, partial_loss
 
-__all__ = [
-    "SLOTS",
-    "ContextFinderHyperparameters",
-    "fit",
-    "ordinary_words",
-    "read_marked",
-    "train_context_finder",
-    "write",
-]
+__all__ = ["FURTHER", "ContextFinderHyperparameters", "fit", "train_context_finder", "write"]
 
 _BLOCK: Final = 128
 _GAP: Final = " "
-SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
-_OFTEN: Final = 3
-"""Times that a small word must occur in the treebanks to count as an ordinary one."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +52,19 @@ class ContextFinderHyperparameters:
     """How to train; the defaults ship."""
 
     epochs: int = 2
+    treebanks: float = 1.0
+    """Share of the treebanks' documents in each epoch."""
     marked: int = 3
-    """Times over the sentences marked with kinds in each epoch."""
+    """Times over the sentences marked with kinds in each epoch, with names drawn anew."""
+    public: int = 0
+    """Words of each public text that the teacher reads. With 0 there is no teacher."""
     requests: int = 20_000
     mentions: int = 10_000
     records: int = 5_000
     made_up: int = 8_000
     """Sentences of each kind of our own in each epoch."""
+    teacher: float = 1.0
+    """Weight in the loss of a teacher's opinion. The marks have 1."""
     named: float = 1.5
     """Weight in the loss of words that are names."""
     batch: int = 32
@@ -79,30 +77,28 @@ class ContextFinderHyperparameters:
     thresholds: tuple[float, float, float, float] = (0.2, 0.35, 0.35, 0.5)
     """Recommended for each of `NAMED`, for the sum of its kinds."""
     seed: int = 7
+    """Seed of the hashes, which the network's rows depend on."""
+    draws: int = 7
+    """Seed of everything that is drawn."""
     size: Size = field(default_factory=Size)
 
 
-def read_marked(data: Path) -> list[Marked]:
-    """Return the sentences marked with kinds that weights may learn from."""
-    return [
-        *read_wnut(data / "wnut17" / "train.jsonl.gz"),
-        *read_uner(data / "uner_ewt" / "dev.jsonl.gz", data / "ud_ewt" / "dev.conllu.gz"),
-        *read_entities(data / "btc" / "train.jsonl.gz", others=False),
-        *read_entities(data / "wikigold" / "all.jsonl.gz", others=True),
-        *read_entities(data / "crossner" / "train.jsonl.gz", others=True),
-        *read_entities(data / "sec_filings" / "train.jsonl.gz", others=False),
-    ]
-
-
-def ordinary_words(treebanks: Sequence[Marked]) -> list[str]:
-    """Return the small words that the treebanks often show as no name."""
-    count = Counter(
-        word.text
-        for sentence in treebanks
-        for word, bits in zip(sentence.words, sentence.allowed, strict=True)
-        if bits == NONE and word.text.isalpha() and word.text.islower()
-    )
-    return sorted(word for word, times in count.items() if times >= _OFTEN)
+FURTHER: Final = ContextFinderHyperparameters(
+    epochs=1,
+    treebanks=0.25,
+    marked=1,
+    public=60_000,
+    requests=8_000,
+    mentions=8_000,
+    records=2_000,
+    made_up=2_000,
+    learning_rate=1.5e-3,
+    memory=0.98,
+)
+"""The second round, which goes on from the first one with a teacher."""
+_DRAWS: Final = (7, 8, 9)
+"""Seeds of the networks that the second round trains. The mean of their mean and of the network
+that they went on from ships (Wortsman et al., 2022: it keeps what either does well)."""
 
 
 def train_context_finder(
@@ -111,12 +107,22 @@ def train_context_finder(
     lists: Lists,
     backbone: LoadedBackbone,
     *,
-    recipe: ContextFinderHyperparameters | None = None,
+    start: Path | None = None,
     rare: Sequence[str] = (),
     foreign: Sequence[Sequence[str]] = (),
     progress: Progress | None = None,
 ) -> int:
     """Train on `data` and write context_finder.onnx and context_finder.json.
+
+    Args:
+        data: the folder of marked and public text.
+        out: the folder to write to.
+        lists: names for sentences of our own.
+        backbone: the language model of the vectors and of the teacher.
+        start: a folder with a finder from which to go on; without one, both rounds are trained.
+        rare: more words in small letters.
+        foreign: lists of words of other languages.
+        progress: called now and then.
 
     Returns:
         The size of the network in bytes.
@@ -124,12 +130,33 @@ def train_context_finder(
     Raises:
         InvalidInput: one of the data sets is missing.
     """
-    recipe = recipe or ContextFinderHyperparameters()
-    treebanks, marked = read_masc_and_web(data), read_marked(data)
-    vectors = read_vectors(backbone, [*treebanks, *marked], lists, own_texts())
-    return write(
-        fit(treebanks, marked, lists, vectors, recipe, progress, rare, foreign), out, recipe
-    )
+    treebanks, read = read_masc_and_web(data), read_marked(data)
+    kept = set(kept_back(read)[::2])
+    marked = [sentence for at, sentence in enumerate(read) if at not in kept]
+    learn = partial(fit, treebanks, marked, lists, progress=progress, rare=rare, foreign=foreign)
+    if start:
+        network = Network(FURTHER.size)
+        restore(network, weights((start / "context_finder.onnx").read_bytes()))
+    else:
+        vectors = read_vectors(backbone, [*treebanks, *marked], lists, own_texts())
+        network = learn(vectors, ContextFinderHyperparameters())
+    teacher = FullNetwork(backbone)
+    teacher.restore(ADAPTER)
+    random = np.random.default_rng(FURTHER.seed)
+    mentions = _mentions(treebanks, lists, random)
+    tweets = [sentence for sentence in marked if is_tweet(sentence)]
+    texts = [
+        *(_renamed(sentence, mentions, random) for sentence in tweets),
+        *read_public(data, FURTHER.public, random),
+    ]
+    taught = opinions(teacher, texts, progress)
+    further = []
+    for draws in _DRAWS:
+        half = np.random.default_rng(draws).random(len(taught)) < 0.5
+        chosen = [each for at, each in enumerate(taught) if at < len(tweets) or half[at]]
+        recipe = replace(FURTHER, draws=draws)
+        further.append(learn(None, recipe, start=network, taught=chosen))
+    return write(_mean([network, _mean(further)]), out, FURTHER)
 
 
 def fit(
@@ -141,19 +168,52 @@ def fit(
     progress: Progress | None = None,
     rare: Sequence[str] = (),
     foreign: Sequence[Sequence[str]] = (),
+    taught: Sequence[Taught] = (),
+    start: Network | None = None,
 ) -> Network:
-    """Return a trained network: the average of its last weights."""
-    random = np.random.default_rng(recipe.seed)
+    """Return a trained network: the average of its last weights.
+
+    Args:
+        treebanks: sentences with proper nouns without kinds.
+        marked: sentences with kinds.
+        lists: names for sentences of our own.
+        vectors: what the features learn first, if anything.
+        recipe: how to train.
+        progress: called now and then.
+        rare: more words in small letters.
+        foreign: lists of words of other languages.
+        taught: sentences with a teacher's opinions.
+        start: the network to go on with.
+    """
+    random = np.random.default_rng(recipe.draws)
     words = ordinary_words(treebanks)
-    mentions = Mentions(lists, set(words).__contains__, [w for w in words if len(w) > 3], random)
+    mentions = _mentions(treebanks, lists, random)
     sentences = Sentences(mentions, words, random, rare, foreign)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        network = Network(recipe.size)
+        torch.manual_seed(recipe.draws)
+        network = deepcopy(start) if start else Network(recipe.size)
         if vectors is not None:
             _learn_vectors(network, vectors, recipe, random, progress)
-        losses = _losses(network, treebanks, marked, mentions, sentences, recipe, random)
+        losses = _losses(network, treebanks, marked, taught, mentions, sentences, recipe, random)
         return averaged(network, losses, recipe.learning_rate, recipe.memory, progress)
+
+
+def _mentions(treebanks: Sequence[Marked], lists: Lists, random: Generator) -> Mentions:
+    words = ordinary_words(treebanks)
+    return Mentions(lists, set(words).__contains__, [w for w in words if len(w) > 3], random)
+
+
+def _mean(networks: Sequence[Network]) -> Network:
+    """Return a network with the mean of the networks' weights."""
+    found = deepcopy(networks[0])
+    with torch.no_grad():
+        for own, *others in zip(*(each.parameters() for each in (found, *networks)), strict=True):
+            own.copy_(torch.stack(others).mean(0))
+    return found
+
+
+def _renamed(sentence: Marked, mentions: Mentions, random: Generator) -> Marked:
+    return renamed(sentence, random, lambda kind: mentions.draw(SLOTS[kind]))
 
 
 def write(network: Network, out: Path, recipe: ContextFinderHyperparameters) -> int:
@@ -208,6 +268,7 @@ def _losses(
     network: Network,
     treebanks: Sequence[Marked],
     marked: Sequence[Marked],
+    taught: Sequence[Taught],
     mentions: Mentions,
     sentences: Sentences,
     recipe: ContextFinderHyperparameters,
@@ -222,55 +283,77 @@ def _losses(
             *(sentences.record() for _ in range(recipe.records)),
             *(made_up(mentions, f"made up {i // 3}") for i in range(recipe.made_up)),
         ]
+        some = {
+            document
+            for document in sorted({sentence.document for sentence in treebanks})
+            if random.random() < recipe.treebanks
+        }
         texts = [
-            *(changed(sentence, random) for sentence in treebanks),
+            *(changed(sentence, random) for sentence in treebanks if sentence.document in some),
             *(
-                changed(sentence, random, lambda kind: mentions.draw(SLOTS[kind]))
+                changed(_renamed(sentence, mentions, random), random)
                 for sentence in [*marked] * recipe.marked
             ),
             *(weakened(changed(sentence, random)) for sentence in own),
         ]
-        rows, allowed = _blocks(texts, spec, recipe.size, random)
+        read = [
+            *((text, np.zeros((len(text.words), len(KINDS)), np.float16)) for text in texts),
+            *((changed(sentence, random), told) for sentence, told in taught),
+        ]
+        rows, allowed, told = _blocks(read, spec, recipe.size, random)
         steps = math.ceil(len(rows) / recipe.batch)
         for step in range(steps):
             chosen = slice(step * recipe.batch, (step + 1) * recipe.batch)
             inputs, targets = torch.from_numpy(rows[chosen]), torch.from_numpy(allowed[chosen])
             scores = network(inputs, (targets != NO_WORD).float())
-            weights = torch.where(targets & NONE == 0, recipe.named, 1.0)
-            yield (epoch + step / steps) / recipe.epochs, partial_loss(scores, targets, weights)
+            heavy = torch.where(targets & NONE == 0, recipe.named, 1.0)
+            opinion = torch.from_numpy(told[chosen]).float()
+            loss = partial_loss(scores, targets, heavy)
+            loss = loss + recipe.teacher * apart(scores, opinion, targets, recipe.named)
+            yield (epoch + step / steps) / recipe.epochs, loss
 
 
 def _blocks(
-    sentences: Sequence[Marked], spec: FeatureSpec, size: Size, random: Generator
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    sentences: Sequence[Taught], spec: FeatureSpec, size: Size, random: Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float16]]:
     """Return passages in random order, empty places between, cut into blocks of equal length."""
     texts = list(_passages(sentences, random))
     words: list[str] = []
     allowed: list[int] = []
+    told: list[NDArray[np.float16]] = []
 
     def leave_empty(places: int) -> None:
         words.extend([_GAP] * places)
         allowed.extend([NO_WORD] * places)
+        told.append(np.zeros((places, len(KINDS)), np.float16))
 
     for index in random.permutation(len(texts)):
-        for place, sentence in enumerate(texts[index]):
+        for place, (sentence, opinion) in enumerate(texts[index]):
             if place and random.random() < 0.3:
                 words.append(BREAK)
                 allowed.append(NONE)
+                told.append(np.zeros((1, len(KINDS)), np.float16))
             words += [word.text for word in sentence.words]
             allowed += sentence.allowed
+            told.append(opinion[: len(sentence.words)])
         leave_empty(max(size.distances))
     leave_empty(-len(words) % _BLOCK)
     rows = spec.rows_of(words)
-    return rows.reshape(-1, _BLOCK, rows.shape[1]), np.array(allowed).reshape(-1, _BLOCK)
+    return (
+        rows.reshape(-1, _BLOCK, rows.shape[1]),
+        np.array(allowed).reshape(-1, _BLOCK),
+        np.concatenate(told).reshape(-1, _BLOCK, len(KINDS)),
+    )
 
 
-def _passages(sentences: Sequence[Marked], random: Generator) -> Iterator[Sequence[Marked]]:
+def _passages(sentences: Sequence[Taught], random: Generator) -> Iterator[Sequence[Taught]]:
     """Yield runs of one to four consecutive sentences of one document."""
     start = 0
     while start < len(sentences):
         end = start + int(random.integers(1, 5))
-        document = sentences[start].document
-        chosen = [s for s in sentences[start:end] if document and s.document == document]
+        document = sentences[start][0].document
+        chosen = [
+            each for each in sentences[start:end] if document and each[0].document == document
+        ]
         yield chosen or [sentences[start]]
         start += max(len(chosen), 1)

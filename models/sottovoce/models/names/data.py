@@ -42,6 +42,7 @@ __all__ = [
         "read_treebank",
         "read_uner",
         "read_wnut",
+        "renamed",
     ),
 ]
 
@@ -485,21 +486,18 @@ def _cut_pieces(pieces: Sequence[Mention], document: str) -> Marked:
 
 
 def changed(
-    sentence: Marked, random: Generator, renamed: Callable[[str], str] | None = None
+    sentence: Marked, random: Generator, other_name: Callable[[str], str] | None = None
 ) -> Marked:
     """Return the sentence as another person might have typed it.
 
     Args:
         sentence: as read.
         random: source of all choices.
-        renamed: gives another name of a kind, for spans with known ends.
+        other_name: gives another name of a kind, for spans with known ends.
     """
+    if other_name:
+        sentence = renamed(sentence, random, other_name)
     words, allowed = list(sentence.words), list(sentence.allowed)
-    if renamed:
-        for first, end, kind in reversed(sentence.spans):
-            if kind != "OTHER" and random.random() < _RENAMED:
-                other = _cut_pieces([(renamed(kind), kind)], "")
-                words[first:end], allowed[first:end] = other.words, other.allowed
     if random.random() < _NO_FULL_STOP and len(words) > 1 and words[-1].kind is Kind.PUNCTUATION:
         words.pop()
         allowed.pop()
@@ -509,6 +507,16 @@ def changed(
             words = [word._replace(text=way(word.text)) for word in words]
             break
         chance -= share
+    return Marked(tuple(words), tuple(allowed), sentence.document)
+
+
+def renamed(sentence: Marked, random: Generator, other_name: Callable[[str], str]) -> Marked:
+    """Return the sentence with other names in some spans with known ends, for `changed`."""
+    words, allowed = list(sentence.words), list(sentence.allowed)
+    for first, end, kind in reversed(sentence.spans):
+        if kind != "OTHER" and random.random() < _RENAMED:
+            other = _cut_pieces([(other_name(kind), kind)], "")
+            words[first:end], allowed[first:end] = other.words, other.allowed
     return Marked(tuple(words), tuple(allowed), sentence.document)
 
 

@@ -9,21 +9,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from sottovoce.cloud.models import backbone
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.context_finder import ContextFinder
+from sottovoce.core.text.onnx_models import weights
+from sottovoce.core.text.tagger import FeatureSpec
 from sottovoce.core.text.words import split
 from sottovoce.models.context_finder.evaluation import Document, documents, evaluate
-from sottovoce.models.context_finder.network import Size
-from sottovoce.models.context_finder.training import (
-    ContextFinderHyperparameters,
-    fit,
-    read_marked,
-    write,
-)
+from sottovoce.models.context_finder.full import ADAPTER, FullNetwork
+from sottovoce.models.context_finder.network import Network, Size, restore
+from sottovoce.models.context_finder.reading import read_marked
+from sottovoce.models.context_finder.teaching import Taught, apart, opinions, read_public
+from sottovoce.models.context_finder.training import ContextFinderHyperparameters, fit, write
 from sottovoce.models.context_finder.vectors import Vectors, read_vectors
-from sottovoce.models.names.data import NONE, Lists, Marked
+from sottovoce.models.names.data import ANY, NONE, Lists, Marked
+from tests.support.shared_data import shared_data
 
 PERSON = 2
 WORDS = ("rose", "will", "may", "mark")
@@ -74,6 +76,65 @@ def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
         write(fit(sentences(20), sentences(20), LISTS, None, short), tmp_path / name, short)
     one, two = ((tmp_path / name / "context_finder.onnx").read_bytes() for name in ("one", "two"))
     assert one == two
+
+
+def test_a_written_finder_can_be_trained_further(written: Path) -> None:
+    network = Network(RECIPE.size).eval()
+    restore(network, weights((written / "context_finder.onnx").read_bytes()))
+    words = ["please", "ask", "will", "about", "the", "will", "today"]
+    rows = torch.from_numpy(FeatureSpec(RECIPE.size.rows, RECIPE.seed).rows_of(words))[None]
+    with torch.inference_mode():
+        scores = network(rows, torch.ones(1, len(words)))[0].softmax(-1).numpy()
+    found = ContextFinder.load(written).find(words)
+    np.testing.assert_allclose(scores[:, 1:], found, atol=1e-3)
+    before = [each.clone() for each in network.parameters()]
+    short = replace(RECIPE, epochs=1)
+    further = fit(sentences(9), sentences(9), LISTS, None, short, start=network)
+    assert all(map(torch.equal, before, network.parameters()))
+    assert not all(map(torch.equal, before, further.parameters()))
+
+
+def test_the_teacher_s_opinion_is_learned_where_marks_are_open(tmp_path: Path) -> None:
+    def opened(sentence: Marked) -> Taught:
+        told = np.zeros((len(sentence.words), 5), np.float16)
+        told[:, 0] = 1
+        told[2] = (0, 0, 1, 0, 0)
+        return Marked(sentence.words, (ANY,) * len(sentence.words), ""), told
+
+    taught = [opened(sentence) for sentence in sentences(150)]
+    write(fit(sentences(9), sentences(9), LISTS, None, RECIPE, taught=taught), tmp_path, RECIPE)
+    found = ContextFinder.load(tmp_path).find(
+        ["please", "ask", "mark", "about", "the", "mark", "today"]
+    )
+    assert found[2, 1] > 0.5 > found[5].sum()
+
+
+def test_marks_win_over_the_teacher() -> None:
+    scores = torch.zeros(1, 2, 5)
+    told = torch.tensor([[[0.9, 0.1, 0, 0, 0], [0.1, 0.9, 0, 0, 0]]])
+    allowed = torch.tensor([[PERSON, PERSON]])
+    alone = apart(scores[:, 1:], told[:, 1:], allowed[:, 1:], 1.5)
+    torch.testing.assert_close(apart(scores, told, allowed, 1.5), alone)
+    assert alone > 0
+    assert not apart(scores, told * 0, allowed, 1.5)
+
+
+def test_the_teacher_finds_names_in_public_text(tmp_path: Path) -> None:
+    default = backbone.load("default")
+    teacher = FullNetwork(default)
+    teacher.restore(ADAPTER)
+    text = Marked(tuple(split("My doctor Nadia Kowalski lives in Zagreb.")), (ANY,) * 8, "")
+    ((same, told),) = opinions(teacher, [text])
+    assert same == text
+    assert told.argmax(axis=1).tolist() == [0, 0, 1, 1, 0, 0, 2, 0]
+    np.testing.assert_allclose(told.sum(axis=1, dtype=np.float32), 1, atol=1e-2)
+
+
+def test_public_text_is_cut_in_passages() -> None:
+    data = shared_data("text", "movie_reviews")
+    passages = read_public(data, 500, np.random.default_rng(1))
+    assert sum(len(passage.words) for passage in passages) >= 8 * 500
+    assert max(len(passage.words) for passage in passages) <= 60
 
 
 def test_vectors_of_kin_words_lie_close() -> None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
+from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.text.vocabulary import Mark
 
 __all__ = [
@@ -42,6 +45,23 @@ _NO_HOST = re.compile(
 )
 _SITE = re.compile(r"(?:https?://)?(?:www\.)?([a-z]{4,})\.(?:com|org|net|io|gov|dev|ai|co|edu)/?")
 """The address of a whole site, which says nothing if the site is public."""
+_LINK = re.compile(r"(?:([a-z][a-z0-9+.-]{1,20})://)?([\w.-]+(?::\d{2,5})?)([/?#].*)?", re.I)
+_LOCAL = re.compile(
+    r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|example\.(?:com|org|net))(?::\d{2,5})?"
+)
+_PUBLIC_SITE = re.compile(
+    r"(?:(?:www|[a-z]{2}|api|docs?|developers?|learn|support|help|wiki|forum|news|m)\.){0,2}"
+    r"([a-z]{4,})(?:\.(?:com|org|net|io|gov|dev|ai|co|edu|uk|de|fr|es|nl|eu)){1,2}"
+)
+_OF_ACCOUNTS = re.compile(
+    r"behance|discord|dribbble|facebook|github|gitlab|instagram|linkedin|medium|patreon|paypal"
+    r"|pinterest|quora|reddit|researchgate|snapchat|soundcloud|spotify|steam|strava|substack"
+    r"|telegram|tiktok|tumblr|twitch|twitter|venmo|vimeo|whatsapp|youtube"
+)
+"""Sites whose pages belong to accounts."""
+_SEGMENT = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){0,3}|(?:[A-Za-z]+[-_.+]){0,12}[A-Za-z]+")
+"""A version or a small number, or words: a part of a link that anyone can read."""
+_BETWEEN: Final = re.compile(r"[/?#&=:]")
 _HOST = re.compile(
     r"(?:[\w-]+\.)+(?:com|org|net|edu|gov|mil|int|biz|io|co|dev|eu|uk|de|fr|es|nl|ch|se|dk|fi|pl"
     r"|cz|ru|cn|jp|kr|br|mx|au|nz|ca|us|za|ie|gr|tr|ua|example|test|local|localhost|invalid"
@@ -57,6 +77,7 @@ _LONG_NUMBER: Final = 5
 """Digits of a plain number that may belong to an account, an order or a place."""
 _ROUND = re.compile(
     r"[1-9]\d{0,2}0{3,}|[1-9]0{4,}|(?:65536|65535|32768|16384|10080|86400|31536000)"
+    r"|(?:11434|15672|25519|25565|27017|32400|50051|51820)"  # ports of known services, a curve
 )
 _PLAIN = re.compile(r"\d+")
 _PRECISE = re.compile(r"-?\d{1,3}\.\d{5,}")
@@ -117,6 +138,8 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     site = _SITE.fullmatch(text)
     if site and marks(site[1]) & (Mark.PUBLIC | Mark.NAME) == Mark.PUBLIC:
         return ""
+    if sort in ("web address", "host", "file") and not called and _public_link(text, marks):
+        return ""
     if sort == "amount" or _GROUPED.fullmatch(text):
         return _number(text)
     if sort == formats.SPELLED:
@@ -133,6 +156,45 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         letters = "".join(filter(str.isalpha, text))
         return "" if marks(letters) & Mark.PUBLIC and len(letters) > 1 else NUMBERS
     return "" if compound(text, marks) else _unknown(text)
+
+
+def _public_link(text: str, marks: Marks) -> bool:
+    """Return whether a link names a public site or this machine, and only public words on it.
+
+    Names of persons do not count as public here. So "github.com/rose" is private.
+    """
+    link = _LINK.fullmatch(text)
+    if link is None or not (link[1] or link[3]):
+        return False
+
+    def public(word: str) -> int:
+        return 0 if word in _names() else marks(word) & ~Mark.PLACE
+
+    host = link[2].lower()
+    if not _LOCAL.fullmatch(host):
+        site = _PUBLIC_SITE.fullmatch(host)
+        if not site or not public(site[1]) & Mark.PUBLIC:
+            return False
+        if _OF_ACCOUNTS.fullmatch(site[1]) and link[3] not in (None, "/"):
+            return False
+    return all(
+        not part
+        or (
+            _SEGMENT.fullmatch(part)
+            and all(
+                public(each.lower())
+                for each in _CUT.findall(part)
+                if each.isalpha() and len(each) > 1
+            )
+        )
+        for part in _BETWEEN.split(link[3] or "")
+    )
+
+
+@lru_cache(1)
+def _names() -> frozenset[str]:
+    """Given names and surnames that ship with the device."""
+    return frozenset((*listed("given"), *listed("family"))) | listed_signs("given_words")
 
 
 def _number(text: str) -> str:

@@ -14,10 +14,12 @@ from sottovoce.core.privacy.signs import Sight, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 
-__all__ = ["is_eponym", "pass_types", "passing", "stands_alone"]
+__all__ = ["is_eponym", "pass_streets", "pass_types", "passing", "stands_alone"]
 
 _EPONYMS: Final = listed("eponyms")
 _STREETS: Final = listed("streets")
+_LEADING_STREETS: Final = listed("leading_streets")
+_ARTICLES: Final = listed("street_articles")
 _TYPES: Final = listed("organisation_types") | listed("company_ends")
 _ORDERS: Final = listed("imperatives")
 """Names that are verbs, and begin an order: "Grant access"."""
@@ -87,7 +89,7 @@ def pass_types(sight: Sight, hides: list[str]) -> None:
 
 
 _NAMED: Final = frozenset({"organisations", "places", "persons", "unlisted"})
-_JOINTS: Final = frozenset({"&", "'s", "’s", "of", "and", "the", "-", "for"})
+_JOINTS: Final = frozenset({"&", "'", "’", "'s", "’s", "of", "and", "the", "-", "for"})
 
 
 def _goes_on(sight: Sight, hides: Sequence[str], place: int, step: int) -> bool:
@@ -102,6 +104,38 @@ def _goes_on(sight: Sight, hides: Sequence[str], place: int, step: int) -> bool:
         at += step
         edge = max(at, at - step)
     return False
+
+
+def pass_streets(sight: Sight, hides: list[str]) -> None:
+    """Let the kind of a street pass beside its drawn name: "Road" in "12 Ashby Road".
+
+    A kind that is also a name ("Lane") passes only after a house number and the street's name.
+    """
+    for place, lower in enumerate(sight.lower):
+        if hides[place] != "places":
+            continue
+        if lower in _STREETS and _is_street(sight, hides, place - 1, place):
+            numbered = place > 1 and sight.lower[place - 2][:1].isdigit()
+            if numbered or not sight.marks[place] & Mark.NAME:
+                hides[place] = ""
+        elif lower in _LEADING_STREETS:
+            after = place + 1
+            while after < len(hides) - 1 and sight.lower[after] in _ARTICLES:
+                after += 1
+            if _is_street(sight, hides, after, after):
+                hides[place:after] = [""] * (after - place)
+
+
+def _is_street(sight: Sight, hides: Sequence[str], name: int, edge: int) -> bool:
+    """Return whether a drawn word that is no kind of street stands at ``name``."""
+    return (
+        0 <= name < len(hides)
+        and hides[name] == "places"
+        and not sight.breaks(edge)
+        and sight.gaps[edge] == " "
+        and sight.words[name].text[0].isalpha()
+        and sight.lower[name] not in _STREETS | _LEADING_STREETS | _ARTICLES
+    )
 
 
 def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:

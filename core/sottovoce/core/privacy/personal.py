@@ -27,7 +27,13 @@ from sottovoce.core.privacy.known_persons import (
     name_persons,
     pass_titles,
 )
-from sottovoce.core.privacy.passing import is_eponym, pass_types, passing, stands_alone
+from sottovoce.core.privacy.passing import (
+    is_eponym,
+    pass_streets,
+    pass_types,
+    passing,
+    stands_alone,
+)
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.private_numbers import (
@@ -180,6 +186,7 @@ class Personal:
         hide_house_numbers(sight, hides)
         for place in addresses(sight, hides):
             hides[place] = "places"
+        pass_streets(sight, hides)
         cities = self._past.cities if self._past.private else None
         self.cities |= pass_cities(document, sight, hides, found[:, 1].tolist(), cities)
         if "facts" in self._hiding.kinds:

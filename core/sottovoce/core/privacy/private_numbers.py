@@ -33,6 +33,13 @@ _LAST_DIGITS = re.compile(
     r"\b(?:ending|ends)(?:(?: in| with|:) ?| )[*xX.]{0,12}(\d{3,6})\b",
     re.IGNORECASE,
 )
+_EXPIRY = re.compile(
+    r"\b(?:exp|expiry|expires|expiring|expiration|valid|good|thru|through)\b[^\w\n]{0,3}"
+    r"(?:(?:date|thru|through|until|to|on|is)\W{1,3}){0,2}(\d\d ?[/-] ?(?:\d\d|20\d\d))\b",
+    re.IGNORECASE,
+)
+"""The month that a card is valid to."""
+_OF_CARDS = re.compile(r"\b(?:card|visa|mastercard|amex|cvc2?|cvv2?)\b", re.IGNORECASE)
 
 
 def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
@@ -49,6 +56,8 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
         for match in _ACCOUNT.finditer(document, words[0].start, ends)
         if sum(map(str.isdigit, match[0])) >= _ACCOUNT_DIGITS
     )
+    if _OF_CARDS.search(document, words[0].start, ends):
+        spans += (each.span(1) for each in _EXPIRY.finditer(document, words[0].start, ends))
     for start, end in spans:
         at = bisect_right(words, start, key=lambda word: word.end)
         while at < len(words) and words[at].start < end:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import read_key, show_key
-from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.errors import BundleMismatch, NotReady, Remedy
 from sottovoce.core.platform.files import atomic, private_folder
 from sottovoce.edge.config import BundleConfig
 
@@ -28,6 +29,7 @@ __all__ = [
     "folder_in_use",
     "in_use",
     "inspect_once",
+    "not_there",
     "package",
 ]
 
@@ -93,6 +95,24 @@ def _installed(language: str) -> Path | None:
         if (folder := Path(place).resolve() / "bundle").is_dir():
             return folder
     return None
+
+
+def not_there(config: BundleConfig) -> NotReady:
+    """Return the error for a bundle that is not there."""
+    current = config.current
+    if os.path.lexists(current):
+        return NotReady(
+            f"{current} points to {current.resolve()}, which is not there",
+            fix="remove the link or make it point to a bundle; `sotto pull` replaces it",
+            subject="bundle",
+        )
+    if (config.path / MANIFEST).is_file():
+        return NotReady(
+            f"bundle.path is a bundle itself: {config.path}",
+            fix=f"set it to another folder F, then run `ln -s {config.path.resolve()} F/current`",
+            subject="bundle.path",
+        )
+    return NotReady(f"no bundle at {current}", fix=Remedy.GET_BUNDLE, subject="bundle")
 
 
 def check_publisher(config: BundleConfig, key: bytes) -> None:

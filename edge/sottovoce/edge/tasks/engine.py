@@ -21,7 +21,6 @@ from sottovoce.core.errors import (
     DataLoss,
     NotFound,
     NotReady,
-    Remedy,
     SottovoceError,
 )
 from sottovoce.core.platform import memory
@@ -41,6 +40,7 @@ from sottovoce.edge.installed_bundle import (
     folder_in_use,
     in_use,
     inspect_once,
+    not_there,
     package,
 )
 
@@ -60,6 +60,8 @@ def open_current(config: BundleConfig) -> Bundle:
         BundleMismatch, DataLoss: the bundle cannot be used.
     """
     found = in_use(config)
+    if not found.folder.is_dir():
+        raise not_there(config)
     expected = found.folder.name if found.origin is Origin.PULLED else None
     try:
         bundle = Bundle.open(found.folder, expected=expected, backbone=config.backbone or None)
@@ -90,7 +92,7 @@ def signer(config: BundleConfig) -> bytes | None:
     """
     found = in_use(config)
     if not found.folder.exists():
-        raise NotReady("there is no bundle, so nobody vouches for one", fix=Remedy.GET_BUNDLE)
+        raise not_there(config)
     return _signer(config, found)
 
 

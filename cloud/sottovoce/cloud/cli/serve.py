@@ -29,7 +29,7 @@ from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 from sottovoce.core.rpc import logs
-from sottovoce.core.rpc.opentelemetry import traced
+from sottovoce.core.rpc.tracing import traced
 
 if TYPE_CHECKING:
     from sottovoce.cloud.api.front import Front

@@ -25,8 +25,8 @@ from sottovoce.core.errors import (
     speaking_to,
 )
 from sottovoce.core.rpc import logs
-from sottovoce.core.rpc.opentelemetry import traced
 from sottovoce.core.rpc.status import kind_and_place
+from sottovoce.core.rpc.tracing import traced
 
 __all__ = ["Given", "Trainer", "run"]
 

@@ -19,7 +19,7 @@ from sottovoce.cloud.metrics import expose
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import Side, speaking_to
 from sottovoce.core.rpc import logs
-from sottovoce.core.rpc.opentelemetry import traced
+from sottovoce.core.rpc.tracing import traced
 
 __all__ = ["main", "work"]
 

@@ -42,10 +42,9 @@ from sottovoce.core.rpc.address import (
 )
 from sottovoce.core.rpc.channels import BEARER, TOKEN_KEY, host, serve_reflection
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, PendingCallLimiter, wrapped
-from sottovoce.core.rpc.opentelemetry import traced
 from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
-from sottovoce.core.rpc.tracing import Traced
+from sottovoce.core.rpc.tracing import Traced, traced
 from sottovoce.edge.config import AgentConfig, Config, OpenAIConfig
 from sottovoce.edge.daemon.services import NAMES, Services
 from sottovoce.edge.state.apps import OWNER, App, Callers, calling, inside, stranger

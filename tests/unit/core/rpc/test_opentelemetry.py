@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from bench.live.testbed import free_address
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.rpc import opentelemetry, tracing
-from sottovoce.core.rpc.opentelemetry import OpenTelemetry, exporting, traced
+from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc.tracing import OpenTelemetry, exporting, traced
 from tests.support.collector import collecting
 from tests.support.waiting import until
 
@@ -123,7 +123,7 @@ def test_no_proxy_hears_what_a_collector_of_this_machine_is_told(
 def test_the_end_does_not_wait_for_a_collector_that_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(opentelemetry, "_LAST_SECONDS", 0.1)
+    monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.1)
     answers = threading.Event()
 
     class Silent(SimpleSpanProcessor):

@@ -16,9 +16,8 @@ import pytest
 
 from sottovoce.core.errors import ConfigError, NotFound
 from sottovoce.core.rpc import tracing
-from sottovoce.core.rpc.opentelemetry import traced
 from sottovoce.core.rpc.status import ErrorInterceptor
-from sottovoce.core.rpc.tracing import HEADER, Traced
+from sottovoce.core.rpc.tracing import HEADER, Traced, traced
 
 
 @dataclass

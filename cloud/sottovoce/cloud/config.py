@@ -15,16 +15,6 @@ from sottovoce.core.errors import ConfigError, InvalidInput
 from sottovoce.core.rpc import limits
 from sottovoce.core.rpc.address import split_address
 
-__all__ = [
-    "DEFAULT_LISTEN",
-    "EVERY_TENANT",
-    "STORE_VARIABLE",
-    "ServerLimits",
-    "Settings",
-    "UpstreamSettings",
-    "check_name",
-]
-
 DEFAULT_LISTEN = "127.0.0.1:8471"
 STORE_VARIABLE = "SOTTO_CLOUD_STORE"
 EVERY_TENANT = "ALL"

@@ -14,8 +14,6 @@ from typing import Final
 
 from sottovoce.core.errors import Unavailable
 
-__all__ = ["full_disk_is_unavailable"]
-
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 

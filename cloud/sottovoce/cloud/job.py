@@ -13,18 +13,6 @@ from dataclasses import dataclass, field
 from sottovoce.core.errors import NotReady
 from sottovoce.core.rpc.limits import FEWEST_EXAMPLES, MOST_LABELS
 
-__all__ = [
-    "FINAL",
-    "TRANSITIONS",
-    "Job",
-    "Progress",
-    "Release",
-    "State",
-    "TrainingOptions",
-    "check_labels",
-    "check_number",
-]
-
 
 class State(enum.StrEnum):
     """A job's state; the wire's JobState has the same names."""

@@ -24,8 +24,6 @@ from prometheus_client import (
 
 from sottovoce.core.errors import ConfigError
 
-__all__ = ["CallMetrics", "Metrics", "RoleMetrics", "TrainerMetrics", "expose"]
-
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 

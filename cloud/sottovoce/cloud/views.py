@@ -29,23 +29,6 @@ from sottovoce.cloud.tenants.credentials import Credential
 from sottovoce.cloud.tenants.tenants import Tenant
 from sottovoce.core.errors import SottovoceError, Unavailable
 
-__all__ = [
-    "FIGURES",
-    "NO_ANSWER",
-    "View",
-    "act",
-    "answers_calls",
-    "ask_for",
-    "figures",
-    "in_words",
-    "job",
-    "jobs_at_a_glance",
-    "limits",
-    "processes",
-    "tenant",
-    "token",
-]
-
 _SECONDS: Final = 5.0
 _LARGEST: Final = 1 << 20
 _DIRECT: Final = (("grpc.enable_http_proxy", 0),)

@@ -45,16 +45,6 @@ from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE, La
 from sottovoce.core.text.onnx_models import check, runtime, session
 from sottovoce.models.onnx_export import OPSET, prepare, write_onnx
 
-__all__ = [
-    "LEAST_COSINE",
-    "Agreement",
-    "Exporter",
-    "to_onnx",
-    "write",
-    "write_table",
-    "write_tokenizer",
-]
-
 Exporter = Literal["built-in", "optimum"]
 
 LEAST_COSINE: Final = 0.995

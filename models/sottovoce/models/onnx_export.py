@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from sottovoce.core.text.onnx_models import runtime
 
-__all__ = ["OPSET", "prepare", "write_int8", "write_onnx"]
-
 OPSET: Final = 18
 
 

@@ -19,8 +19,6 @@ from typing import Final
 
 from sottovoce.core.privacy.public_cities import plain
 
-__all__ = ["collect_terms", "foreign_names", "large_cities"]
-
 _FEWEST_LOWER: Final = 2
 """Source packages whose description must write a word in small letters."""
 _FEWEST_CAPITAL: Final = 3

@@ -30,8 +30,6 @@ from sottovoce.core.privacy.surrogates import origins, shape
 from sottovoce.core.text.vocabulary import LONGEST, Mark, plain
 from sottovoce.models.public_terms import collect_terms, foreign_names
 
-__all__ = ["Sources", "build", "collect", "in_order"]
-
 _COLLECTED: Final = (
     "english",
     "common",

@@ -25,19 +25,6 @@ from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import UNSEEN
 from sottovoce.core.privacy.vectors import unit_rows
 
-__all__ = [
-    "DIMENSIONS",
-    "EXPONENT",
-    "RIDGE",
-    "SHRINKAGE",
-    "Projection",
-    "check_dimensions",
-    "fit",
-    "neighbours",
-    "on_tokens",
-    "place",
-]
-
 DIMENSIONS: Final = 16
 """The smallest of the sizes from 8 to 384 with replacements as close as of any size."""
 

@@ -36,13 +36,6 @@ from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED
 from sottovoce.core.text.words import Kind, split
 from sottovoce.models.corpus.frequencies import FrequencyTable
 
-__all__ = [
-    *("CLASS_TAGS", "CLOSED", "CLOSED_TIMES", "FEWEST", "KINDS", "ORDER", "Carriers", "Vocabulary"),
-    *("from_counts", "load_facts", "load_order", "make_vocabulary", "normal_form", "partition"),
-    *("public_readings", "shares", "tagger_votes", "whole_words", "word_classes"),
-    *("word_readings",),
-]
-
 _AT_ONCE: Final = 4_096
 """Words that the tokenizer cuts together."""
 

@@ -29,8 +29,6 @@ from sottovoce.core.rpc.channels import host
 from sottovoce.v1 import enrollment_pb2 as wire
 from sottovoce.v1 import enrollment_pb2_grpc
 
-__all__ = ["MOST", "SECONDS", "Admission", "EnrollmentService", "FailedAttemptLimiter"]
-
 
 class Admission:
     """Counts open calls.

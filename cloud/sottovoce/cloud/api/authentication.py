@@ -31,8 +31,6 @@ from sottovoce.core.rpc.channels import TENANTS_ONLY, host
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, within, wrapped
 from sottovoce.core.rpc.status import kind_and_place
 
-__all__ = ["Certified", "IdleStreamReaper", "shown", "whose"]
-
 _REMEMBERED: Final = 4096
 _LONGEST: Final = 256
 """Characters of a certificate's name."""

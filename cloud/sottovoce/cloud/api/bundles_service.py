@@ -14,8 +14,6 @@ from sottovoce.core.errors import BundleMismatch, ConfigError, NotFound, OutOfRa
 from sottovoce.v1 import bundles_pb2 as wire
 from sottovoce.v1 import bundles_pb2_grpc
 
-__all__ = ["CHUNK", "BundlesService", "find", "open_bundles", "released_with"]
-
 CHUNK = 256 * 1024
 
 

@@ -23,8 +23,6 @@ from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import training_pb2_grpc
 
-__all__ = ["Front", "serve"]
-
 
 class Front:
     """The gRPC server of a front.

@@ -26,8 +26,6 @@ from sottovoce.core.rpc.streams import check_padding, pad
 from sottovoce.v1 import generation_pb2 as wire
 from sottovoce.v1 import generation_pb2_grpc
 
-__all__ = ["TEXTS", "GenerationService", "Write", "from_decoder"]
-
 TEXTS, TEXTS_PER_TENANT = 64, 16
 """Texts written at once; each holds a thread."""
 

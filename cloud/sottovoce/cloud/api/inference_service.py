@@ -29,8 +29,6 @@ from sottovoce.v1 import inference_pb2_grpc
 if TYPE_CHECKING:  # the models are given, so this module loads no torch
     from sottovoce.cloud.serving.predictor import Embedder, Predictor, Scores
 
-__all__ = ["CALLS", "CALLS_PER_TENANT", "WINDOW", "InferenceService"]
-
 WINDOW = 64  # requests of one stream in progress; others wait in the network
 CALLS, CALLS_PER_TENANT = 128, 32  # open calls at once; each holds a thread
 

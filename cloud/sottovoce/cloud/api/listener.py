@@ -34,18 +34,6 @@ from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced
 from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 
-__all__ = [
-    "BUNDLES",
-    "ENROLLMENT",
-    "GENERATION",
-    "INFERENCE",
-    "STREAMS",
-    "TRAINING",
-    "CallCounter",
-    "Listener",
-    "until_told",
-]
-
 
 class CallCounter(Interceptor):
     """Goes outside the error interceptor."""

@@ -32,8 +32,6 @@ from sottovoce.core.rpc.training_settings import METHODS, TASKS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 
-__all__ = ["CALLS", "CHUNK", "Downloads", "ModelsService", "stays_here"]
-
 CHUNK: Final = 256 * 1024
 CALLS, CALLS_PER_TENANT = 16, 4
 """Open calls at once; each holds one adapter in memory."""

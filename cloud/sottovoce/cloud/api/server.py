@@ -68,8 +68,6 @@ from sottovoce.v1 import (
     training_pb2_grpc,
 )
 
-__all__ = ["Server", "WorkerProcess", "serve"]
-
 RESTART_SECONDS, LONGEST_PAUSE = 1.0, 60.0
 STEADY_SECONDS = 60.0
 

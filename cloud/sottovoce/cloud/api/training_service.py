@@ -35,16 +35,6 @@ from sottovoce.core.rpc.training_settings import METHODS, TASKS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 
-__all__ = [
-    "ALIKE",
-    "FOLLOWERS",
-    "UPLOADS",
-    "WATCHES",
-    "Followers",
-    "TrainingService",
-    "job_message",
-]
-
 FOLLOWERS, FOLLOWERS_PER_TENANT = 128, 64
 """Open calls at once; each holds a thread for some minutes."""
 

@@ -28,8 +28,6 @@ from sottovoce.core.platform.commands import LazyGroup, completion_command, vers
 from sottovoce.core.platform.console import tell
 from sottovoce.core.platform.files import toml_place
 
-__all__ = ["COMMANDS", "GROUPS", "defaults", "main", "read"]
-
 _COMMON: Final = ("state", "store", "objects", "key-file")
 """Permitted top-level options: the same for a server and for the commands that manage it."""
 

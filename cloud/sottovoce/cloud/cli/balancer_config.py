@@ -16,8 +16,6 @@ from sottovoce.core.rpc.address import is_ip, is_loopback, split_address
 from sottovoce.core.rpc.channels import TENANT_KEY, TENANTS_ONLY
 from sottovoce.v1 import enrollment_pb2, inference_pb2, training_pb2
 
-__all__ = ["command"]
-
 BUSIEST: Final = 150
 """A replica's highest load in percent of the mean; further calls go to the next replica."""
 

@@ -16,27 +16,6 @@ from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.platform.console import progress_bar
 from sottovoce.core.rpc.logs import FORMATS
 
-__all__ = [
-    "BUNDLE_VARIABLE",
-    "DURATION",
-    "backbone_option",
-    "decoder_option",
-    "figures_option",
-    "folder",
-    "health_option",
-    "key_file_option",
-    "limit_option",
-    "log_option",
-    "metrics_option",
-    "objects_option",
-    "opened",
-    "state_option",
-    "store_option",
-    "tls_ca_option",
-    "trace_option",
-    "watch_stages",
-]
-
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

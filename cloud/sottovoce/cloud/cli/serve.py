@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from sottovoce.cloud.api.front import Front
     from sottovoce.cloud.api.server import Server
 
-__all__ = ["front", "replica", "serve", "tell", "threads"]
-
 STOPPED: Final = (
     "calls have ended in order, and jobs keep what they have learnt",
     "start it again with the same options: jobs go on",

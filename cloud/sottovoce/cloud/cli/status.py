@@ -34,8 +34,6 @@ from sottovoce.core.platform.console import (
 )
 from sottovoce.core.platform.threads import Ending
 
-__all__ = ["ui_command"]
-
 
 @click.command("ui", cls=Command)
 @state_option

@@ -29,24 +29,6 @@ from sottovoce.cloud.tenants import quotas
 from sottovoce.core.errors import NotFound, NotReady, Unavailable
 from sottovoce.core.platform import files
 
-__all__ = [
-    "RESERVE_BYTES",
-    "adapter_name",
-    "cancel",
-    "cancel_as_provider",
-    "checkpoint_name",
-    "clear",
-    "delete",
-    "discard",
-    "discard_left",
-    "job_name",
-    "keep_room",
-    "reinstate",
-    "scratch_home",
-    "sweep",
-    "tidy",
-]
-
 _JOB: Final = re.compile(r"[0-9a-f]{24}")
 """Job ids, as `Jobs.create` draws them."""
 _HOLDER: Final = re.compile(r"([0-9a-f]+)\.([0-9]{1,18})")

@@ -31,8 +31,6 @@ from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.limits import FEWEST_PUBLIC
 
-__all__ = ["Jobs"]
-
 _HOUR = 3600.0
 ABANDONED_SECONDS = 30 * 24 * _HOUR
 _FORGOTTEN_AT_ONCE = 1000

@@ -17,8 +17,6 @@ from prometheus_client.registry import Collector
 from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.store.database import Database
 
-__all__ = ["JobsCollector", "Overview", "Running", "overview"]
-
 
 @dataclass(frozen=True, slots=True)
 class Running:

@@ -22,14 +22,6 @@ from sottovoce.cloud.store.adapters import AdapterFiles, install
 from sottovoce.cloud.store.database import Database, Row, Transaction
 from sottovoce.core.errors import NotReady
 
-__all__ = [
-    "LEASE_SECONDS",
-    "Lease",
-    "LeaseLost",
-    "Queue",
-    "Wakeup",
-]
-
 LEASE_SECONDS: Final = 10.0
 RECENT_HOURS: Final = 24
 _HOUR: Final = 3600.0

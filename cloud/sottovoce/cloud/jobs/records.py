@@ -21,19 +21,6 @@ from sottovoce.cloud.store.database import Row, Transaction
 from sottovoce.cloud.store.keys import Cipher
 from sottovoce.core.errors import DataLoss, NotFound, NotReady
 
-__all__ = [
-    "BaseMoved",
-    "check_base",
-    "check_unmoved",
-    "drop",
-    "find",
-    "job_of",
-    "labels",
-    "move",
-    "read",
-    "write",
-]
-
 _BLOCK: Final = 1 << 18
 """Characters of text after which a block ends: deleting one on a full disk takes some space."""
 

@@ -19,8 +19,6 @@ from sottovoce.cloud.store.database import Transaction
 from sottovoce.cloud.tenants import quotas
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange, QuotaExceeded
 
-__all__ = ["Upload", "append"]
-
 
 @dataclass(frozen=True, slots=True)
 class Upload:

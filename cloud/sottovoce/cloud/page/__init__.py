@@ -35,19 +35,6 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.core.http.page import PageServer
 
-__all__ = [
-    "A_PAGE",
-    "CALLS_AT_ONCE",
-    "DAYS",
-    "LARGEST_BODY",
-    "MOST_TOKENS",
-    "Endpoint",
-    "changes",
-    "endpoints",
-    "only",
-    "page_server",
-]
-
 A_PAGE: Final = 50
 """Jobs, tenants and log entries in one response."""
 MOST_TOKENS: Final = 200

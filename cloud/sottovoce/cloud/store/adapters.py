@@ -17,17 +17,6 @@ from sottovoce.cloud.store.database import Database, Transaction
 from sottovoce.cloud.store.objects import Objects
 from sottovoce.core.errors import DataLoss, NotFound
 
-__all__ = [
-    "AdapterFiles",
-    "digest",
-    "install",
-    "locate",
-    "stored",
-    "uninstall",
-    "versions",
-    "with_files",
-]
-
 T = TypeVar("T")
 
 

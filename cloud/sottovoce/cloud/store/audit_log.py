@@ -16,8 +16,6 @@ from typing import Final
 from sottovoce.cloud.store.database import Database, Transaction
 from sottovoce.core.errors import Unavailable
 
-__all__ = ["A_DEVICE", "KEPT", "AuditEvent", "note", "operator", "record", "recorded"]
-
 KEPT: Final = 10_000
 """The number of entries kept; beyond it, the oldest are deleted."""
 A_DEVICE: Final = "a device"

@@ -41,21 +41,6 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.platform.files import atomic, disk, sync_folder, sync_tree
 
-__all__ = [
-    "BundleState",
-    "PublishedBundle",
-    "delete",
-    "find",
-    "folders",
-    "is_id",
-    "publish",
-    "published",
-    "shared",
-    "sweep",
-    "whole",
-]
-
-
 _ID: Final = 16
 """Digits of the hash that form the bundle's id, see `core.bundle.manifest.bundle_id`."""
 _HOME: Final = "bundles"

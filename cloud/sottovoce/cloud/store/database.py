@@ -20,8 +20,6 @@ from sottovoce.cloud.store.keys import Keys
 from sottovoce.cloud.store.objects import Objects
 from sottovoce.core.errors import ConfigError
 
-__all__ = ["SCHEMA", "VERSION", "Database", "Row", "Transaction", "check_version", "when"]
-
 VERSION: Final = 20
 """Versions below 20 were never released."""
 

@@ -33,8 +33,6 @@ from sottovoce.core.rpc.streams import padded_size
 if TYPE_CHECKING:
     from sottovoce.cloud.store.database import Database, Transaction
 
-__all__ = ["MASTER_KEY", "Cipher", "Keys"]
-
 MASTER_KEY: Final = "master.key"
 """The master key's file in the state's folder."""
 _BYTES: Final = 32

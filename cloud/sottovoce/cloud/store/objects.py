@@ -24,16 +24,6 @@ from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.core.errors import ConfigError, Unavailable
 from sottovoce.core.platform.files import in_place_of, sync_folder
 
-__all__ = [
-    "KEYS",
-    "OBJECTS_ID",
-    "BoundObjects",
-    "FileObjects",
-    "Objects",
-    "copy_files",
-    "one_by_one",
-]
-
 OBJECTS_ID: Final = "objects.id"
 """The name of the id."""
 KEYS: Final = "keys"

@@ -13,8 +13,6 @@ from sottovoce.cloud.store.s3 import S3Place
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.core.errors import ConfigError
 
-__all__ = ["check_objects", "open_database", "open_objects"]
-
 
 def open_database(
     state: Path,

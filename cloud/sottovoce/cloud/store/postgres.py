@@ -34,8 +34,6 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 
-__all__ = ["PostgresDatabase", "conninfo"]
-
 _MAKING: Final = 0x736F74746F  # an arbitrary number for the advisory lock
 _WORDS: Final = (
     (r"\bINTEGER PRIMARY KEY AUTOINCREMENT\b", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),

@@ -38,8 +38,6 @@ from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 if TYPE_CHECKING:
     from obstore.store import S3Config
 
-__all__ = ["S3Objects", "S3Place", "clear", "own_folder"]
-
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _KNOWN: Final = {"endpoint", "region", "versions"}
 _SECRETS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")

@@ -21,8 +21,6 @@ from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform.files import atomic, read_secret, sweep
 
-__all__ = ["SIGNING_KEY", "signature_of", "signing_key"]
-
 SIGNING_KEY: Final = "signing.key"
 """The key's file in the server's state."""
 _PUBLIC: Final = ".pub"

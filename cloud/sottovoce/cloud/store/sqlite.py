@@ -21,8 +21,6 @@ from sottovoce.cloud.store.objects import FileObjects, Objects
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, SottovoceError, Unavailable
 from sottovoce.core.platform.database_files import DatabaseFiles, make_database
 
-__all__ = ["SqliteDatabase"]
-
 _log = logging.getLogger(__name__)
 
 

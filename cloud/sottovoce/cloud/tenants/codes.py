@@ -20,8 +20,6 @@ from sottovoce.cloud.tenants import credentials, quotas
 from sottovoce.cloud.tenants.credentials import Scope
 from sottovoce.core.errors import InvalidInput, SottovoceError, Unauthenticated
 
-__all__ = ["GUESSES", "LONGEST", "MOST", "SECONDS", "Codes", "Redeemed"]
-
 SECONDS: Final = 600.0
 LONGEST: Final = 86_400.0
 """The longest lifetime in seconds: a code is short, and may lie around in plain sight."""

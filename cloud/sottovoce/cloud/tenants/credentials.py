@@ -18,21 +18,6 @@ from sottovoce.cloud.store.database import Database, Row, Transaction, when
 from sottovoce.cloud.tenants import quotas
 from sottovoce.core.errors import InvalidInput, NotFound
 
-__all__ = [
-    "FIRST",
-    "MOST",
-    "VALID",
-    "Credential",
-    "Credentials",
-    "Scope",
-    "add",
-    "as_before",
-    "check_name_free",
-    "hashed",
-    "made",
-    "told",
-]
-
 FIRST: Final = "first"
 """The name of a tenant's first token."""
 MOST: Final = 10_000

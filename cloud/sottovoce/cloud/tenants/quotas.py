@@ -16,23 +16,6 @@ from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database, Transaction
 from sottovoce.core.errors import InvalidInput, PermissionDenied
 
-__all__ = [
-    "CHANGEABLE",
-    "OF_SERVERS",
-    "OF_TRAINERS",
-    "UNITS",
-    "InForce",
-    "change",
-    "check_tenant",
-    "disabled",
-    "in_force",
-    "lock",
-    "note",
-    "of",
-    "own",
-    "value_of",
-]
-
 UNITS: Final = {
     "examples": "examples a job",
     "upload_bytes": "bytes a job",

@@ -13,8 +13,6 @@ from sottovoce.cloud.tenants.credentials import FIRST, VALID, Scope, hashed, mad
 from sottovoce.core.errors import InvalidInput, PermissionDenied, Unauthenticated
 from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
 
-__all__ = ["Tenant", "Tenants"]
-
 _LET_IN = f"FROM credentials WHERE tenant = tenants.name AND {VALID}"
 _ASK = "ask the provider for another (`sotto-cloud tokens new TENANT`)"
 

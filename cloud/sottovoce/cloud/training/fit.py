@@ -21,18 +21,6 @@ from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.core.errors import SottovoceError
 
-__all__ = [
-    "Clipped",
-    "Labelled",
-    "Losses",
-    "Objective",
-    "Plan",
-    "Update",
-    "batches",
-    "fit",
-    "schedule",
-]
-
 B = TypeVar("B")
 
 

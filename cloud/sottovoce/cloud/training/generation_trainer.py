@@ -30,18 +30,6 @@ from sottovoce.cloud.training.fit import Losses
 from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Run, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters
 
-__all__ = [
-    "IGNORE",
-    "LONGEST",
-    "RECIPE",
-    "GenerationDataset",
-    "GenerationObjective",
-    "Written",
-    "WrittenBatch",
-    "encode",
-    "train_generation",
-]
-
 LONGEST: Final = 1024
 """Tokens of an example; memory grows with them."""
 

@@ -28,8 +28,6 @@ from sottovoce.core.rpc import logs
 from sottovoce.core.rpc.status import kind_and_place
 from sottovoce.core.rpc.tracing import traced
 
-__all__ = ["Given", "Trainer", "run"]
-
 GRACE_SECONDS: Final = 60.0
 """Time for trainers to write their checkpoints."""
 _LOOK_SECONDS: Final = 0.5

@@ -39,8 +39,6 @@ from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 from sottovoce.core.rpc.limits import FEWEST_EXAMPLES
 
-__all__ = ["fit_teacher", "standardised", "train_pate"]
-
 _PENALTY: Final = 1.0
 """Penalty of a teacher's ridge regression; its inputs have a length of about 1."""
 

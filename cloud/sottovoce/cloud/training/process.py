@@ -21,8 +21,6 @@ from sottovoce.core.errors import Side, speaking_to
 from sottovoce.core.rpc import logs
 from sottovoce.core.rpc.tracing import traced
 
-__all__ = ["main", "work"]
-
 
 def work(
     worker: Worker, threads: int, metrics: str = "", on_ready: Callable[[], None] | None = None

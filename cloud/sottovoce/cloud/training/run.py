@@ -26,8 +26,6 @@ from sottovoce.cloud.job import Progress
 from sottovoce.cloud.training.fit import Clipped, Losses, Plan, fit
 from sottovoce.core.platform.files import in_place_of
 
-__all__ = ["UNWATCHED", "Checkpoint", "Meter", "Result", "Run", "Stopped", "Watch", "Weights"]
-
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 

@@ -48,8 +48,6 @@ from sottovoce.cloud.training.fit import Labelled, Objective, Plan
 from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Run, Watch
 from sottovoce.core.errors import BundleMismatch
 
-__all__ = ["Base", "Hyperparameters", "probe", "train"]
-
 
 @dataclass(frozen=True, slots=True)
 class Base:

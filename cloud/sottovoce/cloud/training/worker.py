@@ -56,8 +56,6 @@ from sottovoce.core.errors import DataLoss, QuotaExceeded, SottovoceError, Unava
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.status import kind_and_place
 
-__all__ = ["Scratch", "Worker", "scratch"]
-
 _log = logging.getLogger(__name__)
 
 

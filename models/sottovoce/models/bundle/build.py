@@ -63,8 +63,6 @@ from sottovoce.models.corpus import frequencies
 from sottovoce.models.corpus.language import Language
 from sottovoce.models.vocabulary import Vocabulary
 
-__all__ = ["add_denoiser", "build", "replacing"]
-
 _CARD = "README.md"
 
 

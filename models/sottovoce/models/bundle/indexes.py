@@ -29,18 +29,6 @@ from sottovoce.core.privacy.running_text import UNSEEN, draw
 from sottovoce.core.privacy.search import ExactIndex, Index
 from sottovoce.core.privacy.sphere_map import perturb
 
-__all__ = [
-    "BATCHES",
-    "Choice",
-    "Measured",
-    "Queries",
-    "build",
-    "draw_queries",
-    "measure",
-    "measured_graph",
-    "microseconds",
-]
-
 Choice = Literal["auto", "exact", "hnsw"]
 """Measure both searches, compare with every word, or take a graph if it finds enough."""
 

@@ -26,11 +26,6 @@ from sottovoce.core.privacy.search import ExactIndex
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.models.calibration.attack import best_slope
 
-__all__ = [
-    *("ABOVE_BLIND", "ATTACK_ON_CURVE", "LEVELS", "REPLACED_ON_CURVE", "Hiding"),
-    *("Run", "Survival", "Text", "calibrate", "calibrate_by_class", "cell_lengths"),
-]
-
 _SCORES: Final = 1 << 19
 """Scores in memory at once: 2 MiB, which fit into a processor's cache."""
 

@@ -20,8 +20,6 @@ from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import UNSEEN, draw
 from sottovoce.models.corpus.frequencies import FrequencyTable
 
-__all__ = ["LEVELS", "calibrate_tokens", "success", "token_log_prior"]
-
 LEVELS: Final = {"strong": 0.3, "balanced": 0.5, "light": 0.7}
 """Share of the tokens of running text that the attacker recovers."""
 

@@ -11,8 +11,6 @@ import click
 from sottovoce.core.errors import Side
 from sottovoce.core.platform.commands import LazyGroup, completion_command, version_command
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = {
     "build-bundle": "Build the bundle that devices fetch.",
     "export": "Export a backbone as devices run it.",

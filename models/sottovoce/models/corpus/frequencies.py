@@ -30,12 +30,6 @@ from sottovoce.models.corpus import texts as public_text
 from sottovoce.models.corpus.language import Language
 from sottovoce.models.corpus.texts import Sentence, cut
 
-__all__ = [
-    *("FORMAT", "LEAST", "LEAST_ON_DEVICE", "MOST_WORDS", "FrequencyTable", "Progress"),
-    *("count_words", "cut_to_device", "load"),
-]
-
-
 Progress = Callable[[str, int, int], None]
 """Called with the stage, the amount done and the total."""
 

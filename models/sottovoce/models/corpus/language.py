@@ -17,8 +17,6 @@ from typing import Any, Self
 from sottovoce.core.errors import DataLoss, NotFound
 from sottovoce.core.text import frequencies
 
-__all__ = ["Language", "load_language"]
-
 
 @dataclass(frozen=True, slots=True)
 class Language:

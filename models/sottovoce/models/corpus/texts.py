@@ -30,11 +30,6 @@ from sottovoce.core.text import identifiers, words
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.models.corpus.language import load_language
 
-__all__ = [
-    *("ANY", "TAG_ID", "Sentence", "Sources", "cut", "find", "passages", "read_conllu"),
-    *("read_masc",),
-]
-
 TAG_ID: Final = {tag: position for position, tag in enumerate(UPOS)}
 ANY: Final = (1 << len(UPOS)) - 1
 

@@ -33,11 +33,6 @@ from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.denoiser import space_sketch
 from sottovoce.core.privacy.noise import Floats2d
 
-__all__ = [
-    *("USABLE", "Answers", "Passages", "Progress", "answers", "clean", "encode", "named"),
-    *("passages", "read", "space_facts", "tokenize"),
-]
-
 LONGEST: Final = 128
 """The most tokens of a passage; the rest is cut off. The network has no absolute positions."""
 

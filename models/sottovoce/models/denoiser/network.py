@@ -16,8 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-__all__ = ["Network", "Size", "macs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Size:

@@ -28,8 +28,6 @@ from sottovoce.models.denoiser import data, training
 from sottovoce.models.denoiser.data import Answers, Passages, Progress
 from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model
 
-__all__ = ["BEYOND", "CERTIFIED", "Measured", "train_denoiser"]
-
 BEYOND: Final = (0.75, 1.35)
 """Lowest and highest eta of training, in parts of the strongest and the lightest level's eta."""
 

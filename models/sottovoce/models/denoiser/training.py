@@ -37,11 +37,6 @@ from sottovoce.models.denoiser.data import Answers, Passages, Progress
 from sottovoce.models.denoiser.network import Network, Size
 from sottovoce.models.onnx_export import prepare, write_int8, write_onnx
 
-__all__ = [
-    *("DenoiserHyperparameters", "Model", "batches", "first_rows", "fit", "pace", "predict"),
-    *("quantized", "rounded", "to_onnx", "write"),
-]
-
 _KEPT_EVERY: Final = 30.0
 _MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
 

@@ -31,21 +31,6 @@ from sottovoce.core.text.words import Kind, Word, split
 from sottovoce.models.corpus.language import load_language
 from sottovoce.models.corpus.texts import TAG_ID, Sentence, read_conllu, read_masc
 
-__all__ = [
-    *("ANY", "NONE", "SLOT", "SLOT_KINDS", "Lists", "Marked", "Mention", "Mentions", "changed"),
-    *(
-        "fakers_lists",
-        "fakers_names_in_scripts",
-        "fakers_words",
-        "made_up",
-        "read_entities",
-        "read_treebank",
-        "read_uner",
-        "read_wnut",
-        "renamed",
-    ),
-]
-
 Mention = tuple[str, str]
 """A text and its kind: one of `names.KINDS`, "" for no name, or "?" for any answer."""
 

@@ -43,11 +43,6 @@ from sottovoce.models.names.data import (
 )
 from sottovoce.models.tagger import NO_WORD, Forms, Graph, Progress, averaged, partial_loss
 
-__all__ = [
-    *("ALWAYS_DRAWN", "Listed", "Measured", "NamesHyperparameters", "fit", "measure"),
-    *("train_names", "write"),
-]
-
 
 @dataclass(frozen=True)
 class Size:

@@ -27,8 +27,6 @@ from sottovoce.core.privacy.gaussian import (
     with_least_noise,
 )
 
-__all__ = ["ACCOUNTANT", "HEAD_SHARE", "PrivatePlan", "epsilon_of"]
-
 ACCOUNTANT: Final = "dp-accounting, privacy loss distributions; Gaussian steps in closed form"
 HEAD_SHARE: Final = 0.5
 """The head's largest share of epsilon if more is trained after it.

@@ -35,17 +35,6 @@ from sottovoce.cloud.training.dp_sgd.trainer import HEAD, begin, features, fit_h
 from sottovoce.cloud.training.run import Watch
 from sottovoce.core.errors import InvalidInput
 
-__all__ = [
-    "Audit",
-    "Bound",
-    "audit",
-    "bound",
-    "epsilon_at_least",
-    "probability",
-    "pulls",
-    "unlikeliest",
-]
-
 CONFIDENCE: Final = 0.95
 
 _SHARES: Final = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)

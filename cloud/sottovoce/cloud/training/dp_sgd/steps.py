@@ -36,22 +36,6 @@ from sottovoce.core.privacy import gaussian
 from sottovoce.core.privacy.gaussian import Stage
 from sottovoce.core.privacy.noise import Random, SecureRandom
 
-__all__ = [
-    "BIAS",
-    "INSIDE",
-    "ROW",
-    "WEIGHT",
-    "Private",
-    "RowClassifier",
-    "RowObjective",
-    "Sample",
-    "Trained",
-    "clipped_sum",
-    "noisy_mean",
-    "normal",
-    "sample",
-]
-
 
 def normal(shape: tuple[int, ...], random: Random | None = None) -> Tensor:
     """Return independent numbers from N(0, 1), Float64 ``shape``.

@@ -51,8 +51,6 @@ from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Stopped,
 from sottovoce.core.privacy.gaussian import Budget, Stage
 from sottovoce.core.privacy.noise import Random
 
-__all__ = ["HEAD", "DpHyperparameters", "begin", "features", "fit_head", "pieces", "train_private"]
-
 HEAD: Final = Stage(steps=50, share=1.0, noise=0.0, clip=0.5)
 """The head's stage, except for its noise, which follows from the budget."""
 

@@ -8,10 +8,17 @@ from typing import Any
 
 import click
 
-from sottovoce.cloud.cli.options import folder, objects_option, opened, state_option, store_option
+from sottovoce.cloud.cli.options import (
+    folder,
+    objects_option,
+    on_database,
+    say,
+    state_option,
+    store_option,
+)
 from sottovoce.cloud.store import bundles
 from sottovoce.cloud.store.bundles import BundleState, PublishedBundle
-from sottovoce.cloud.store.database import when
+from sottovoce.cloud.store.database import Database, when
 from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.errors import NotFound
 from sottovoce.core.platform.console import (
@@ -69,13 +76,11 @@ def publish(bundle: Path, state: Path, store: str, objects: str, as_json: bool) 
 
 
 @command.command("list", cls=Command)
-@state_option
-@store_option
+@on_database()
 @json_option
-def list_(state: Path, store: str, as_json: bool) -> None:
+def list_(database: Database, as_json: bool) -> None:
     """List the published bundles, oldest first."""
-    with opened(state, store) as database:
-        found = bundles.published(database)
+    found = bundles.published(database)
     if as_json:
         print_json({"bundles": [_view(bundle) for bundle in found]})
         return
@@ -89,22 +94,16 @@ def list_(state: Path, store: str, as_json: bool) -> None:
 
 @command.command("delete", cls=Command)
 @click.argument("bundle_id", metavar="ID")
-@state_option
-@store_option
-@objects_option
+@on_database(objects=True)
 @json_option
-def delete(bundle_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
+def delete(database: Database, bundle_id: str, as_json: bool) -> None:
     """Delete a published bundle, by the beginning of its id.
 
     The bundle can no longer be fetched. Running processes keep using their copy, which is
     removed when the next process starts on that machine.
     """
-    with opened(state, store, objects) as database:
-        gone = bundles.delete(database, bundle_id)
-    if as_json:
-        print_json({"id": gone.id, "deleted": True})
-    else:
-        click.echo(f"deleted {gone.id}")
+    gone = bundles.delete(database, bundle_id)
+    say(as_json, {"id": gone.id, "deleted": True}, f"deleted {gone.id}")
 
 
 def _view(bundle: PublishedBundle) -> dict[str, Any]:
@@ -122,12 +121,5 @@ def _view(bundle: PublishedBundle) -> dict[str, Any]:
 
 def _row(bundle: PublishedBundle) -> tuple[str, ...]:
     size, signer = f"{bundle.size / 1e6:.1f} MB", bundle.signer or "each server"
-    return (
-        bundle.id,
-        bundle.backbone,
-        bundle.language,
-        size,
-        when(bundle.created),
-        bundle.state.lower(),
-        signer,
-    )
+    made, state = when(bundle.created), bundle.state.lower()
+    return bundle.id, bundle.backbone, bundle.language, size, made, state, signer

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import click
 
 from sottovoce.cloud import views
-from sottovoce.cloud.cli.options import objects_option, opened, state_option, store_option
+from sottovoce.cloud.cli.options import on_database, say
 from sottovoce.cloud.job import Job
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.store import audit_log
+from sottovoce.cloud.store.database import Database
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 
 _LESS: Final = ("progress", "examples")
@@ -24,22 +24,18 @@ def command() -> None:
 
 
 @command.command("list", cls=Command)
-@state_option
-@store_option
-@objects_option
+@on_database(objects=True)
 @click.option("--tenant", help="Only jobs of this tenant.")
 @json_option
-def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bool) -> None:
+def list_(database: Database, tenant: str | None, as_json: bool) -> None:
     """List all jobs, newest first."""
     found: list[Job] = []
-    with opened(state, store, objects) as database:
-        jobs = Jobs(database)
-        token = ""
-        while True:
-            page, token = jobs.page(tenant, page_size=200, page_token=token)
-            found += page
-            if not token:
-                break
+    jobs, token = Jobs(database), ""
+    while True:
+        page, token = jobs.page(tenant, page_size=200, page_token=token)
+        found += page
+        if not token:
+            break
     if as_json:
         print_json({"jobs": [views.job(job) for job in found]})
         return
@@ -50,51 +46,37 @@ def list_(state: Path, store: str, objects: str, tenant: str | None, as_json: bo
 
 @command.command("show", cls=Command)
 @click.argument("job_id")
-@state_option
-@store_option
-@objects_option
+@on_database(objects=True)
 @json_option
-def show(job_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
+def show(database: Database, job_id: str, as_json: bool) -> None:
     """Show one job."""
-    with opened(state, store, objects) as database:
-        jobs = Jobs(database)
-        _print(jobs.get(job_id), as_json)
+    _print(Jobs(database).get(job_id), as_json)
 
 
 @command.command("cancel", cls=Command)
 @click.argument("job_id")
-@state_option
-@store_option
-@objects_option
+@on_database(objects=True)
 @json_option
-def cancel(job_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
+def cancel(database: Database, job_id: str, as_json: bool) -> None:
     """Cancel a job; a running one ends within a step."""
     from sottovoce.cloud.jobs import ending
 
-    with opened(state, store, objects) as database:
-        job = ending.cancel_as_provider(Jobs(database), job_id)
-    _print(job, as_json)
+    _print(ending.cancel_as_provider(Jobs(database), job_id), as_json)
 
 
 @command.command("delete", cls=Command)
 @click.argument("job_id")
-@state_option
-@store_option
-@objects_option
+@on_database(objects=True)
 @json_option
-def delete(job_id: str, state: Path, store: str, objects: str, as_json: bool) -> None:
+def delete(database: Database, job_id: str, as_json: bool) -> None:
     """Delete a job, its examples, its checkpoint and its adapter."""
     from sottovoce.cloud.jobs import ending
 
-    with opened(state, store, objects) as database:
-        jobs = Jobs(database)
-        tenant = jobs.get(job_id).tenant
-        ending.delete(jobs, job_id)
-        audit_log.note(database, "job deleted", tenant, job_id)
-    if as_json:
-        print_json({"id": job_id, "deleted": True})
-    else:
-        click.echo(f"deleted {job_id}")
+    jobs = Jobs(database)
+    tenant = jobs.get(job_id).tenant
+    ending.delete(jobs, job_id)
+    audit_log.note(database, "job deleted", tenant, job_id)
+    say(as_json, {"id": job_id, "deleted": True}, f"deleted {job_id}")
 
 
 def _print(job: Job, as_json: bool) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import click
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.store.opening import check_objects, open_database
-from sottovoce.core.platform.console import progress_bar
+from sottovoce.core.platform.console import print_json, progress_bar
 from sottovoce.core.rpc.logs import FORMATS
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -136,6 +137,42 @@ tls_ca_option = click.option(
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     help="PEM file of trusted certificates; without it, calls are in plaintext.",
 )
+
+
+def say(as_json: bool, facts: Mapping[str, Any], sentence: str) -> None:
+    """Print a command's result on standard output: facts as JSON, or a sentence."""
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(sentence)
+
+
+def on_database(*, objects: bool = False) -> Callable[[Callable[..., None]], Any]:
+    """Give a command the database of an existing cloud as its first argument.
+
+    Adds the options that name the state, and the objects if the command needs them.
+    """
+
+    def take(command: Callable[..., None]) -> Any:
+        @wraps(command)
+        def run(state: Path, store: str, **given: Any) -> None:
+            with opened(state, store, given.pop("objects", None)) as database:
+                command(database, **given)
+
+        return taking(state_option, store_option, *([objects_option] if objects else []))(run)
+
+    return take
+
+
+def taking(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds several options, in this order."""
+
+    def take(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return take
 
 
 @contextmanager

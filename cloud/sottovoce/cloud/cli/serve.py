@@ -22,6 +22,7 @@ from sottovoce.cloud.cli.options import (
     objects_option,
     state_option,
     store_option,
+    taking,
     trace_option,
 )
 from sottovoce.cloud.config import DEFAULT_LISTEN, ServerLimits, Settings, UpstreamSettings
@@ -161,22 +162,13 @@ _LIMITS: Final[tuple[Option, ...]] = (
 )
 
 
-def _taking(options: tuple[Option, ...]) -> Option:
-    def take(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return take
-
-
-address_options = _taking(_ADDRESS)
+address_options = taking(*_ADDRESS)
 """Options for addresses and storage."""
 
-model_options = _taking(_MODELS)
+model_options = taking(*_MODELS)
 """Options for the models."""
 
-job_limits = _taking(_LIMITS)
+job_limits = taking(*_LIMITS)
 """Options for limits on tenants' jobs."""
 
 client_ca_option: Final = click.option(

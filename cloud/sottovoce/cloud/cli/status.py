@@ -17,6 +17,7 @@ from sottovoce.cloud.cli.options import (
     health_option,
     objects_option,
     opened,
+    say,
     state_option,
     store_option,
     tls_ca_option,
@@ -214,7 +215,4 @@ def health(address: str, tls_ca: Path | None, as_json: bool) -> None:
     """
     if not answers_calls(address, tls_ca):
         raise NotReady(f"{address} is starting or ending", fix="ask again soon")
-    if as_json:
-        print_json({"address": address, "serving": True})
-    else:
-        click.echo(f"{address} is serving")
+    say(as_json, {"address": address, "serving": True}, f"{address} is serving")

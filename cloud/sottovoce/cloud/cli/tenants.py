@@ -8,9 +8,16 @@ from typing import Final
 import click
 
 from sottovoce.cloud import views
-from sottovoce.cloud.cli.options import DURATION, opened, state_option, store_option
+from sottovoce.cloud.cli.options import (
+    DURATION,
+    on_database,
+    opened,
+    say,
+    state_option,
+    store_option,
+)
 from sottovoce.cloud.store.audit_log import KEPT, recorded
-from sottovoce.cloud.store.database import when
+from sottovoce.cloud.store.database import Database, when
 from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.codes import SECONDS, Codes
@@ -27,14 +34,11 @@ def tenants() -> None:
 
 
 @tenants.command("list", cls=Command)
-@state_option
-@store_option
+@on_database()
 @json_option
-def list_tenants(state: Path, store: str, as_json: bool) -> None:
+def list_tenants(database: Database, as_json: bool) -> None:
     """List all tenants by name: creation, state, tokens and jobs."""
-    with opened(state, store) as database:
-        found = Tenants(database).all()
-    told = [views.tenant(each) for each in found]
+    told = [views.tenant(each) for each in Tenants(database).all()]
     if as_json:
         print_json({"tenants": told})
         return
@@ -44,51 +48,40 @@ def list_tenants(state: Path, store: str, as_json: bool) -> None:
 
 @tenants.command("disable", cls=Command)
 @click.argument("tenant")
-@state_option
-@store_option
+@on_database()
 @json_option
-def disable(tenant: str, state: Path, store: str, as_json: bool) -> None:
+def disable(database: Database, tenant: str, as_json: bool) -> None:
     """Shut TENANT out until it is enabled again.
 
     Its tokens, jobs and adapters stay unchanged. Its open calls end within seconds.
     Queued and running jobs continue; `sotto-cloud jobs cancel` ends them.
     """
-    _switch(tenant, state, store, disabled=True, as_json=as_json)
+    _switch(database, tenant, disabled=True, as_json=as_json)
 
 
 @tenants.command("enable", cls=Command)
 @click.argument("tenant")
-@state_option
-@store_option
+@on_database()
 @json_option
-def enable(tenant: str, state: Path, store: str, as_json: bool) -> None:
+def enable(database: Database, tenant: str, as_json: bool) -> None:
     """Let TENANT in again, with its earlier tokens."""
-    _switch(tenant, state, store, disabled=False, as_json=as_json)
+    _switch(database, tenant, disabled=False, as_json=as_json)
 
 
-def _switch(tenant: str, state: Path, store: str, *, disabled: bool, as_json: bool) -> None:
-    with opened(state, store) as database:
-        Tenants(database).disable(tenant, disabled=disabled)
-    state_now = "disabled" if disabled else "enabled"
-    if as_json:
-        print_json({"tenant": tenant, "state": state_now})
-    else:
-        click.echo(f"{tenant} is {state_now}")
+def _switch(database: Database, tenant: str, *, disabled: bool, as_json: bool) -> None:
+    Tenants(database).disable(tenant, disabled=disabled)
+    now = "disabled" if disabled else "enabled"
+    say(as_json, {"tenant": tenant, "state": now}, f"{tenant} is {now}")
 
 
 @tenants.command("revoke", cls=Command)
 @click.argument("tenant")
-@state_option
-@store_option
+@on_database()
 @json_option
-def revoke_tenant(tenant: str, state: Path, store: str, as_json: bool) -> None:
+def revoke_tenant(database: Database, tenant: str, as_json: bool) -> None:
     """Revoke all tokens and codes of TENANT, for good. `sotto-cloud tokens new` makes new ones."""
-    with opened(state, store) as database:
-        count = Credentials(database).revoke(tenant)
-    if as_json:
-        print_json({"tenant": tenant, "revoked": count})
-    else:
-        click.echo(f"{count} tokens of {tenant} revoked")
+    count = Credentials(database).revoke(tenant)
+    say(as_json, {"tenant": tenant, "revoked": count}, f"{count} tokens of {tenant} revoked")
 
 
 token_file_option = click.option(
@@ -136,11 +129,9 @@ def show_token(tenant: str, token: str, token_file: Path | None, *, as_json: boo
     """
     if token_file is not None:
         _write_private(token_file, token)
-    if as_json:
-        shown = {"token_file": str(token_file)} if token_file else {"token": token}
-        print_json({"tenant": tenant, **shown})
-    else:
-        click.echo(f"token of {tenant} written to {token_file}" if token_file else token)
+    shown = {"token_file": str(token_file)} if token_file else {"token": token}
+    sentence = f"token of {tenant} written to {token_file}" if token_file else token
+    say(as_json, {"tenant": tenant, **shown}, sentence)
 
 
 def _write_private(file: Path, token: str) -> None:
@@ -179,17 +170,15 @@ def tokens() -> None:
 
 @tokens.command("list", cls=Command)
 @click.argument("tenant", default="")
-@state_option
-@store_option
+@on_database()
 @json_option
-def list_tokens(tenant: str, state: Path, store: str, as_json: bool) -> None:
+def list_tokens(database: Database, tenant: str, as_json: bool) -> None:
     """List the tokens of TENANT, or of all tenants: name, scope, start, end.
 
     The list includes the last hundred ended tokens. The tokens themselves are not
     kept, and cannot be shown.
     """
-    with opened(state, store) as database:
-        found, now = Credentials(database).all(tenant)
+    found, now = Credentials(database).all(tenant)
     told = [views.token(credential, now) for credential in found]
     if as_json:
         print_json({"tokens": told})
@@ -257,18 +246,16 @@ def new_token(
     show_default="10m",
     help="Lifetime of the code; 1d at most.",
 )
-@state_option
-@store_option
+@on_database()
 @json_option
 def new_code(
+    database: Database,
     tenant: str,
     name: str,
     scope: str | None,
     seconds: float | None,
     replace: bool,
     valid: float,
-    state: Path,
-    store: str,
     as_json: bool,
 ) -> None:
     """Print a one-time code, with which a device of TENANT fetches its token.
@@ -276,40 +263,32 @@ def new_code(
     On the device, run `sotto enroll CODE`. The code works once, and becomes void after
     five wrong guesses.
     """
-    with opened(state, store) as database:
-        made = Codes(database).new(
-            tenant,
-            name,
-            scope=Scope(scope) if scope else None,
-            token_seconds=seconds,
-            seconds=valid,
-            replace=replace,
-        )
-    if as_json:
-        print_json({"tenant": tenant, "name": name, "code": made, "seconds": valid})
-    else:
-        click.echo(made)
+    made = Codes(database).new(
+        tenant,
+        name,
+        scope=Scope(scope) if scope else None,
+        token_seconds=seconds,
+        seconds=valid,
+        replace=replace,
+    )
+    say(as_json, {"tenant": tenant, "name": name, "code": made, "seconds": valid}, made)
 
 
 @tokens.command("revoke", cls=Command)
 @click.argument("tenant")
 @click.argument("name")
-@state_option
-@store_option
+@on_database()
 @json_option
-def revoke_token(tenant: str, name: str, state: Path, store: str, as_json: bool) -> None:
+def revoke_token(database: Database, tenant: str, name: str, as_json: bool) -> None:
     """Shut out the device NAME of TENANT, for good.
 
     If two valid tokens have one name, give the token's number from `tokens list` as NAME.
     Calls with the token end within seconds, on every machine. Codes for a device of
     that name become void.
     """
-    with opened(state, store) as database:
-        count = Credentials(database).revoke(tenant, name)
-    if as_json:
-        print_json({"tenant": tenant, "name": name, "revoked": count})
-    else:
-        click.echo(f"token {name} of {tenant} revoked")
+    count = Credentials(database).revoke(tenant, name)
+    facts = {"tenant": tenant, "name": name, "revoked": count}
+    say(as_json, facts, f"token {name} of {tenant} revoked")
 
 
 _ORIGINS = {
@@ -368,18 +347,16 @@ def _parsed(change: str) -> tuple[str, int | None]:
     show_default=True,
     help="Number of entries, newest first.",
 )
-@state_option
-@store_option
+@on_database()
 @json_option
-def audit_log(tenant: str, most: int, state: Path, store: str, as_json: bool) -> None:
+def audit_log(database: Database, tenant: str, most: int, as_json: bool) -> None:
     """Show the changes to tenants and their data, newest first.
 
     Changes to tenants, tokens, codes, limits and published bundles are recorded, and
     jobs that the provider cancelled or deleted. Each entry has the system's user name and
     the database's time. The last 10,000 are kept. They contain no text, token or code.
     """
-    with opened(state, store) as database:
-        found = recorded(database, most=most, tenant=tenant)
+    found = recorded(database, most=most, tenant=tenant)
     if as_json:
         print_json({"acts": [views.act(act) for act in found]})
         return

@@ -13,15 +13,12 @@ from pathlib import Path
 
 import click
 
-from deploy.debian.check import NOT_CHECKED, Packages, life, same_bytes
-from deploy.debian.emulation import emulated
-from deploy.debian.lint import linted
-from deploy.debian.machine import Unfit, running, system
+from deploy.debian.check import NOT_CHECKED, Packages, life, linted, same_bytes
+from deploy.debian.machine import Unfit, emulated, running, system
 from deploy.debian.package import build
 from deploy.debian.service import ByHand, Systemd
-from deploy.debian.target import ARCHITECTURES, SUITES, Target
+from deploy.debian.target import ARCHITECTURES, SOURCES, SUITES, Target, epoch
 from deploy.debian.wheels import Wheel, fetch, needed
-from deploy.sources import SOURCES, epoch
 from tests.support.paths import BUNDLE
 
 OUT = SOURCES / "build" / "deb"

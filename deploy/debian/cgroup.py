@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["here", "own"]
-
 _SECONDS: Final = 60.0
 
 

@@ -14,8 +14,6 @@ import click
 
 from sottovoce.core.platform.commands import EXIT_CODES
 
-__all__ = ["pages"]
-
 _PRINTED = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 
 

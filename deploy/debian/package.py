@@ -28,8 +28,6 @@ from deploy.debian.wheels import Wheel, unpack
 from sottovoce.edge.cli import main, service
 from sottovoce.edge.config import MACHINE
 
-__all__ = ["HOME", "NAME", "build"]
-
 NAME: Final = "sottovoce"
 HOME: Final = PurePosixPath("/usr/lib/sottovoce")
 """The virtual environment."""

@@ -19,8 +19,6 @@ from bench.live.testbed import serving
 from deploy.debian.machine import Machine
 from sottovoce.edge.cli import service
 
-__all__ = ["ByHand", "Service", "Systemd", "answers"]
-
 _SOCKET: Final = "run/sottovoce/agent.sock"
 _UNIT: Final = f"usr/lib/systemd/system/{service.NAME}"
 _MOST_EXPOSED: Final = 2.0

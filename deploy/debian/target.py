@@ -6,12 +6,14 @@ and a release of Debian has one Python.
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+import click
 from packaging.version import Version
-
-__all__ = ["ARCHITECTURES", "SUITES", "Target", "debian_version"]
 
 SUITES: Final = {"bookworm": ("deb12", "3.11"), "trixie": ("deb13", "3.13")}
 """Releases of Debian: the mark in a package's version, and their Python."""
@@ -97,3 +99,21 @@ def debian_version(ours: str) -> str:
     if version.dev is not None:
         text += f"~~dev{version.dev}"
     return text
+
+
+SOURCES: Final = Path(__file__).parents[2]
+
+
+def epoch() -> int:
+    """Return SOURCE_DATE_EPOCH, else the time of the last commit, in seconds since 1970.
+
+    Raises:
+        click.ClickException: the sources have no history.
+    """
+    if given := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(given)
+    git = ["git", "-C", str(SOURCES), "log", "-1", "--format=%ct"]
+    done = subprocess.run(git, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException("these sources have no history\nfix: set SOURCE_DATE_EPOCH")
+    return int(done.stdout)

@@ -25,8 +25,6 @@ from packaging.utils import canonicalize_name
 from deploy.debian.target import Target
 from deploy.locks import for_machine
 
-__all__ = ["LEFT_OUT", "LOCK", "Wheel", "download", "fetch", "needed", "unpack"]
-
 LEFT_OUT: Final = frozenset({"huggingface-hub"})
 """Asked for by `tokenizers`, which never loads it unless told to download: a client of a network,
 and 25 MB with what it brings."""

@@ -15,10 +15,8 @@ import click
 from deploy.debian.target import ARCHITECTURES, Target
 from deploy.dist import packages
 from deploy.dist.first_minute import Failed, interpreters, walk
-from deploy.sources import SOURCES, epoch
+from deploy.debian.target import SOURCES, epoch
 from sottovoce.cloud.store.signing import signing_key
-
-__all__ = ["notes"]
 
 _OUT: Final = SOURCES / "build" / "dist"
 _DEBIAN: Final = "trixie"

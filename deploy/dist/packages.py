@@ -26,8 +26,6 @@ from sottovoce.core.bundle.manifest import ENCODER, MANIFEST
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
 from sottovoce.edge.installed_bundle import PUBLISHER, package
 
-__all__ = ["PARTS", "build", "build_bundles", "version"]
-
 PARTS: Final = ("protos", "core", "edge", "cloud", "models")
 
 _IN_SOURCES: Final = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "*.pyc")

@@ -15,8 +15,6 @@ from typing import Final
 
 from deploy.locks import FOLDER
 
-__all__ = ["Failed", "User", "check"]
-
 _WAIT: Final = 60
 
 

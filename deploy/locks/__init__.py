@@ -9,8 +9,6 @@ from typing import Final
 
 from packaging.requirements import Requirement
 
-__all__ = ["FOLDER", "entries", "for_machine"]
-
 FOLDER: Final = Path(__file__).parent
 
 

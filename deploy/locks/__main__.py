@@ -24,8 +24,6 @@ from packaging.requirements import Requirement
 
 from deploy.locks import FOLDER, entries
 
-__all__ = ["LOCKS", "Lock", "asked", "listed"]
-
 SOURCES: Final = Path(__file__).parents[2]
 _EDGE: Final = {"protos": (), "core": (), "edge": ()}
 _ALL: Final = {

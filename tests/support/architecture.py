@@ -50,7 +50,7 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "sottovoce.cloud": [
-        ["metrics", "disk", "job", "config"],
+        ["metrics", "job", "config"],
         ["models", "store"],
         ["serving", "tenants"],
         ["jobs"],
@@ -59,8 +59,7 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "sottovoce.models": [
-        ["public_terms"],
-        ["corpus", "onnx_export", "public_words"],
+        ["corpus", "public_words"],
         ["space", "tagger", "vocabulary"],
         ["calibration", "encoder", "names"],
         ["context_finder"],

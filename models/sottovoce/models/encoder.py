@@ -21,7 +21,7 @@ import json
 import math
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,7 +43,6 @@ from sottovoce.core.bundle.tokenizer import VOCABULARY, open_tokenizer, without_
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
 from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE, Layer, Shape
 from sottovoce.core.text.onnx_models import check, runtime, session
-from sottovoce.models.onnx_export import OPSET, prepare, write_onnx
 
 Exporter = Literal["built-in", "optimum"]
 
@@ -136,9 +135,6 @@ def to_onnx(model: Any, exporter: Exporter = "built-in", *, int8: bool = True) -
             encoder that optimum knows.
         exporter: the writer of the graph.
         int8: round the matrices. Tests compare the graph without rounding with torch.
-
-    Raises:
-        InvalidInput, NotReady: see `write`.
     """
     with tempfile.TemporaryDirectory() as scratch:
         exported, ready = (Path(scratch) / f"{name}.onnx" for name in ("float", "ready"))
@@ -419,3 +415,62 @@ def write_tokenizer(tokenizer: Any, folder: Path) -> None:
             fix="use a backbone whose tokenizer has standard parts",
             subject="backbone",
         ) from error
+
+
+OPSET: Final = 18
+
+
+def write_onnx(
+    module: nn.Module,
+    example: tuple[Tensor, ...],
+    target: Path,
+    *,
+    inputs: Mapping[str, str],
+    output: str,
+) -> None:
+    """Write the graph of ``module`` to ``target``, with unchanged weights.
+
+    Args:
+        module: in evaluation mode; returns one tensor.
+        example: inputs for tracing.
+        target: a file in a folder that exists.
+        inputs: their names, in the order of ``example``. Each has the name of its first dimension
+            if the length varies, else "".
+        output: name of the output.
+    """
+    with warnings.catch_warnings():
+        # The newer exporter needs another library and writes a graph twice as long.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module,
+            example,
+            target,
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=[*inputs],
+            output_names=[output],
+            dynamic_axes={name: {0: length} for name, length in inputs.items() if length},
+        )
+
+
+def prepare(exported: Path, ready: Path) -> None:
+    """Write the graph again, with inferred shapes and folded constants."""
+    runtime()
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    quant_pre_process(exported, ready, skip_symbolic_shape=True)
+
+
+def write_int8(ready: Path, small: Path) -> None:
+    """Write the graph with one byte a weight of each product, and a scale an output channel."""
+    runtime()
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(
+        ready,
+        small,
+        op_types_to_quantize=["MatMul"],
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        reduce_range=True,
+    )

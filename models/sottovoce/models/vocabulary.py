@@ -207,7 +207,7 @@ CLASS_TAGS: Final = tuple(tag for tag in UPOS if tag != "PUNCT")
 """Punctuation is never released as a word."""
 
 Carriers = Sequence[Sequence[str | None]]
-"""Neutral sentences around a word without counts, see `sottovoce.models.corpus.language`."""
+"""Neutral sentences around a word without counts, see `sottovoce.models.corpus.texts`."""
 
 _SHARE: Final = 0.05
 _TIMES: Final = 2

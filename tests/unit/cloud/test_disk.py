@@ -7,8 +7,8 @@ import errno
 import pytest
 from safetensors import SafetensorError
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.core.errors import Unavailable
+from sottovoce.core.platform.files import full_disk_is_unavailable
 
 
 @pytest.mark.parametrize(

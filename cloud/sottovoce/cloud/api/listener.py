@@ -24,8 +24,13 @@ from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform import memory
-from sottovoce.core.platform.limits import DAEMON_FILES, room_for_files, room_for_threads
-from sottovoce.core.platform.threads import Ending, Threads
+from sottovoce.core.platform.threads import (
+    DAEMON_FILES,
+    Ending,
+    Threads,
+    room_for_files,
+    room_for_threads,
+)
 from sottovoce.core.rpc.address import check_certificate, matching_pair
 from sottovoce.core.rpc.channels import TENANTS_ONLY, serve_reflection
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, PendingCallLimiter, within
@@ -206,9 +211,6 @@ class _TlsFiles:
 
     def credentials(self) -> grpc.ServerCredentials:
         """Return the credentials of a port.
-
-        Raises:
-            ConfigError, OSError: see `_read`.
         """
         self._seen = self._identities()
         return grpc.dynamic_ssl_server_credentials(

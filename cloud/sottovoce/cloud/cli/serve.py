@@ -33,8 +33,8 @@ from sottovoce.core.rpc import logs
 from sottovoce.core.rpc.tracing import traced
 
 if TYPE_CHECKING:
-    from sottovoce.cloud.api.front import Front
     from sottovoce.cloud.api.server import Server
+    from sottovoce.cloud.api.training_service import Front
 
 STOPPED: Final = (
     "calls have ended in order, and jobs keep what they have learnt",
@@ -185,9 +185,6 @@ Only for a process that clients reach directly: a balancer that ends TLS ends ce
 
 def settings_from(given: dict[str, Any], **more: Any) -> Settings:
     """Return the settings from all options; ``more`` overrides them.
-
-    Raises:
-        ConfigError: see `Settings` and `UpstreamSettings`.
     """
     given = {**given, **more}
     for name in ("adapter_memory", "generation_memory"):
@@ -302,7 +299,7 @@ def front(as_json: bool, **given: Any) -> None:
     """
     settings = settings_from(given, trainer=False)
     # Imported late, like the server.
-    from sottovoce.cloud.api import front
+    from sottovoce.cloud.api.training_service import serve_front
 
     logs.configure(settings.log_format, "front")
     if_interrupted(*STOPPED)
@@ -314,7 +311,7 @@ def front(as_json: bool, **given: Any) -> None:
             click.echo(f"answering for jobs on {running.address}", err=True)
 
     with traced("front", settings.trace, plaintext=True):
-        front.serve(settings, ready)
+        serve_front(settings, ready)
 
 
 @click.command("trainer", cls=Command)

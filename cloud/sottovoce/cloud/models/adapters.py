@@ -25,7 +25,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import AdaptedModel
 from sottovoce.cloud.models.label_words import LabelWords
@@ -36,7 +35,7 @@ from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, NotReady, SottovoceError
 from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.local.encoder import Additions
-from sottovoce.core.platform.files import in_place_of
+from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of
 
 __all__ = ["FORMAT", "Adapter", "fingerprint", "load", "save", "to_local"]
 

@@ -144,7 +144,7 @@ class PosteriorMean:
         space: Floats2d (tokens, r): every token's place in the privacy space.
         embeddings: Floats2d (tokens, width), the backbone's input embeddings.
         log_prior: Floats1d (tokens,), log of the token frequencies, see
-            `sottovoce.models.calibration.tokens`.
+            `sottovoce.models.calibration.attack`.
         device: for the arrays and the computation.
     """
 

@@ -164,9 +164,6 @@ def sweep(database: Database) -> None:
     """Remove bundle files without a row, left by a process killed while publishing.
 
     Files with other names are left alone.
-
-    Raises:
-        Unavailable: see `delete`.
     """
     # A row is created before its files and deleted after them. Names are never reused.
     there = [f"{_HOME}/{each}" for each in database.objects.within(_HOME) if _NAME.fullmatch(each)]

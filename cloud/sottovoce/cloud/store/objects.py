@@ -20,9 +20,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.core.errors import ConfigError, Unavailable
-from sottovoce.core.platform.files import in_place_of, sync_folder
+from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of, sync_folder
 
 OBJECTS_ID: Final = "objects.id"
 """The name of the id."""

@@ -19,7 +19,7 @@ from sottovoce.cloud.store.database import SCHEMA, VERSION, Row, Transaction, ch
 from sottovoce.cloud.store.keys import MASTER_KEY, Keys
 from sottovoce.cloud.store.objects import FileObjects, Objects
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, SottovoceError, Unavailable
-from sottovoce.core.platform.database_files import DatabaseFiles, make_database
+from sottovoce.core.platform.files import DatabaseFiles, make_database
 
 _log = logging.getLogger(__name__)
 
@@ -157,9 +157,6 @@ class SqliteDatabase:
 
     def news(self) -> int:
         """See `Database.news`. Every commit counts; the reading connection itself makes none.
-
-        Raises:
-            DataLoss: see `read`.
         """
         with self._reading, _sound():
             self._check()

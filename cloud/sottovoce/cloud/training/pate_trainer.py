@@ -24,7 +24,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
@@ -34,7 +33,7 @@ from sottovoce.cloud.training.dp_sgd.trainer import begin, features
 from sottovoce.cloud.training.run import UNWATCHED, Result, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.errors import NotReady
-from sottovoce.core.platform.files import in_place_of
+from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of
 from sottovoce.core.privacy.gaussian import Budget
 from sottovoce.core.privacy.votes import Ints, VotePlan, ask, deal, tally
 from sottovoce.core.rpc.limits import FEWEST_EXAMPLES

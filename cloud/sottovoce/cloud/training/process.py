@@ -31,9 +31,6 @@ def work(
         threads: of the CPU.
         metrics: HOST:PORT for Prometheus; "" for none.
         on_ready: called before the first job.
-
-    Raises:
-        ConfigError: see `expose`.
     """
     torch.set_num_threads(threads)
     ended_by: list[int] = []

@@ -21,10 +21,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.job import Progress
 from sottovoce.cloud.training.fit import Clipped, Losses, Plan, fit
-from sottovoce.core.platform.files import in_place_of
+from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 

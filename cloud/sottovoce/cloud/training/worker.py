@@ -25,7 +25,6 @@ from functools import partial
 from pathlib import Path
 
 from sottovoce.cloud.config import ServerLimits
-from sottovoce.cloud.disk import full_disk_is_unavailable
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs.ending import (
     adapter_name,
@@ -53,6 +52,7 @@ from sottovoce.cloud.training.pate_trainer import train_pate
 from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.trainer import Base, train
 from sottovoce.core.errors import DataLoss, QuotaExceeded, SottovoceError, Unavailable
+from sottovoce.core.platform.files import full_disk_is_unavailable
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.status import kind_and_place
 
@@ -91,9 +91,6 @@ class Scratch:
 
     def keep(self) -> None:
         """Copy the checkpoint to the objects, and make it the job's checkpoint.
-
-        Raises:
-            LeaseLost, Unavailable: see `fetch`.
         """
         # A new name every time, because the row may still name the last checkpoint.
         name = checkpoint_name(self._lease.job, self._lease.token, secrets.token_hex(8))
@@ -109,9 +106,6 @@ class Scratch:
 
     def put_adapter(self) -> AdapterFiles:
         """Copy the trained adapter to the objects, where its name will find it.
-
-        Raises:
-            LeaseLost, Unavailable: see `fetch`.
         """
         self._queue.renew(self._lease)  # the job may have ended or been deleted meanwhile
         name = adapter_name(self._lease.job, self._lease.token)

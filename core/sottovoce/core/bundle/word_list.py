@@ -19,8 +19,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from sottovoce.core.platform.limits import opening
 from sottovoce.core.platform.memory import map_bytes
+from sottovoce.core.platform.threads import opening
 
 __all__ = ["RowFile", "WordIds", "WordList"]
 

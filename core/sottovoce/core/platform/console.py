@@ -23,8 +23,8 @@ import click
 
 from sottovoce.core.errors import InvalidInput, SottovoceError
 from sottovoce.core.platform.files import DISK_FULL, refused_by_system
-from sottovoce.core.platform.limits import room_for_files
 from sottovoce.core.platform.program import INTERRUPTED, raise_interrupts
+from sottovoce.core.platform.threads import room_for_files
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -2,10 +2,17 @@
 
 State, bundles and command output all follow the same three rules. Files have private modes. They
 are written aside and renamed. An error of the disk names its fix.
+
+The files of a SQLite database are checked for replacement. POSIX drops all locks that a process
+holds on a file when the process closes any descriptor of that file. A process that opens and closes
+its own database therefore loses SQLite's locks. The next program to close the database takes itself
+for the last user and deletes the write-ahead log. The first process goes on writing to the deleted
+file, and loses those writes when it ends.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -14,23 +21,37 @@ import re
 import secrets
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-from sottovoce.core.errors import ConfigError, NotReady, QuotaExceeded, Remedy, SottovoceError
+from sottovoce.core.errors import (
+    ConfigError,
+    DataLoss,
+    NotReady,
+    QuotaExceeded,
+    Remedy,
+    SottovoceError,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
 
 __all__ = [
     "DISK_FULL",
+    "DatabaseFiles",
     "as_owner_of",
     "atomic",
     "discard",
     "disk",
     "in_place_of",
+    "make_database",
     "name_aside",
     "open_to_others",
     "private_folder",
@@ -368,3 +389,112 @@ def _first_of_another(path: Path) -> os.stat_result | None:
         if status.st_uid != 0:
             return status
     return None
+
+
+@contextmanager
+def full_disk_is_unavailable() -> Iterator[None]:
+    """Translate errors of a full disk in a block that writes files of the cloud.
+
+    A full disk is a passing problem of the machine. A job that meets one must wait, not fail.
+
+    Raises:
+        Unavailable: the disk is full; replaces the error of Python or safetensors.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _number(error) not in DISK_FULL:
+            raise
+        raise Unavailable(
+            "the cloud's disk is full", fix="ask the provider to make room; it then goes on"
+        ) from error
+
+
+def _number(error: Exception) -> int | None:
+    if isinstance(error, OSError):
+        return error.errno
+    # By class name, so that the state code need not import safetensors. Its error has only a text.
+    told = type(error).__name__ == "SafetensorError"
+    found = re.search(r"os error ([0-9]+)", str(error)) if told else None
+    return int(found[1]) if found else None
+
+
+_SUFFIXES: Final = ("", "-wal", "-shm")
+_making: Final = threading.Lock()
+
+
+def make_database(path: Path) -> None:
+    """Make an empty file with mode 0600 for a database; a file that is there is never opened.
+
+    SQLite itself would take the mode from the umask.
+
+    Raises:
+        OSError: the file cannot be made, or this user may not read and write it.
+    """
+    target = os.path.realpath(path)  # `O_EXCL` would take a dangling link for a file
+    # Another thread of this process must not use the new file before its descriptor is closed.
+    with _making, suppress(FileExistsError):
+        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    if not os.access(target, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
+
+
+class DatabaseFiles:
+    """Database, write-ahead log and index of the log, as this process has them open.
+
+    Args:
+        path: the database.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._used: dict[str, tuple[int, int] | None] = {}
+
+    def note(self) -> None:
+        """Remember which files are in use; to be called once a connection in WAL mode has read."""
+        names = (f"{self._path}{suffix}" for suffix in _SUFFIXES)
+        self._used = {name: _identity(name) for name in names}
+
+    def check(self) -> None:
+        """Compare the files in the folder with those in use, by their names alone: opens none.
+
+        SQLite deletes or replaces none of them while a connection holds its locks.
+
+        Raises:
+            DataLoss: one was removed or replaced, so what this process reads is out of date, and
+                what it writes would be lost.
+        """
+        for name, used in self._used.items():
+            if _identity(name) != used:
+                raise DataLoss(
+                    f"{name} was removed or replaced while this process was using it",
+                    fix="start the process again; change files of its state only while it is "
+                    "stopped",
+                    subject=name,
+                )
+
+    def close(self, *connections: sqlite3.Connection) -> None:
+        """Close the connections to these files.
+
+        Raises:
+            DataLoss: see `check`; the connections then stay open until the process ends.
+        """
+        try:
+            self.check()
+        except DataLoss:
+            # To close would write the old log into a database that others have changed, and delete
+            # their log by its name. So not even the interpreter's end may do it.
+            for connection in connections:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+            raise
+        self._used = {}  # the last connection deletes the log
+        for connection in connections:
+            connection.close()
+
+
+def _identity(name: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

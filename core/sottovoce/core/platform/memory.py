@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.platform.limits import opening
+from sottovoce.core.platform.threads import opening
 
 __all__ = ["bound_heap", "give_back", "give_back_if_grown", "map_array", "map_bytes", "unload"]
 

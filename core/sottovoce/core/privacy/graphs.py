@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.errors import NotReady, SottovoceError
 from sottovoce.core.platform.files import atomic, private_folder
-from sottovoce.core.platform.limits import opening
+from sottovoce.core.platform.threads import opening
 from sottovoce.core.privacy.noise import Floats2d
 
 if TYPE_CHECKING:

@@ -30,8 +30,14 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from sottovoce.core.errors import ConfigError, NotReady, PermissionDenied
 from sottovoce.core.platform import memory
 from sottovoce.core.platform.files import disk, private_folder
-from sottovoce.core.platform.limits import DAEMON_FILES, room_for_files, room_for_threads
-from sottovoce.core.platform.threads import Ending, Threads, join
+from sottovoce.core.platform.threads import (
+    DAEMON_FILES,
+    Ending,
+    Threads,
+    join,
+    room_for_files,
+    room_for_threads,
+)
 from sottovoce.core.rpc.address import (
     LARGEST_ANSWER,
     answers,

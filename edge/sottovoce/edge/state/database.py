@@ -31,8 +31,13 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.platform.database_files import DatabaseFiles, make_database
-from sottovoce.core.platform.files import disk, private_folder, sync_folder
+from sottovoce.core.platform.files import (
+    DatabaseFiles,
+    disk,
+    make_database,
+    private_folder,
+    sync_folder,
+)
 from sottovoce.edge.state.device_key import AFRESH, HALVES, KEY, DeviceKey, InFile, Seal, beginning
 
 if TYPE_CHECKING:

@@ -57,10 +57,10 @@ from sottovoce.models import space
 from sottovoce.models import vocabulary as vocabularies
 from sottovoce.models.bundle import indexes
 from sottovoce.models.calibration import calibration
-from sottovoce.models.calibration.tokens import calibrate_tokens, token_log_prior
+from sottovoce.models.calibration.attack import calibrate_tokens, token_log_prior
 from sottovoce.models.context_finder import full_export
 from sottovoce.models.corpus import frequencies
-from sottovoce.models.corpus.language import Language
+from sottovoce.models.corpus.texts import Language
 from sottovoce.models.vocabulary import Vocabulary
 
 _CARD = "README.md"

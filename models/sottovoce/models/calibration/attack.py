@@ -1,25 +1,32 @@
-"""The strongest attacker on single released words that we can build.
+"""The strongest attackers on single words and on single tokens that we can build.
 
 The attacker on noisy vectors (`sottovoce.core.privacy.sphere_map`) sees numbers that never leave
 the device. It is the upper bound for attacks on one word. This attacker sees the released word,
 which does leave. Levels are calibrated against both, and the demo uses this one. It ignores the
 words around a word, so a language model may guess better.
+
+In Split-and-Denoise every token gets a noisy vector, punctuation and parts of words too. So the
+cloud's posterior and the attacker both need the frequencies of tokens. They come from the shipped
+word counts, with the usual rates of punctuation and numbers. A device's own text is never used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy import policies
+from sottovoce.core.bundle.levels import EmbedLevel
+from sottovoce.core.privacy import noise, policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import (
+    UNSEEN,
     counts_by_tag,
     draw,
     released_in,
@@ -139,3 +146,128 @@ class WordMapAttack:
         row = self._bundle.space[number : number + 1]
         guess = self._attackers[name].behind_words(row, self._slope)
         return self._bundle.words[int(guess[0, 0])]
+
+
+LEVELS: Final = {"strong": 0.3, "balanced": 0.5, "light": 0.7}
+"""Share of the tokens of running text that the attacker recovers."""
+
+_DRAWS: Final = 1_500
+_CONFIRMING: Final = 6_000
+_GRID: Final = np.geomspace(0.3, 6, 12)
+"""Etas tried, in units of r / (mean distance of two tokens of running text)."""
+
+
+def calibrate_tokens(
+    space: Floats2d, log_prior: NDArray[np.float32], *, seed: int = 0
+) -> Mapping[str, EmbedLevel]:
+    """Return the levels, with the attacker's measured success at each.
+
+    Args:
+        space: Floats2d (tokens, r).
+        log_prior: Floats1d (tokens,), see `token_log_prior`.
+        seed: of the simulation. The same seed gives the same levels.
+    """
+    sample = _sample(log_prior, _DRAWS, seed)
+    spread = np.linalg.norm(space[sample] - space[np.roll(sample, len(sample) // 2)], axis=1)
+    etas = _GRID * space.shape[1] / float(spread.mean())
+    curve = [success(space, log_prior, float(eta), draws=_DRAWS, seed=seed) for eta in etas]
+    rising = np.maximum.accumulate(curve)
+    found = {}
+    for name, wanted in LEVELS.items():
+        eta = float(np.exp(np.interp(wanted, rising, np.log(etas))))
+        reached = success(space, log_prior, eta, draws=_CONFIRMING, seed=seed + 1)
+        found[name] = EmbedLevel(eta, reached)
+    return found
+
+
+def success(
+    space: Floats2d,
+    log_prior: NDArray[np.float32],
+    eta: float,
+    *,
+    draws: int = _CONFIRMING,
+    seed: int = 0,
+) -> float:
+    """Return the share of tokens of running text that the MAP attacker recovers at ``eta``."""
+    sample = _sample(log_prior, draws, seed)
+    random = np.random.default_rng(seed)
+    steps = noise.draw(random, len(sample), space.shape[1], 1.0) / np.float32(eta)
+    none = np.zeros((len(space), 0), np.float32)  # the attacker needs no embeddings
+    attack = PosteriorMean(space, none, log_prior)
+    return float(attack.confidence(space[sample] + steps, eta).mean())
+
+
+def _sample(log_prior: NDArray[np.float32], n: int, seed: int) -> NDArray[np.int32]:
+    shares = np.exp(log_prior.astype(np.float64))
+    return draw({"": shares}, n, np.random.default_rng(seed))[""]
+
+
+MARKS: Final = {
+    ",": 62.4,
+    ".": 49.9,
+    '"': 19.0,
+    "'": 9.0,
+    "-": 12.9,
+    ";": 5.3,
+    "!": 4.7,
+    "?": 4.6,
+    ":": 2.8,
+    "/": 2.2,
+    "(": 1.5,
+    ")": 1.5,
+    "_": 0.7,
+    "=": 0.5,
+    "$": 0.5,
+    "’": 0.5,
+    "*": 0.4,
+    "“": 0.3,
+    "”": 0.3,
+    "&": 0.3,
+    "@": 0.2,
+    ">": 0.2,
+    "<": 0.2,
+    "#": 0.1,
+    "—": 0.1,
+    "%": 0.1,
+}
+"""Punctuation and signs for every 1,000 words.
+
+They were counted in the web treebank, a textbook, novels and speeches. The apostrophes of clitics
+are counted with their words."""
+
+NUMBERS: Final = 10.0
+"""Tokens of digits for every 1,000 words in the same texts, shared among these tokens."""
+
+
+def token_log_prior(tokenizer: Any, table: FrequencyTable) -> NDArray[np.float32]:
+    """Return the log of each token's share of running text: Floats1d (tokens,).
+
+    The shares sum to 1. The tokenizer cuts every counted word, and each token gets the word's
+    count. Half an occurrence is added to each token, so none has probability 0. Special tokens are
+    as improbable as tokens that were never met.
+
+    Args:
+        tokenizer: a fast `transformers` tokenizer.
+        table: public word counts.
+    """
+    met: dict[str, float] = {}
+    for word, clitic, count in zip(
+        table.words, table.clitics.tolist(), table.counts.tolist(), strict=True
+    ):
+        # Most vocabularies write a word apart from the same letters inside or after another.
+        form = word if clitic else f" {word}"
+        met[form] = met.get(form, 0.0) + count
+    thousands = sum(met.values()) / 1_000
+    met |= {mark: rate * thousands for mark, rate in MARKS.items()}
+    counts = np.full(len(tokenizer), UNSEEN)
+    pieces = tokenizer([*met], add_special_tokens=False)["input_ids"]
+    for ids, count in zip(pieces, met.values(), strict=True):
+        np.add.at(counts, ids, count)
+    numbers = [i for token, i in tokenizer.get_vocab().items() if _is_number(token)]
+    counts[numbers] += NUMBERS * thousands / max(1, len(numbers))
+    log_shares: NDArray[np.float32] = np.log(counts / counts.sum()).astype(np.float32)
+    return log_shares
+
+
+def _is_number(token: str) -> bool:
+    return token.lstrip("#Ġ▁").isdecimal()

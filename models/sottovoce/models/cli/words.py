@@ -49,7 +49,7 @@ def count_words(
     """
     from sottovoce.core.text.tagger import OnnxTagger, SpacyTagger
     from sottovoce.models.corpus import frequencies
-    from sottovoce.models.corpus.language import load_language
+    from sottovoce.models.corpus.texts import load_language
 
     described = load_language(language)
     chosen = SpacyTagger(spacy) if spacy else OnnxTagger.load(tagger)

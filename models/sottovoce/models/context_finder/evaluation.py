@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.text.context_finder import BREAK, NAMED, ContextFinder
 from sottovoce.core.text.words import Kind, split
-from sottovoce.models.corpus.language import load_language
+from sottovoce.models.corpus.texts import load_language
 from sottovoce.models.names.data import Marked, read_entities, read_uner, read_wnut
 
 __all__ = ["THRESHOLDS", "Document", "Row", "documents", "evaluate"]

@@ -26,8 +26,7 @@ from sottovoce.core.local.encoder import TABLE
 from sottovoce.core.local.full_finder import CASES, FULL_FINDER, LONGEST, Pins
 from sottovoce.core.text.names import KINDS
 from sottovoce.models.context_finder.full import ADAPTER
-from sottovoce.models.encoder import write_table, write_tokenizer
-from sottovoce.models.onnx_export import OPSET
+from sottovoce.models.encoder import OPSET, write_table, write_tokenizer
 
 __all__ = ["pin", "to_onnx", "write"]
 

@@ -27,8 +27,7 @@ from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.tagger import UPOS, Tagger
 from sottovoce.core.text.words import Kind, split
 from sottovoce.models.corpus import texts as public_text
-from sottovoce.models.corpus.language import Language
-from sottovoce.models.corpus.texts import Sentence, cut
+from sottovoce.models.corpus.texts import Language, Sentence, cut
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, the amount done and the total."""

@@ -23,7 +23,7 @@ from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
 from sottovoce.core.privacy.denoiser import Denoiser, vocabulary_hash
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.models.calibration.tokens import calibrate_tokens
+from sottovoce.models.calibration.attack import calibrate_tokens
 from sottovoce.models.denoiser import data, training
 from sottovoce.models.denoiser.data import Answers, Passages, Progress
 from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model

@@ -28,8 +28,7 @@ from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.scripts import is_foreign
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.words import Kind, Word, split
-from sottovoce.models.corpus.language import load_language
-from sottovoce.models.corpus.texts import TAG_ID, Sentence, read_conllu, read_masc
+from sottovoce.models.corpus.texts import TAG_ID, Sentence, load_language, read_conllu, read_masc
 
 Mention = tuple[str, str]
 """A text and its kind: one of `names.KINDS`, "" for no name, or "?" for any answer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.debian.lint import unexpected
+from deploy.debian.check import unexpected
 
 SAID = """\
 E: sottovoce: unstripped-binary-or-object [usr/lib/sottovoce/a.so]

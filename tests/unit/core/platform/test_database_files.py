@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import DataLoss
-from sottovoce.core.platform.database_files import DatabaseFiles, make_database
+from sottovoce.core.platform.files import DatabaseFiles, make_database
 from tests.support.locks import locked
 
 HELD = {"", "-shm"}
@@ -140,7 +140,7 @@ def test_closing_over_replaced_files_changes_none_of_them(database: Path) -> Non
     program = f"""
 import os, pathlib, sqlite3, sys
 from sottovoce.core.errors import DataLoss
-from sottovoce.core.platform.database_files import DatabaseFiles
+from sottovoce.core.platform.files import DatabaseFiles
 
 path = pathlib.Path({str(database)!r})
 connection = sqlite3.connect(path, isolation_level=None)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from sottovoce.core.errors import NotReady
-from sottovoce.core.platform.limits import DAEMON_FILES, FILES, room_for_files, room_for_threads
+from sottovoce.core.platform.threads import DAEMON_FILES, FILES, room_for_files, room_for_threads
 
 _SHOW = """
 import resource
-from sottovoce.core.platform.limits import room_for_files
+from sottovoce.core.platform.threads import room_for_files
 room_for_files()
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
@@ -81,7 +81,7 @@ def test_a_sound_file_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path
 
 
 def test_what_threads_would_reserve_is_not_counted() -> None:
-    script = "from sottovoce.core.platform.limits import room_for_threads; room_for_threads()"
+    script = "from sottovoce.core.platform.threads import room_for_threads; room_for_threads()"
     command = ["prlimit", f"--as={256 << 20}", sys.executable, "-c", script]
     assert subprocess.run(command, check=False).returncode == 0
 

@@ -1,7 +1,7 @@
 """Whatever the cloud's processes are asked, they keep their locks on their SQLite file and its log.
 
 Without them the next command deletes the log that the server writes to, see
-`sottovoce.core.platform.database_files`.
+`sottovoce.core.platform.files`.
 """
 
 from __future__ import annotations

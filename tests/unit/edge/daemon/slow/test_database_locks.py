@@ -1,7 +1,7 @@
 """Whatever a running daemon is asked, it keeps its locks on its database and its log.
 
 Without them the next command deletes the daemon's write-ahead log, see
-`sottovoce.core.platform.database_files`.
+`sottovoce.core.platform.files`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 from sottovoce.models.bundle import build as building
 from sottovoce.models.bundle.build import replacing
-from sottovoce.models.calibration import tokens as token_levels
+from sottovoce.models.calibration import attack as token_levels
 
 
 def test_the_device_can_use_it(small_build: Bundle) -> None:

@@ -29,7 +29,7 @@ from sottovoce.models.corpus.frequencies import (
     cut_to_device,
     load,
 )
-from sottovoce.models.corpus.language import load_language
+from sottovoce.models.corpus.texts import load_language
 from tests.support.paths import MODELS
 
 ENGLISH = load_language("en")

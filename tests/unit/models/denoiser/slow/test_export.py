@@ -9,8 +9,7 @@ import torch
 
 from sottovoce.core.text.onnx_models import runtime, session
 from sottovoce.models.denoiser import training
-from sottovoce.models.denoiser.network import Size
-from sottovoce.models.denoiser.training import Model
+from sottovoce.models.denoiser.training import Model, Size
 
 SIZE = Size(width=48, table=32, state=32, layers=2, heads=2, hidden=48, mixing=40)
 

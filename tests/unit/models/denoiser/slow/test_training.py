@@ -9,8 +9,7 @@ import torch
 
 from sottovoce.models.denoiser import training
 from sottovoce.models.denoiser.data import Answers, Passages
-from sottovoce.models.denoiser.network import Size
-from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model
+from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model, Size
 
 TOKENS, WIDTH = 60, 16
 SIZE = Size(width=WIDTH, table=8, state=12, layers=1, heads=2, hidden=12, mixing=16)

@@ -14,11 +14,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import grpc
 from cryptography import x509
@@ -28,8 +27,9 @@ from sottovoce.cloud.store.database import when
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import SottovoceError, Unauthenticated
 from sottovoce.core.rpc.channels import TENANTS_ONLY, host
-from sottovoce.core.rpc.interceptors import Handler, Interceptor, within, wrapped
+from sottovoce.core.rpc.interceptors import Handler, Interceptor, within
 from sottovoce.core.rpc.status import kind_and_place
+from sottovoce.core.rpc.streams import Stream, StreamTracker
 
 _REMEMBERED: Final = 4096
 _LONGEST: Final = 256
@@ -140,27 +140,10 @@ _log = logging.getLogger(__name__)
 _LAST_LOOK_SECONDS: Final = 5.0
 
 
-@dataclass(eq=False)
-class _Stream:
-    """An open stream.
+class IdleStreamReaper(StreamTracker):
+    """Ends idle and unauthorised streams.
 
     A stream without further requests is idle only while its caller does not read.
-    """
-
-    context: grpc.ServicerContext
-    listens: bool
-    moved: float = field(default_factory=time.monotonic)
-    """The time of the last message in either direction."""
-    unread: bool = False
-    """Whether a message waits for the caller to read."""
-
-    def idle_since(self, then: float) -> bool:
-        """Return whether it has waited for the caller since before ``then``."""
-        return (self.listens or self.unread) and self.moved < then
-
-
-class IdleStreamReaper(Interceptor):
-    """Ends idle and unauthorised streams; goes inside the error interceptor.
 
     Args:
         tenants_only: names of the services whose streams are watched.
@@ -182,12 +165,10 @@ class IdleStreamReaper(Interceptor):
         again: float,
         news: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._tenants_only = tenants_only
+        super().__init__(tenants_only.__contains__)
         self._authenticate = authenticate
         self._idle, self._again = idle, again
         self._news = news
-        self._open: set[_Stream] = set()
-        self._lock = threading.Lock()
         self._looked = time.monotonic()
         self._known: int | None = None
         self._closed = threading.Event()
@@ -201,39 +182,6 @@ class IdleStreamReaper(Interceptor):
         self._closed.set()
         if self._looking.is_alive():
             self._looking.join(_LAST_LOOK_SECONDS)
-
-    def around(self, handler: Handler, service: str, method: str) -> Handler:
-        listens = bool(handler.request_streaming)
-        if service not in self._tenants_only or not (listens or handler.response_streaming):
-            return handler
-
-        def unary(answer: Callable[..., Any]) -> Callable[..., Any]:
-            def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-                with self._attended(context, listens) as stream:
-                    return answer(_noted(requests, stream), context)
-
-            return call
-
-        def streaming(answer: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-            def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-                with self._attended(context, listens) as stream:
-                    asked = _noted(request, stream) if listens else request
-                    yield from _handed(answer(asked, context), stream)
-
-            return call
-
-        return wrapped(handler, unary, streaming)
-
-    @contextmanager
-    def _attended(self, context: grpc.ServicerContext, listens: bool) -> Iterator[_Stream]:
-        stream = _Stream(context, listens)
-        with self._lock:
-            self._open.add(stream)
-        try:
-            yield stream
-        finally:
-            with self._lock:
-                self._open.discard(stream)
 
     def _look(self) -> None:
         with suppress(Exception):  # on failure, assume that something changed
@@ -249,7 +197,7 @@ class IdleStreamReaper(Interceptor):
         with self._lock:
             streams = [*self._open]
         for stream in streams:
-            if stream.idle_since(now - self._idle):
+            if (stream.listens or stream.unread) and stream.moved < now - self._idle:
                 stream.context.cancel()
         news = self._news() if streams else self._known
         if now - self._looked >= self._again or news != self._known:
@@ -257,9 +205,9 @@ class IdleStreamReaper(Interceptor):
                 stream.context.cancel()
             self._looked, self._known = now, news
 
-    def _forbidden(self, streams: Collection[_Stream]) -> list[_Stream]:
+    def _forbidden(self, streams: Collection[Stream]) -> list[Stream]:
         """Return streams of callers without access now; each caller is checked once."""
-        callers: dict[Hashable, list[_Stream]] = {}
+        callers: dict[Hashable, list[Stream]] = {}
         for stream in streams:
             said = frozenset((k, v) for k, v in stream.context.invocation_metadata())
             callers.setdefault((said, shown(stream.context)), []).append(stream)
@@ -276,17 +224,3 @@ class IdleStreamReaper(Interceptor):
             _log.error("a caller is asked about again: %s", kind_and_place(error))
             return True
         return True
-
-
-def _noted(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
-    for message in messages:
-        stream.moved = time.monotonic()
-        yield message
-
-
-def _handed(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
-    """Record responses: a request for the next message means that the last one was read."""
-    for message in _noted(messages, stream):
-        stream.unread = True
-        yield message
-        stream.unread = False

@@ -210,8 +210,7 @@ class _TlsFiles:
         self._seen: list[tuple[int, int, int]] = []
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return the credentials of a port.
-        """
+        """Return the credentials of a port."""
         self._seen = self._identities()
         return grpc.dynamic_ssl_server_credentials(
             self._read(),

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 import click
 
+from sottovoce.cloud.cli.options import number_option
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.rpc.address import is_ip, is_loopback, split_address
@@ -304,26 +305,12 @@ _file = click.Path(dir_okay=False, path_type=Path)
     type=_file,
     help="PEM of the authority for replicas' and fronts' certificates.  [default: plaintext]",
 )
-@click.option(
-    "--peer-calls",
-    type=click.IntRange(min=1),
-    default=200,
-    show_default=True,
-    help="Calls a second that one address may make.",
-)
-@click.option(
-    "--peer-connections",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    help="Connections that one address may hold.",
-)
-@click.option(
+@number_option("--peer-calls", 200, "Calls a second that one address may make.")
+@number_option("--peer-connections", 64, "Connections that one address may hold.")
+@number_option(
     "--peer-streams",
-    type=click.IntRange(min=1),
-    default=8,
-    show_default=True,
-    help="Downloads of bundles and other calls without a token that one address may hold open.",
+    8,
+    "Downloads of bundles and other calls without a token that one address may hold open.",
 )
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Serve the balancer's own metrics there, in plaintext."

@@ -37,14 +37,28 @@ class _Duration(click.ParamType[float]):
 DURATION: Final = _Duration()
 folder = click.Path(file_okay=False, path_type=Path)
 
-state_option = click.option(
+
+def folder_option(name: str, default: str, text: str, **more: Any) -> Callable[[Any], Any]:
+    """Return an option for a folder."""
+    return click.option(
+        name, type=folder, default=Path(default), show_default=True, help=text, **more
+    )
+
+
+def number_option(
+    name: str, default: int, text: str, least: int = 1, **more: Any
+) -> Callable[[Any], Any]:
+    """Return an option for a whole number."""
+    kind = click.IntRange(min=least)
+    return click.option(name, type=kind, default=default, show_default=True, help=text, **more)
+
+
+state_option = folder_option(
     "--state",
-    type=folder,
-    default=Path("sottovoce-state"),
-    show_default=True,
+    "sottovoce-state",
+    "Folder of the server's state.",
     envvar="SOTTO_CLOUD_STATE",
     show_envvar=True,
-    help="Folder of the server's state.",
 )
 
 store_option = click.option(
@@ -195,13 +209,7 @@ def opened(
 
 def limit_option(name: str, text: str) -> Callable[[Any], Any]:
     """Return an option for one of the limits that hold for every tenant."""
-    return click.option(
-        f"--limit-{name.replace('_', '-')}",
-        type=click.IntRange(min=1),
-        default=getattr(ServerLimits(), name),
-        show_default=True,
-        help=text,
-    )
+    return number_option(f"--limit-{name.replace('_', '-')}", getattr(ServerLimits(), name), text)
 
 
 @contextmanager

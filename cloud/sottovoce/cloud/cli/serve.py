@@ -19,6 +19,7 @@ from sottovoce.cloud.cli.options import (
     limit_option,
     log_option,
     metrics_option,
+    number_option,
     objects_option,
     state_option,
     store_option,
@@ -83,13 +84,8 @@ _ADDRESS: Final[tuple[Option, ...]] = (
 _MODELS: Final[tuple[Option, ...]] = (
     backbone_option,
     decoder_option,
-    click.option(
-        "--generation-memory",
-        type=click.IntRange(min=1),
-        default=2048,
-        show_default=True,
-        metavar="MIB",
-        help="Memory for the state of texts in progress.",
+    number_option(
+        "--generation-memory", 2048, "Memory for the state of texts in progress.", metavar="MIB"
     ),
     click.option(
         "--upstream",
@@ -135,13 +131,11 @@ _MODELS: Final[tuple[Option, ...]] = (
         show_default="half the cores",
         help="CPU threads for predictions.",
     ),
-    click.option(
+    number_option(
         "--adapter-memory",
-        type=click.IntRange(min=1),
-        default=1024,
-        show_default=True,
+        1024,
+        "Memory for adapters; beyond it the least recently used are dropped and read again.",
         metavar="MIB",
-        help="Memory for adapters; beyond it the least recently used are dropped and read again.",
     ),
     click.option(
         "--precision",
@@ -184,8 +178,7 @@ Only for a process that clients reach directly: a balancer that ends TLS ends ce
 
 
 def settings_from(given: dict[str, Any], **more: Any) -> Settings:
-    """Return the settings from all options; ``more`` overrides them.
-    """
+    """Return the settings from all options; ``more`` overrides them."""
     given = {**given, **more}
     for name in ("adapter_memory", "generation_memory"):
         if name in given:

@@ -180,8 +180,7 @@ def cancel_as_provider(jobs: Jobs, job_id: str) -> Job:
 
 
 def delete(jobs: Jobs, job_id: str, tenant: str | None = None) -> None:
-    """Delete a job and its files; if the job is running, the worker deletes them.
-    """
+    """Delete a job and its files; if the job is running, the worker deletes them."""
     job = jobs.get(job_id, tenant)
     if _with_room(jobs, job_id, tenant, lambda: jobs.delete(job_id, tenant)):
         discard(jobs, job)

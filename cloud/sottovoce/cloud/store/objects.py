@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from sottovoce.core.errors import ConfigError, Unavailable
 from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of, sync_folder
@@ -29,8 +29,14 @@ KEYS: Final = "keys"
 """The folder of the jobs' keys, each under its job's id."""
 
 
-class BoundObjects(ABC):
-    """A base class of `Objects`; its text form is the store's location."""
+class Objects(ABC):
+    """Flat folders of files by name, for example ``jobs/4f2a/1/adapter``.
+
+    Single files are supported too, because large files should not be fetched anew for each read.
+
+    All methods but `place` raise Unavailable if the store cannot be reached, is not the one that
+    was bound, or is full. The text form of the object is the store's location.
+    """
 
     failures: ClassVar[tuple[type[Exception], ...]] = (OSError,)
     """The errors that mean the store cannot be reached."""
@@ -41,6 +47,18 @@ class BoundObjects(ABC):
         self._owner = b""
 
     def bind(self, owner: str, *, take: bool = False) -> str:
+        """Bind these objects to one database, so that no other store can replace them.
+
+        Args:
+            owner: the database's id, or the complete id of these objects.
+            take: bind objects that have no owner yet.
+
+        Returns:
+            Their id: the database's id, and a part that distinguishes them from other stores.
+
+        Raises:
+            ConfigError: they belong to another database, or lack a needed feature.
+        """
         with self._asked():
             found = self._read(OBJECTS_ID)
             free = take and found is None
@@ -55,16 +73,66 @@ class BoundObjects(ABC):
         return found.decode(errors="replace")
 
     def leave(self) -> None:
-        """See `Objects.leave`. A concurrent process may have removed the binding already."""
+        """Remove the binding to the database; another process may have removed it already."""
         with self._asked():
             if self._read(OBJECTS_ID) == self._owner:
                 self._destroy(OBJECTS_ID)
 
     def reach(self) -> None:
+        """Raise Unavailable if the store cannot be reached."""
         with self._reached():
             pass
 
+    @abstractmethod
+    def place(self, name: str) -> Path | None:
+        """Return the object's local path; None if `at` has to fetch it."""
+
+    @abstractmethod
+    def put(self, source: Path, name: str) -> None:
+        """Store the files of the folder ``source`` durably under a new name; ``source`` stays."""
+
+    @abstractmethod
+    def at(self, name: str) -> AbstractContextManager[Path]:
+        """Yield a read-only folder with the object's files; empty if the object is missing.
+
+        Raises:
+            DataLoss: the files are known to differ from those stored.
+        """
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove all objects below ``name/``, if any.
+
+        Also raises Unavailable if something is left.
+        """
+
+    @abstractmethod
+    def within(self, name: str) -> list[str]:
+        """List the next path components below ``name/``."""
+
+    @abstractmethod
+    def put_file(self, source: Path, name: str) -> None:
+        """Store a file durably; ``source`` stays.
+
+        A name always stands for the same content, so concurrent calls do not disturb each other.
+        """
+
+    @abstractmethod
+    def size(self, name: str) -> int | None:
+        """Return the size of a file from `put_file` in bytes; None while it is incomplete."""
+
+    @abstractmethod
+    def pieces(self, name: str, offset: int) -> Iterator[bytes]:
+        """Yield a file's bytes from the offset; nothing if it is missing.
+
+        The reader checks the content.
+        """
+
     def put_secret(self, job: str, secret: bytes) -> bytes:
+        """Store a job's secret until it is destroyed, and return the stored secret.
+
+        If several were stored, the first one counts.
+        """
         with self._reached():
             self._put_once(f"{KEYS}/{job}", secret)
             kept = self._read(f"{KEYS}/{job}")
@@ -73,19 +141,18 @@ class BoundObjects(ABC):
         return kept
 
     def secret(self, job: str) -> bytes | None:
+        """Return the job's secret; None if it was never stored, or is destroyed."""
         with self._reached():
             return self._read(f"{KEYS}/{job}")
 
     def destroy_secret(self, job: str) -> None:
+        """Destroy a secret as thoroughly as the store can; it may be missing."""
         with self._reached():
             self._destroy(f"{KEYS}/{job}")
 
     def secrets(self) -> list[tuple[str, str]]:
+        """List secrets, even half-written ones: jobs, and the argument for `destroy_secret`."""
         return [(name.removeprefix(".").partition(".")[0], name) for name in self.within(KEYS)]
-
-    @abstractmethod
-    def within(self, name: str) -> list[str]:
-        """See `Objects.within`."""
 
     @abstractmethod
     def _read(self, name: str) -> bytes | None:
@@ -155,104 +222,7 @@ _PIECE: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
 
-class Objects(Protocol):
-    """Flat folders of files by name, for example ``jobs/4f2a/1/adapter``.
-
-    Single files are supported too, because large files should not be fetched anew for each read.
-
-    All methods but `place` raise Unavailable if the store cannot be reached, is not the one that
-    was bound, or is full.
-    """
-
-    def place(self, name: str) -> Path | None:
-        """Return the object's local path; None if `at` has to fetch it."""
-        ...
-
-    def bind(self, owner: str, *, take: bool = False) -> str:
-        """Bind these objects to one database, so that no other store can replace them.
-
-        Args:
-            owner: the database's id, or the complete id of these objects.
-            take: bind objects that have no owner yet.
-
-        Returns:
-            Their id: the database's id, and a part that distinguishes them from other stores.
-
-        Raises:
-            ConfigError: they belong to another database, or lack a needed feature.
-        """
-        ...
-
-    def leave(self) -> None:
-        """Remove the binding to the database."""
-        ...
-
-    def reach(self) -> None:
-        """Raise Unavailable if the store cannot be reached."""
-        ...
-
-    def put(self, source: Path, name: str) -> None:
-        """Store the files of the folder ``source`` durably under a new name; ``source`` stays."""
-        ...
-
-    def at(self, name: str) -> AbstractContextManager[Path]:
-        """Yield a read-only folder with the object's files; empty if the object is missing.
-
-        Raises:
-            DataLoss: the files are known to differ from those stored.
-        """
-        ...
-
-    def remove(self, name: str) -> None:
-        """Remove all objects below ``name/``, if any.
-
-        Also raises Unavailable if something is left.
-        """
-        ...
-
-    def within(self, name: str) -> list[str]:
-        """List the next path components below ``name/``."""
-        ...
-
-    def put_file(self, source: Path, name: str) -> None:
-        """Store a file durably; ``source`` stays.
-
-        A name always stands for the same content, so concurrent calls do not disturb each other.
-        """
-        ...
-
-    def size(self, name: str) -> int | None:
-        """Return the size of a file from `put_file` in bytes; None while it is incomplete."""
-        ...
-
-    def pieces(self, name: str, offset: int) -> Iterator[bytes]:
-        """Yield a file's bytes from the offset; nothing if it is missing.
-
-        The reader checks the content.
-        """
-        ...
-
-    def put_secret(self, job: str, secret: bytes) -> bytes:
-        """Store a job's secret until it is destroyed, and return the stored secret.
-
-        If several were stored, the first one counts.
-        """
-        ...
-
-    def secret(self, job: str) -> bytes | None:
-        """Return the job's secret; None if it was never stored, or is destroyed."""
-        ...
-
-    def destroy_secret(self, job: str) -> None:
-        """Destroy a secret as thoroughly as the store can; it may be missing."""
-        ...
-
-    def secrets(self) -> list[tuple[str, str]]:
-        """List secrets, even half-written ones: jobs, and the argument for `destroy_secret`."""
-        ...
-
-
-class FileObjects(BoundObjects):
+class FileObjects(Objects):
     """Objects in a local or shared folder; half-written files go with their job or bundle.
 
     Args:

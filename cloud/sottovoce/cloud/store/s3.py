@@ -32,7 +32,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from sottovoce.cloud.store.objects import BoundObjects
+from sottovoce.cloud.store.objects import Objects
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ _CODE: Final = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _STATUS: Final = re.compile(r"status code: ([1-5]\d\d)")
 
 
-class S3Objects(BoundObjects):
+class S3Objects(Objects):
     """Objects in a bucket; see `Objects`. Safe to share between threads.
 
     Args:

@@ -156,8 +156,7 @@ class SqliteDatabase:
                 ) from error
 
     def news(self) -> int:
-        """See `Database.news`. Every commit counts; the reading connection itself makes none.
-        """
+        """See `Database.news`. Every commit counts; the reading connection itself makes none."""
         with self._reading, _sound():
             self._check()
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()

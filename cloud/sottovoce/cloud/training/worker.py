@@ -90,8 +90,7 @@ class Scratch:
             _log.error("job %s begins anew: %s", self._lease.job, error)
 
     def keep(self) -> None:
-        """Copy the checkpoint to the objects, and make it the job's checkpoint.
-        """
+        """Copy the checkpoint to the objects, and make it the job's checkpoint."""
         # A new name every time, because the row may still name the last checkpoint.
         name = checkpoint_name(self._lease.job, self._lease.token, secrets.token_hex(8))
         self._objects.put(self.checkpoint.parent, name)
@@ -105,8 +104,7 @@ class Scratch:
             one_by_one(self._objects, [(self._lease.job, remove)])
 
     def put_adapter(self) -> AdapterFiles:
-        """Copy the trained adapter to the objects, where its name will find it.
-        """
+        """Copy the trained adapter to the objects, where its name will find it."""
         self._queue.renew(self._lease)  # the job may have ended or been deleted meanwhile
         name = adapter_name(self._lease.job, self._lease.token)
         self._objects.put(self.adapter, name)

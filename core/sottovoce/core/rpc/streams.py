@@ -31,6 +31,8 @@ __all__ = [
     "OpenStreams",
     "Pieces",
     "Stops",
+    "Stream",
+    "StreamTracker",
     "check_padding",
     "ordered",
     "pad",
@@ -39,36 +41,35 @@ __all__ = [
 
 
 @dataclass(eq=False)
-class _Stream:
+class Stream:
+    """An open stream."""
+
     context: grpc.ServicerContext
+    listens: bool
+    """Whether the caller sends several requests."""
     caller: Hashable
     moved: float = field(default_factory=time.monotonic)
     """The time of the last message in either direction."""
+    unread: bool = False
+    """Whether a message waits for the caller to read."""
 
 
-class OpenStreams(Interceptor):
-    """Bounds the streams of all its services together; goes inside the error interceptor.
-
-    Beyond the limit, the server takes the caller with the most open streams. It ends that caller's
-    stream that has been idle for the longest. So a stream in use stays, however many streams others
-    open.
+class StreamTracker(Interceptor):
+    """Keeps a list of the open streams of some services; goes inside the error interceptor.
 
     Args:
-        most: streams open at once.
-        concerns: whether a service is bounded, by its name.
+        concerns: whether a service's streams are listed, by its name.
         whose: the caller of a stream, called in the context of the stream's call; by default its
             host.
     """
 
     def __init__(
         self,
-        most: int,
-        concerns: Callable[[str], bool] = lambda service: True,
+        concerns: Callable[[str], bool],
         whose: Callable[[grpc.ServicerContext], Hashable] = lambda context: host(context.peer()),
     ) -> None:
-        self._most = most
         self._concerns, self._whose = concerns, whose
-        self._open: set[_Stream] = set()
+        self._open: set[Stream] = set()
         self._lock = threading.Lock()
 
     def around(self, handler: Handler, service: str, method: str) -> Handler:
@@ -76,31 +77,33 @@ class OpenStreams(Interceptor):
         if not self._concerns(service) or not (listens or answers):
             return handler
 
-        def unary(method: Callable[..., Any]) -> Callable[..., Any]:
+        def unary(answer: Callable[..., Any]) -> Callable[..., Any]:
             def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-                with self._held(context) as stream:
-                    return method(_noted(requests, stream), context)
+                with self._held(context, listens) as stream:
+                    return answer(_noted(requests, stream), context)
 
             return call
 
-        def streaming(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        def streaming(answer: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
             def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-                with self._held(context) as stream:
+                with self._held(context, listens) as stream:
                     asked = _noted(request, stream) if listens else request
-                    yield from _noted(method(asked, context), stream)
+                    for message in _noted(answer(asked, context), stream):
+                        stream.unread = True
+                        yield message
+                        stream.unread = False  # the caller asks for the next one
 
             return call
 
         return wrapped(handler, unary, streaming)
 
     @contextmanager
-    def _held(self, context: grpc.ServicerContext) -> Iterator[_Stream]:
-        stream = _Stream(context, self._whose(context))
-        gives_way: _Stream | None = None
+    def _held(self, context: grpc.ServicerContext, listens: bool) -> Iterator[Stream]:
+        stream = Stream(context, listens, self._whose(context))
         with self._lock:
             self._open.add(stream)
-            if len(self._open) > self._most:
-                gives_way = self._stillest()
+            gives_way = self._gives_way()
+            if gives_way is not None:
                 self._open.remove(gives_way)
         if gives_way is not None:
             gives_way.context.cancel()
@@ -110,13 +113,39 @@ class OpenStreams(Interceptor):
             with self._lock:
                 self._open.discard(stream)
 
-    def _stillest(self) -> _Stream:
+    def _gives_way(self) -> Stream | None:
+        """Return the open stream to end, if there are too many; called with the lock."""
+        return None
+
+
+class OpenStreams(StreamTracker):
+    """Bounds the streams of all its services together.
+
+    Beyond the limit, the server takes the caller with the most open streams. It ends that caller's
+    stream that has been idle for the longest. So a stream in use stays, however many streams others
+    open.
+
+    Args:
+        most: streams open at once.
+        concerns, more: see `StreamTracker`.
+    """
+
+    def __init__(
+        self, most: int, concerns: Callable[[str], bool] = lambda service: True, *more: Any
+    ) -> None:
+        super().__init__(concerns, *more)
+        self._most = most
+
+    def _gives_way(self) -> Stream | None:
+        if len(self._open) <= self._most:
+            return None
         counts = Counter(stream.caller for stream in self._open)
         most = max(counts.values())
-        return min((s for s in self._open if counts[s.caller] == most), key=lambda s: s.moved)
+        crowd = (stream for stream in self._open if counts[stream.caller] == most)
+        return min(crowd, key=lambda stream: stream.moved)
 
 
-def _noted(messages: Iterable[Any], stream: _Stream) -> Iterator[Any]:
+def _noted(messages: Iterable[Any], stream: Stream) -> Iterator[Any]:
     for message in messages:
         stream.moved = time.monotonic()
         yield message

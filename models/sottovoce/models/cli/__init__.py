@@ -27,7 +27,8 @@ COMMANDS = {
 
 _MODULES = {
     **dict.fromkeys(("build-bundle", "export"), "bundle"),
-    **dict.fromkeys(("train-tagger", "train-names", "train-denoiser"), "train"),
+    **dict.fromkeys(("train-tagger", "train-names", "train-context-finder"), "train"),
+    "train-denoiser": "train",
     **dict.fromkeys(("count-words", "device-counts", "vocabulary"), "words"),
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sottovoce.cloud.cli.options import folder, watch_stages
+from sottovoce.cloud.cli.options import folder_option, watch_stages
 from sottovoce.cloud.store.signing import signing_key
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
@@ -30,22 +30,14 @@ _exporter_option = click.option(
 
 
 @click.command("build-bundle", cls=Command)
-@click.option(
-    "--out", type=folder, default=Path("bundle"), show_default=True, help="Folder to write."
-)
+@folder_option("--out", "bundle", "Folder to write.")
 @click.option(
     "--backbone",
     default="default",
     show_default=True,
     help="Model whose embeddings make the privacy space: a folder or a Hugging Face name.",
 )
-@click.option(
-    "--models",
-    type=folder,
-    default=Path("models"),
-    show_default=True,
-    help="Folder with the tagger and the word frequencies.",
-)
+@folder_option("--models", "models", "Folder with the tagger and the word frequencies.")
 @click.option(
     "--spacy",
     default="",
@@ -158,13 +150,7 @@ def build_bundle(
     help="Encoder to export: a folder or a Hugging Face name.",
 )
 @_exporter_option
-@click.option(
-    "--out",
-    type=folder,
-    default=Path("build/encoder"),
-    show_default=True,
-    help="Folder to write.",
-)
+@folder_option("--out", "build/encoder", "Folder to write.")
 @json_option
 def export(backbone: str, exporter: Exporter, out: Path, as_json: bool) -> None:
     """Export a backbone as devices run it, and compare it with torch.

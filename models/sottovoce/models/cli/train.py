@@ -8,19 +8,13 @@ from typing import Final, Literal
 
 import click
 
-from sottovoce.cloud.cli.options import folder, watch_stages
+from sottovoce.cloud.cli.options import folder, folder_option, watch_stages
 from sottovoce.core.platform.console import Command, json_option, print_json
 
 
 @click.command("train-tagger", cls=Command)
 @click.option("--data", type=folder, required=True, help="Folder with ud_ewt and pos_masc.")
-@click.option(
-    "--out",
-    type=folder,
-    default=Path("models/tagger"),
-    show_default=True,
-    help="Folder to write.",
-)
+@folder_option("--out", "models/tagger", "Folder to write.")
 @json_option
 def train_tagger(data: Path, out: Path, as_json: bool) -> None:
     """Train the part-of-speech tagger that ships in every bundle."""
@@ -38,26 +32,14 @@ def train_tagger(data: Path, out: Path, as_json: bool) -> None:
 @click.option(
     "--data", type=folder, required=True, help="Folder with ud_ewt, pos_masc, uner_ewt and wnut17."
 )
-@click.option(
-    "--models",
-    type=folder,
-    default=Path("models"),
-    show_default=True,
-    help="Folder with the tagger, the word frequencies and the facts.",
-)
+@folder_option("--models", "models", "Folder with the tagger, the word frequencies and the facts.")
 @click.option(
     "--backbone",
     default="default",
     show_default=True,
     help="Model that gives the devices' word list.",
 )
-@click.option(
-    "--out",
-    type=folder,
-    default=Path("models/names"),
-    show_default=True,
-    help="Folder to write.",
-)
+@folder_option("--out", "models/names", "Folder to write.")
 @click.option(
     "--neighbours",
     type=click.Choice(["looks", "words"]),
@@ -125,27 +107,9 @@ def train_names(
     multiple=True,
     help="Public text: the project's data folder, or .txt, .tsv, .jsonl, .conllu files [.gz].",
 )
-@click.option(
-    "--bundle",
-    type=folder,
-    default=Path("build/bundle"),
-    show_default=True,
-    help="Bundle whose privacy space and levels to train for.",
-)
-@click.option(
-    "--out",
-    type=folder,
-    default=Path("models/denoiser"),
-    show_default=True,
-    help="Folder to write.",
-)
-@click.option(
-    "--work",
-    type=folder,
-    default=Path("build/denoiser"),
-    show_default=True,
-    help="Folder from which a stopped run continues.",
-)
+@folder_option("--bundle", "build/bundle", "Bundle whose privacy space and levels to train for.")
+@folder_option("--out", "models/denoiser", "Folder to write.")
+@folder_option("--work", "build/denoiser", "Folder from which a stopped run continues.")
 @click.option("--backbone", default="default", show_default=True, help="Name or path of the model.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:1.")
 @click.option("--passages", type=click.IntRange(20), help="Use at most this many passages.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sottovoce.cloud.cli.options import folder, watch_stages
+from sottovoce.cloud.cli.options import folder, folder_option, watch_stages
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import in_place_of
@@ -14,13 +14,7 @@ from sottovoce.core.platform.files import in_place_of
 
 @click.command("count-words", cls=Command)
 @click.option("--data", type=folder, required=True, help="Folder with the public texts.")
-@click.option(
-    "--tagger",
-    type=folder,
-    default=Path("models/tagger"),
-    show_default=True,
-    help="Folder of the tagger for texts without tags.",
-)
+@folder_option("--tagger", "models/tagger", "Folder of the tagger for texts without tags.")
 @click.option(
     "--spacy", default="", metavar="PIPELINE", help="Tag with this spaCy pipeline instead."
 )
@@ -30,13 +24,7 @@ from sottovoce.core.platform.files import in_place_of
     show_default=True,
     help='Language of the words: "en", or a JSON file that describes it.',
 )
-@click.option(
-    "--out",
-    type=folder,
-    default=Path("models/frequencies"),
-    show_default=True,
-    help="Folder to write.",
-)
+@folder_option("--out", "models/frequencies", "Folder to write.")
 @json_option
 def count_words(
     data: Path, tagger: Path, spacy: str, language: str, out: Path, as_json: bool
@@ -63,20 +51,8 @@ def count_words(
 
 
 @click.command("device-counts", cls=Command)
-@click.option(
-    "--models",
-    type=folder,
-    default=Path("models"),
-    show_default=True,
-    help="Folder with the word frequencies and the lists of facts.",
-)
-@click.option(
-    "--out",
-    type=folder,
-    default=Path("core/sottovoce/core/text"),
-    show_default=True,
-    help="Folder of the device's sources to write to.",
-)
+@folder_option("--models", "models", "Folder with the word frequencies and the lists of facts.")
+@folder_option("--out", "core/sottovoce/core/text", "Folder of the device's sources to write to.")
 @json_option
 def device_counts(models: Path, out: Path, as_json: bool) -> None:
     """Make the word lists that ship with the device.
@@ -123,13 +99,7 @@ def device_counts(models: Path, out: Path, as_json: bool) -> None:
 
 
 @click.command("vocabulary", cls=Command)
-@click.option(
-    "--lists",
-    type=folder,
-    default=Path("models/vocabulary"),
-    show_default=True,
-    help="Folder with the lists of words.",
-)
+@folder_option("--lists", "models/vocabulary", "Folder with the lists of words.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

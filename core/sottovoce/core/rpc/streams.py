@@ -59,14 +59,13 @@ class StreamTracker(Interceptor):
 
     Args:
         concerns: whether a service's streams are listed, by its name.
-        whose: the caller of a stream, called in the context of the stream's call; by default its
-            host.
+        whose: the caller of a stream, called in the context of the stream's call.
     """
 
     def __init__(
         self,
         concerns: Callable[[str], bool],
-        whose: Callable[[grpc.ServicerContext], Hashable] = lambda context: host(context.peer()),
+        whose: Callable[[grpc.ServicerContext], Hashable] = lambda context: None,
     ) -> None:
         self._concerns, self._whose = concerns, whose
         self._open: set[Stream] = set()
@@ -127,13 +126,16 @@ class OpenStreams(StreamTracker):
 
     Args:
         most: streams open at once.
-        concerns, more: see `StreamTracker`.
+        concerns, whose: see `StreamTracker`.
     """
 
     def __init__(
-        self, most: int, concerns: Callable[[str], bool] = lambda service: True, *more: Any
+        self,
+        most: int,
+        concerns: Callable[[str], bool] = lambda service: True,
+        whose: Callable[[grpc.ServicerContext], Hashable] = lambda context: host(context.peer()),
     ) -> None:
-        super().__init__(concerns, *more)
+        super().__init__(concerns, whose)
         self._most = most
 
     def _gives_way(self) -> Stream | None:

@@ -14,9 +14,10 @@ import click
 
 from deploy.debian.target import ARCHITECTURES, Target
 from deploy.dist import packages
-from deploy.dist.first_minute import Failed, interpreters, walk
+from deploy.dist.first_minute import interpreters, walk
+from deploy.dist.user import Failed
 from deploy.debian.target import SOURCES, epoch
-from sottovoce.cloud.store.signing import signing_key
+from sottovoce.cloud.store.keys import signing_key
 
 _OUT: Final = SOURCES / "build" / "dist"
 _DEBIAN: Final = "trixie"

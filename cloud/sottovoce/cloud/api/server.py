@@ -54,8 +54,8 @@ from sottovoce.cloud.serving.predictor import Embedder, Predictor
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.store import bundles
 from sottovoce.cloud.store.adapters import AdapterFiles
+from sottovoce.cloud.store.keys import SIGNING_KEY, signature_of
 from sottovoce.cloud.store.opening import check_objects, open_database
-from sottovoce.cloud.store.signing import SIGNING_KEY, signature_of
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.codes import Codes
 from sottovoce.cloud.tenants.tenants import Tenants

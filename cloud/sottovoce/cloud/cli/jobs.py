@@ -29,13 +29,7 @@ def command() -> None:
 @json_option
 def list_(database: Database, tenant: str | None, as_json: bool) -> None:
     """List all jobs, newest first."""
-    found: list[Job] = []
-    jobs, token = Jobs(database), ""
-    while True:
-        page, token = jobs.page(tenant, page_size=200, page_token=token)
-        found += page
-        if not token:
-            break
+    found = list(Jobs(database).every(tenant))
     if as_json:
         print_json({"jobs": [views.job(job) for job in found]})
         return

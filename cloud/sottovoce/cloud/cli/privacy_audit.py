@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sottovoce.cloud.cli.options import state_option, store_option, watch_stages
+from sottovoce.cloud.cli.options import opened, state_option, store_option, watch_stages
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 
@@ -127,21 +127,12 @@ def _settings(state: Path, store: str, name: str, tenant: str | None) -> Trainin
     """Return the settings of the newest job for adapter ``name``, or of the job with that id."""
     from sottovoce.cloud.job import State
     from sottovoce.cloud.jobs.jobs import Jobs
-    from sottovoce.cloud.store.opening import open_database
 
-    database = open_database(state, store, create=False)
-    try:
-        jobs, token = Jobs(database), ""
-        found: dict[str, Job] = {}
-        while True:
-            page, token = jobs.page(tenant, page_size=200, page_token=token)
-            for job in page:
-                if name == job.id or (name == job.adapter and job.state is State.SUCCEEDED):
-                    found.setdefault(job.tenant, job)
-            if not token:
-                break
-    finally:
-        database.close()
+    found: dict[str, Job] = {}
+    with opened(state, store) as database:
+        for job in Jobs(database).every(tenant):
+            if name == job.id or (name == job.adapter and job.state is State.SUCCEEDED):
+                found.setdefault(job.tenant, job)
     if not found:
         raise NotFound(
             "no job made such an adapter",

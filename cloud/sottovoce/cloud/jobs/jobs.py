@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 from sottovoce.cloud.config import ServerLimits, check_name
@@ -183,6 +184,15 @@ class Jobs:
             )
         token = str(shown[-1]) if len(shown) < len(sizes) else ""
         return [job_of(row) for row in rows], token
+
+    def every(self, tenant: str | None = None) -> Iterator[Job]:
+        """Yield all jobs, newest first, optionally of one tenant."""
+        token = ""
+        while True:
+            page, token = self.page(tenant, page_size=200, page_token=token)
+            yield from page
+            if not token:
+                return
 
     def start(self, job_id: str, tenant: str, total: int) -> Job:
         """Queue an uploaded job; a job already started is unchanged.

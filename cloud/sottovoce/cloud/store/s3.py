@@ -13,7 +13,6 @@ from __future__ import annotations
 import configparser
 import fcntl
 import hashlib
-import ipaddress
 import json
 import os
 import re
@@ -34,6 +33,7 @@ from obstore.store import S3Store
 
 from sottovoce.cloud.store.objects import Objects
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
+from sottovoce.core.rpc.address import is_loopback
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -137,7 +137,7 @@ def _plaintext(endpoint: str, environment: Mapping[str, str]) -> bool:
     if parts.scheme == "https":
         return False
     allowed = environment.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
-    if allowed or _loopback(host):
+    if allowed or is_loopback(host):
         return True
     raise ConfigError(
         "the store of --objects would be asked over plain HTTP",
@@ -164,13 +164,6 @@ def _host(endpoint: str) -> str:
             subject="objects",
         ) from None
     return host
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _secrets(environment: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sottovoce.cloud.cli.options import folder_option, watch_stages
-from sottovoce.cloud.store.signing import signing_key
+from sottovoce.cloud.store.keys import signing_key
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 

@@ -78,19 +78,6 @@ class FrequencyTable:
         found = [self._found.get((word, clitic, tag), 0) for tag in range(len(UPOS))]
         return np.array(found, np.int64)
 
-    def prior(
-        self, words: Sequence[str], tag: str | None = None, *, clitic: bool = False
-    ) -> NDArray[np.float64]:
-        """Return the share of each of `words` among all of `words`, shape (n_words,), sum 1.
-
-        Occurrences count as `tag`, or as any part of speech. Half an occurrence is added to each
-        word, so none has probability 0.
-        """
-        found = np.array([self.by_tag(word, clitic=clitic) for word in words], float)
-        chosen = found.sum(axis=1) if tag is None else found[:, UPOS.index(tag)]
-        smoothed = chosen + 0.5
-        return np.asarray(smoothed / smoothed.sum(), np.float64)
-
 
 def count_words(
     data: Path, out: Path, tagger: Tagger, language: Language, progress: Progress | None = None

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from sottovoce.cloud.store.signing import signature_of, signing_key
+from sottovoce.cloud.store.keys import signature_of, signing_key
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, DataLoss
 from tests.support.leftovers import age, left_of

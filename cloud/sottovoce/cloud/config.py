@@ -88,8 +88,7 @@ class UpstreamSettings:
             host = None
         if host is None or parts.scheme not in ("http", "https"):
             raise ConfigError(
-                f"--upstream {self.url} is no URL",
-                fix="give one like http://127.0.0.1:8000/v1",
+                f"--upstream {self.url} is no URL", fix="give one like http://127.0.0.1:8000/v1"
             )
         if parts.scheme == "http" and host not in _LOOPBACK and not self.plaintext:
             raise ConfigError(
@@ -109,8 +108,7 @@ class UpstreamSettings:
             tenant, _, adapter = whose.partition("/")
             if not model or not all(map(limits.NAME.fullmatch, (tenant, adapter))):
                 raise ConfigError(
-                    f"--upstream-adapter {given} names no adapter",
-                    fix="write TENANT/ADAPTER=MODEL",
+                    f"--upstream-adapter {given} names no adapter", fix="write TENANT/ADAPTER=MODEL"
                 )
             found[tenant, adapter] = model
         return found

@@ -484,9 +484,7 @@ def measure(tagger: Tagger, sentences: Sequence[Sentence]) -> Measured:
     )
 
 
-def _documents(
-    sentences: Sequence[Sentence],
-) -> Iterator[tuple[str, list[str], list[int]]]:
+def _documents(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[str], list[int]]]:
     for document, group in itertools.groupby(sentences, key=lambda sentence: sentence.document):
         found = list(group)
         words = [word for sentence in found for word in sentence.words]

@@ -74,11 +74,7 @@ class Vocabulary:
 
 
 def make_vocabulary(
-    tokenizer: Any,
-    table: FrequencyTable,
-    *,
-    limit: int | None = None,
-    order: Sequence[str] = (),
+    tokenizer: Any, table: FrequencyTable, *, limit: int | None = None, order: Sequence[str] = ()
 ) -> Vocabulary:
     """Return the word list of a backbone.
 

@@ -158,9 +158,7 @@ class EnrollmentService(enrollment_pb2_grpc.EnrollmentServiceServicer):
                 request.code, request.token_sha256, certificate[0] if certificate else ""
             )
         answer = wire.RedeemCodeResponse(
-            tenant=done.tenant,
-            name=done.name,
-            scope=_SCOPES[done.scope],
+            tenant=done.tenant, name=done.name, scope=_SCOPES[done.scope]
         )
         if done.ends is not None:
             answer.end_time.FromMicroseconds(round(done.ends * 1e6))

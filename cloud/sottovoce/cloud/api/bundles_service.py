@@ -97,10 +97,7 @@ class BundlesService(bundles_pb2_grpc.BundlesServiceServicer):
         data = (bundle.folder / MANIFEST).read_bytes()
         signature = self._signatures[bundle.id]
         return wire.GetManifestResponse(
-            bundle_id=bundle.id,
-            manifest=data,
-            public_key=signature.key,
-            signature=signature.value,
+            bundle_id=bundle.id, manifest=data, public_key=signature.key, signature=signature.value
         )
 
     def FetchFile(  # noqa: N802

@@ -100,12 +100,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
                 )
             return self._submit(tenant, message.request).result
 
-        answered = ordered(
-            request_iterator,
-            begin,
-            window=WINDOW,
-            active=context.is_active,
-        )
+        answered = ordered(request_iterator, begin, window=WINDOW, active=context.is_active)
         with self._admission.admitted(tenant), closing(answered):
             for message, scores in answered:
                 yield wire.InferenceServicePredictStreamResponse(
@@ -123,9 +118,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
                 return _encoded(request, answer.result())
 
     def EncodeStream(  # noqa: N802
-        self,
-        request_iterator: Iterator[wire.EncodeStreamRequest],
-        context: grpc.ServicerContext,
+        self, request_iterator: Iterator[wire.EncodeStreamRequest], context: grpc.ServicerContext
     ) -> Iterator[wire.EncodeStreamResponse]:
         """Stream embeddings in the order of the requests."""
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)

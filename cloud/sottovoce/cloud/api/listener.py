@@ -121,10 +121,7 @@ class Listener:
         self._calls = Threads(threads, "rpc")
         certified = Certified(tenants)
         self._doorkeeper = PendingCallLimiter(
-            most=WAITING,
-            seconds=PATIENCE,
-            tenants_only=TENANTS_ONLY,
-            authenticate=certified.tenant,
+            most=WAITING, seconds=PATIENCE, tenants_only=TENANTS_ONLY, authenticate=certified.tenant
         )
         self._attendant = IdleStreamReaper(
             TENANTS_ONLY, certified.tenant, idle=IDLE, again=TOKENS_AGAIN, news=news

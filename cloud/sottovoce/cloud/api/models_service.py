@@ -71,12 +71,7 @@ class Downloads:
         if not self._allowed & {tenant, EVERY_TENANT}:
             raise stays_here()
         with self._admission.admitted(tenant):
-            adapter = with_files(
-                self._database,
-                tenant,
-                request.adapter,
-                self._read,
-            )
+            adapter = with_files(self._database, tenant, request.adapter, self._read)
             data = adapter.to_bytes()
             if len(data) > LARGEST_ADAPTER:
                 raise NotReady(

@@ -20,12 +20,7 @@ import torch
 
 from sottovoce.cloud.api.admission import EnrollmentService
 from sottovoce.cloud.api.bundles_service import BundlesService, open_bundles
-from sottovoce.cloud.api.generation_service import (
-    TEXTS,
-    GenerationService,
-    Write,
-    from_decoder,
-)
+from sottovoce.cloud.api.generation_service import TEXTS, GenerationService, Write, from_decoder
 from sottovoce.cloud.api.inference_service import CALLS, InferenceService
 from sottovoce.cloud.api.listener import (
     BUNDLES,
@@ -180,12 +175,7 @@ class Server:
             calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)
         self.listener = Listener(
-            settings,
-            self.tenants,
-            self.metrics,
-            services,
-            calls,
-            self.database.news,
+            settings, self.tenants, self.metrics, services, calls, self.database.news
         )
         self.address = self.listener.address
         self.thread = ModelThread(loaded, dtype=dtype, metrics=self.metrics)

@@ -195,9 +195,7 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
         yield from self._with_models(context).GetAdapter(request, context)
 
     def UploadExamples(  # noqa: N802
-        self,
-        request_iterator: Iterator[wire.UploadExamplesRequest],
-        context: grpc.ServicerContext,
+        self, request_iterator: Iterator[wire.UploadExamplesRequest], context: grpc.ServicerContext
     ) -> wire.UploadExamplesResponse:
         """Append message by message, each committed before the next is read."""
         tenant = self._tenant(context)

@@ -128,9 +128,7 @@ GROUPS = {
         "tokens": "List, make and revoke the tokens of a tenant's devices.",
         "limit": "Show or change the limits of one tenant.",
     },
-    "Jobs": {
-        "jobs": "List, show, cancel or delete customisation jobs.",
-    },
+    "Jobs": {"jobs": "List, show, cancel or delete customisation jobs."},
     "Bundles": {
         "build-bundle": "Build the bundle that devices fetch.",
         "bundles": "Publish bundles for many machines, list and delete them.",

@@ -89,11 +89,7 @@ def audit(
             show("training", done.step, done.steps)
 
         found = audit(
-            examples,
-            options,
-            lambda: backbones.load(backbone),
-            canaries=canaries,
-            on_progress=step,
+            examples, options, lambda: backbones.load(backbone), canaries=canaries, on_progress=step
         )
     shown = found.shown
     if as_json:

@@ -167,10 +167,7 @@ def _show(found: dict[str, Any]) -> None:
                 for each in database["running"]
             ],
         )
-    _table(
-        ("address", "state"),
-        [(each["address"], each["state"]) for each in found["health"]],
-    )
+    _table(("address", "state"), [(each["address"], each["state"]) for each in found["health"]])
     told = [name for name in FIGURES if any(name in each for each in found["metrics"])]
     _table(
         ("metrics", "role", *map(_heading, told)),

@@ -291,11 +291,7 @@ def revoke_token(database: Database, tenant: str, name: str, as_json: bool) -> N
     say(as_json, facts, f"token {name} of {tenant} revoked")
 
 
-_ORIGINS = {
-    "tenant": "for this tenant",
-    "all": "for all",
-    "default": "for all (default)",
-}
+_ORIGINS = {"tenant": "for this tenant", "all": "for all", "default": "for all (default)"}
 
 
 @click.command("limit", cls=Command)

@@ -248,12 +248,5 @@ def reinstate(jobs: Jobs, job_id: str, tenant: str | None = None) -> Job:
     with jobs.database.write() as transaction:
         quotas.lock(transaction, job.tenant)  # also keeps past jobs from being forgotten
         find(transaction, job_id, tenant, lock=True)  # refuses a job deleted meanwhile
-        install(
-            transaction,
-            job.tenant,
-            job.adapter,
-            job=job.id,
-            folder=name,
-            sha256=sha256,
-        )
+        install(transaction, job.tenant, job.adapter, job=job.id, folder=name, sha256=sha256)
     return job

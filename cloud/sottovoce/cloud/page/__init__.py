@@ -131,10 +131,7 @@ def endpoints(
         with database.read() as transaction:
             now = transaction.now()
         ages = [{"age_seconds": round(max(0.0, now - each.created))} for each in found]
-        return {
-            "jobs": [job | age for job, age in zip(told, ages, strict=True)],
-            "next": following,
-        }
+        return {"jobs": [job | age for job, age in zip(told, ages, strict=True)], "next": following}
 
     def tenants(asked: Mapping[str, str]) -> views.View:
         only(asked, "begins", "page")

@@ -309,9 +309,7 @@ def check_network(file: Path) -> None:
 def unsound(problem: str) -> BundleMismatch:
     """Return the error of a bundle that is intact, but that a device must not use."""
     return BundleMismatch(
-        f"the bundle cannot be trusted: {problem}",
-        fix=Remedy.REPLACE_BUNDLE,
-        subject="bundle",
+        f"the bundle cannot be trusted: {problem}", fix=Remedy.REPLACE_BUNDLE, subject="bundle"
     )
 
 

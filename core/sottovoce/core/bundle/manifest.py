@@ -176,10 +176,7 @@ class Manifest:
         # Older manifests have none; a damaged one leaves a name that is not ours.
         unknown = raw.keys() - {each.name for each in fields(cls)}
         if kept != _checksum(raw) and (kept is not None or unknown):
-            raise DataLoss(
-                "the bundle's manifest.json is damaged",
-                fix=Remedy.RESTORE_BUNDLE,
-            )
+            raise DataLoss("the bundle's manifest.json is damaged", fix=Remedy.RESTORE_BUNDLE)
         try:
             found = decode(cls, raw, more=True)
             _check_paths(found)
@@ -244,9 +241,7 @@ def _check_classes(manifest: Manifest) -> None:
 
 def _damaged(problem: str) -> DataLoss:
     return DataLoss(
-        f"the bundle's manifest.json {problem}",
-        fix=Remedy.RESTORE_BUNDLE,
-        subject=MANIFEST,
+        f"the bundle's manifest.json {problem}", fix=Remedy.RESTORE_BUNDLE, subject=MANIFEST
     )
 
 

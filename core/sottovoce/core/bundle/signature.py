@@ -28,9 +28,7 @@ _KEY, _VALUE = 32, 64
 _KIND: Final = "ed25519:"
 _PRIME: Final = 2**255 - 19
 _ORDER_8: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
-_SMALL_ORDER: Final = frozenset(
-    {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _ORDER_8, _PRIME - _ORDER_8},
-)
+_SMALL_ORDER: Final = frozenset({0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _ORDER_8, _PRIME - _ORDER_8})
 """The y coordinates of the eight points whose order divides 8, canonical or not (RFC 8032, 5.1.7).
 
 A key of small order fits many messages to signatures that nobody made: all zeros, about one

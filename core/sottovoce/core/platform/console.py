@@ -270,8 +270,7 @@ def progress_bar(*, enabled: bool = True) -> Iterator[Progress]:
         TimeRemainingColumn(),
         # What does not fit in 80 columns is cut: a second line would be drawn over the next bar.
         TextColumn(
-            "{task.fields[note]}",
-            table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            "{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
         ),
         console=console,
         disable=not (enabled and console.is_terminal),

@@ -52,11 +52,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 def message(
-    role: str,
-    text: str,
-    *,
-    calls: Sequence[tuple[str, str, str]] = (),
-    call_id: str = "",
+    role: str, text: str, *, calls: Sequence[tuple[str, str, str]] = (), call_id: str = ""
 ) -> dict[str, Any]:
     """Return one message of a conversation.
 

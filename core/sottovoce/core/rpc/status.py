@@ -20,13 +20,7 @@ from grpc_status import rpc_status
 from sottovoce.core import errors
 from sottovoce.core.rpc.interceptors import Handler, Interceptor, asked, wrapped
 
-__all__ = [
-    "RETRY_SECONDS",
-    "ErrorInterceptor",
-    "from_rpc_error",
-    "kind_and_place",
-    "to_status",
-]
+__all__ = ["RETRY_SECONDS", "ErrorInterceptor", "from_rpc_error", "kind_and_place", "to_status"]
 
 DOMAIN = "sottovoce"
 """The domain of the reasons in `google.rpc.ErrorInfo`."""

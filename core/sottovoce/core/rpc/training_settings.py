@@ -72,8 +72,7 @@ FIELDS: Final = (
         "cloud the labels as you wrote them; else it gets ids in their place.",
     ),
     Field(
-        "reconstruction",
-        "Train with the reconstruction head, which learns to name plain tokens.",
+        "reconstruction", "Train with the reconstruction head, which learns to name plain tokens."
     ),
     Field(
         "plain_tokens",

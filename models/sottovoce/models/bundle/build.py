@@ -471,11 +471,7 @@ def _searches(
             if tag == ANY or _moves(mechanisms[at.partition("/")[0]], tag, clitic, name)
         }
         return indexes.build(
-            words.space[members],
-            met[name],
-            searched,
-            end - len(members),
-            choice=choice,
+            words.space[members], met[name], searched, end - len(members), choice=choice
         )
 
     stored = {}

@@ -177,10 +177,7 @@ def microseconds(
 
 
 def draw_queries(
-    rows: Floats2d,
-    weights: NDArray[np.float64],
-    etas: Mapping[str, float],
-    seed: int = 0,
+    rows: Floats2d, weights: NDArray[np.float64], etas: Mapping[str, float], seed: int = 0
 ) -> Queries:
     """Draw words of running text for each level, with its noise. Arguments as for `build`."""
     random = np.random.default_rng(seed)

@@ -61,11 +61,7 @@ class WordMapAttack:
     """Guesses original words from released words, with public knowledge only."""
 
     def __init__(
-        self,
-        bundle: Bundle,
-        attackers: Mapping[str, SphereMap],
-        slope: float,
-        mechanism: Mechanism,
+        self, bundle: Bundle, attackers: Mapping[str, SphereMap], slope: float, mechanism: Mechanism
     ) -> None:
         self._bundle = bundle
         self._attackers = attackers

@@ -50,10 +50,7 @@ class Survival:
 
 
 def cell_lengths(
-    space: Floats2d,
-    members: NDArray[np.int32],
-    ids: NDArray[np.int32],
-    directions: Floats2d,
+    space: Floats2d, members: NDArray[np.int32], ids: NDArray[np.int32], directions: Floats2d
 ) -> NDArray[np.float64]:
     """Return the distance at which another word of the class becomes nearer.
 

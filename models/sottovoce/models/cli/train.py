@@ -237,11 +237,7 @@ def command(
         if full:
             import torch
 
-            from sottovoce.models.context_finder.full import (
-                ADAPTER,
-                FURTHER,
-                train_full_finder,
-            )
+            from sottovoce.models.context_finder.full import ADAPTER, FURTHER, train_full_finder
             from sottovoce.models.context_finder.full_export import pin
 
             train_full_finder(

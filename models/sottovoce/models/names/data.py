@@ -158,11 +158,7 @@ class Mentions:
     """
 
     def __init__(
-        self,
-        lists: Lists,
-        ordinary: Callable[[str], bool],
-        words: Sequence[str],
-        random: Generator,
+        self, lists: Lists, ordinary: Callable[[str], bool], words: Sequence[str], random: Generator
     ) -> None:
         told = resources.files("sottovoce.models.names").joinpath("mentions.json")
         self._own: dict[str, list[str]] = json.loads(told.read_text("utf-8"))

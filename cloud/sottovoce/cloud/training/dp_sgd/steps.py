@@ -214,12 +214,7 @@ class Private:
     records: int
     random: Random | None = None
 
-    def __call__(
-        self,
-        model: Callable[[Sample], Losses],
-        batch: Sample,
-        rate: float,
-    ) -> Losses:
+    def __call__(self, model: Callable[[Sample], Losses], batch: Sample, rate: float) -> Losses:
         """Make one step. The returned losses are as secret as the examples."""
         values = self.trained.values
         sums = {name: torch.zeros_like(value) for name, value in values.items()}

@@ -35,8 +35,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce.cloud.store.objects import Objects, one_by_one
-from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import MANIFEST
 from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded, Unavailable
 from sottovoce.core.platform.files import atomic, disk, read_secret, sweep
@@ -44,6 +42,7 @@ from sottovoce.core.rpc.streams import padded_size
 
 if TYPE_CHECKING:
     from sottovoce.cloud.store.database import Database, Transaction
+    from sottovoce.core.bundle.folder import Bundle
 
 MASTER_KEY: Final = "master.key"
 """The master key's file in the state's folder."""
@@ -347,6 +346,8 @@ def signature_of(bundle: Bundle, file: Path) -> Signature:
     Raises:
         DataLoss: the signature there does not fit. ConfigError: see `signing_key`.
     """
+    from sottovoce.core.bundle.manifest import MANIFEST  # it imports numpy, for servers alone
+
     manifest = (bundle.folder / MANIFEST).read_bytes()
     found = Signature.read(bundle.folder)
     if found is None:

@@ -219,11 +219,7 @@ def _refused(why: str) -> InvalidInput:
 
 
 class _Adapted(nn.Module):
-    """One text through any text encoder, with low-rank updates of its layers as inputs.
-
-    Args:
-        model: takes ``inputs_embeds``.
-    """
+    """One text through any text encoder, with low-rank updates of its layers as inputs."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

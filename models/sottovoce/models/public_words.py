@@ -445,12 +445,7 @@ def large_cities() -> set[str]:
 
 
 def foreign_names(faker: Path, cities: Collection[str]) -> set[str]:
-    """Return names of people and of cities from all over the world, in small letters.
-
-    Args:
-        faker: folder of the package `faker`.
-        cities: names of cities.
-    """
+    """Return names of people and of cities from all over the world, in small letters."""
     found = {word.lower() for city in cities for word in _TERM.findall(city)}
     for file in sorted(faker.glob("providers/person/*/__init__.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):

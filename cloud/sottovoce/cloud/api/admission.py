@@ -95,9 +95,6 @@ class FailedAttemptLimiter:
     def one(self, peer: str) -> Iterator[None]:
         """Run the block as one attempt, which counts against the host if it fails.
 
-        Args:
-            peer: the caller as gRPC names it.
-
         Raises:
             Overloaded: the host has no attempts left.
         """

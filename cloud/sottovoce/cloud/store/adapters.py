@@ -148,12 +148,7 @@ def versions(database: Database, tenant: str, names: Collection[str]) -> dict[st
 def install(
     transaction: Transaction, tenant: str, name: str, *, job: str, folder: str, sha256: str
 ) -> None:
-    """Install the result of ``job`` as the tenant's adapter ``name``.
-
-    Args:
-        folder: the name of its object.
-        sha256: its `digest`.
-    """
+    """Install the result of ``job`` as the tenant's adapter ``name``."""
     transaction.change(
         "INSERT INTO adapters (tenant, name, job, folder, sha256, created) "
         "VALUES (:tenant, :name, :job, :folder, :sha256, :now) "

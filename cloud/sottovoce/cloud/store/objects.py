@@ -223,11 +223,7 @@ _log = logging.getLogger(__name__)
 
 
 class FileObjects(Objects):
-    """Objects in a local or shared folder; half-written files go with their job or bundle.
-
-    Args:
-        root: the folder.
-    """
+    """Objects in a local or shared folder; half-written files go with their job or bundle."""
 
     fix = "ask the provider to mend or mount the folder of --objects; it then goes on"
 

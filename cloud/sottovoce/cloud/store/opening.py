@@ -107,9 +107,6 @@ If the process dies in between, the next process is not refused.
 def check_objects(database: Database, *, bind: bool = True) -> None:
     """Check that the objects belong to this database; see `Objects.bind`.
 
-    Args:
-        bind: bind them if both are still unbound.
-
     Raises:
         ConfigError: one of the two is bound to another partner.
         Unavailable: the disk is full, or they cannot be reached.

@@ -55,12 +55,7 @@ def _in_postgres(declarations: str) -> str:
 
 
 def _prepare(connection: psycopg.Connection[Any], state: Path, *, create: bool) -> None:
-    """Create a missing schema, completely or not at all; check the version of an existing one.
-
-    Args:
-        state: the folder for files.
-        create: whether a missing schema is created.
-    """
+    """Create a missing schema, completely or not at all; check the version of an existing one."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MAKING])
         version = _version(connection)

@@ -256,12 +256,7 @@ _STATUS: Final = re.compile(r"status code: ([1-5]\d\d)")
 
 
 class S3Objects(Objects):
-    """Objects in a bucket; see `Objects`. Safe to share between threads.
-
-    Args:
-        place: the bucket and prefix.
-        state: the folder of this machine's files.
-    """
+    """Objects in a bucket; see `Objects`. Safe to share between threads."""
 
     failures = (BaseError, OSError)
     fix = (

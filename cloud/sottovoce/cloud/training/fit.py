@@ -88,12 +88,7 @@ def fit(
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """Follows the gradient of the mean loss, clipped to the norm ``clip``.
-
-    Attributes:
-        optimizer: of all trained parameters.
-        clip: largest norm of the gradient.
-    """
+    """Follows the gradient of the mean loss, clipped to the norm ``clip``."""
 
     optimizer: torch.optim.Optimizer
     clip: float = 1.0
@@ -168,10 +163,6 @@ class Plan:
         epochs: 0 takes ``least_epochs``, or more to reach ``least_steps``.
         seed: of the run.
         warmup: share of the steps with a rising rate.
-
-    Attributes:
-        epochs: number of passes over the rows.
-        steps: total number.
     """
 
     def __init__(

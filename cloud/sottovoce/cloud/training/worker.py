@@ -115,9 +115,6 @@ class Scratch:
 def scratch(state: Path, queue: Queue, lease: Lease) -> Iterator[Scratch]:
     """Create a folder for the duration of the block.
 
-    Args:
-        state: folder of this machine.
-
     Raises:
         Unavailable: the disk is full.
     """

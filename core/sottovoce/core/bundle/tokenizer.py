@@ -270,9 +270,6 @@ def _refused(what: str) -> BundleMismatch:
 def without_vocabulary(saved: str) -> tuple[str, list[str] | None]:
     """Convert a saved tokenizer to its form in a bundle.
 
-    Args:
-        saved: the library's ``tokenizer.json``.
-
     Returns:
         The text to write in its place, and the lines of `VOCABULARY`; None where the file must be
         kept whole, because it is no WordPiece or its tokens cannot be numbered lines.

@@ -123,10 +123,6 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 class RowFile:
     """The rows of a ``.npy`` file. Safe to share between threads.
 
-    Attributes:
-        shape: of the array.
-        dtype: of its elements.
-
     Raises:
         OSError: it cannot be opened. ValueError: it is no array of rows, or cut short. NotReady:
             see `opening`.

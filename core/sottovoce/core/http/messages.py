@@ -159,10 +159,6 @@ async def read_head(
 def headers_of(head: h11.Request, size: int) -> dict[str, str]:
     """Return the headers of a request, by names in lower case.
 
-    Args:
-        head: the request.
-        size: bytes of its head, from `read_head`.
-
     Raises:
         HttpError: 431 for a head that is too long, 505 for another HTTP version, 400 for a head
             that can be read in two ways. The connection must then be closed: RFC 9112, section 6.1.

@@ -440,11 +440,7 @@ def make_database(path: Path) -> None:
 
 
 class DatabaseFiles:
-    """Database, write-ahead log and index of the log, as this process has them open.
-
-    Args:
-        path: the database.
-    """
+    """Database, write-ahead log and index of the log, as this process has them open."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -42,10 +42,6 @@ _EACH: Final = 1_000
 class Threads(ThreadPoolExecutor):
     """A pool that continues with the threads it has; it starts one at once.
 
-    Args:
-        most: the most threads.
-        name: of each thread, as debuggers show it.
-
     Raises:
         RuntimeError: not even the first thread could be started.
     """

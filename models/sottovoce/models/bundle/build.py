@@ -70,11 +70,6 @@ def _add_cards(models: Path, parts: Iterable[str], folder: Path) -> None:
     """Copy the cards of the parts that have one.
 
     Some licences ask that authors and licence travel with every model made from their texts.
-
-    Args:
-        models: the models folder.
-        parts: its parts that went into the bundle.
-        folder: of the bundle.
     """
     (folder / CARDS).mkdir()
     for part in parts:

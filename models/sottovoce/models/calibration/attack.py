@@ -241,10 +241,6 @@ def token_log_prior(tokenizer: Any, table: FrequencyTable) -> NDArray[np.float32
     The shares sum to 1. The tokenizer cuts every counted word, and each token gets the word's
     count. Half an occurrence is added to each token, so none has probability 0. Special tokens are
     as improbable as tokens that were never met.
-
-    Args:
-        tokenizer: a fast `transformers` tokenizer.
-        table: public word counts.
     """
     met: dict[str, float] = {}
     for word, clitic, count in zip(

@@ -139,13 +139,7 @@ _RIDGE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The claim and the lower bound.
-
-    Attributes:
-        claimed: epsilon of the plan.
-        delta: of the plan.
-        shown: a lower bound on epsilon at this delta.
-    """
+    """The claim and the lower bound."""
 
     claimed: float
     delta: float

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.debian import cgroup
 from deploy.debian.target import Target
 
 _BOOT: Final = Path(__file__).with_name("boot.sh")
@@ -126,12 +126,12 @@ def running(archive: Path, *, boots: bool = True) -> Iterator[Machine]:
     Raises:
         Unfit: it did not come up.
     """
-    group = cgroup.here()
+    group = group_here()
     if group is None:
         raise Unfit("no groups of processes, version 2: mount -t cgroup2 cgroup2 /sys/fs/cgroup")
     with ExitStack() as left:
         folder = left.enter_context(_folder())
-        own = left.enter_context(cgroup.own(group))
+        own = left.enter_context(own_group(group))
         subprocess.run(["tar", "-xf", str(archive), "-C", folder], check=True)
         apart = ["--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
         first = [_SYSTEMD, "--log-target=null"] if boots else ["sleep", "infinity"]
@@ -245,3 +245,42 @@ def _qemu(cache: Path) -> Path:
             subprocess.run(["mmdebstrap", *options, "trixie", f"{folder}/root"], check=True)
             os.replace(f"{folder}/root/usr/bin/qemu-aarch64", program)
     return program
+
+
+_GROUP_SECONDS: Final = 60.0
+
+
+def group_here() -> Path | None:
+    """The folder of the group that this process is in; None without version 2 of groups."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        mount, _, kind = line.partition(" - ")
+        if kind.startswith("cgroup2 "):
+            (name,) = (
+                line.removeprefix("0::/")
+                for line in Path("/proc/self/cgroup").read_text().splitlines()
+                if line.startswith("0::/")
+            )
+            return Path(mount.split()[4], name)
+    return None
+
+
+@contextmanager
+def own_group(parent: Path) -> Iterator[Path]:
+    """A new group below another one, which is gone afterwards with all that was made in it.
+
+    Whoever is in it must be about to end by then.
+    """
+    folder = parent / f"check-deb-{secrets.token_hex(4)}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        deadline = time.monotonic() + _GROUP_SECONDS
+        while _populated(folder) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for name, _, _ in os.walk(folder, topdown=False):
+            os.rmdir(name)
+
+
+def _populated(folder: Path) -> bool:
+    return "populated 1" in (folder / "cgroup.events").read_text()

@@ -295,7 +295,7 @@ def check_bound(bundle: Bundle) -> None:
 
 
 def check_network(file: Path) -> None:
-    """Check that the network in ``file`` uses only what a device runs, see `onnx_file`.
+    """Check that the network in ``file`` uses only what a device runs, see `onnx_models`.
 
     Raises:
         BundleMismatch: it is not.

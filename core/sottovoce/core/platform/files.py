@@ -280,13 +280,13 @@ def in_place_of(path: Path, *, once: bool = False, alone: bool = True) -> Iterat
     replaces only an empty folder, or none.
 
     After an exception `path` is as before and nothing is left. A process that was killed may leave
-    its temporary file. The next writer here, or `leftovers.sweep`, removes it once it is an hour
+    its temporary file. The next writer here, or `sweep`, removes it once it is an hour
     old; a folder stays.
 
     Args:
         once: a file only, and it replaces no other. If several are written at once, or by a
             process that was suspended meanwhile, the first one stays. Needs hard links.
-        alone: no other machine writes to this folder, see `leftovers.name_aside`.
+        alone: no other machine writes to this folder, see `name_aside`.
     """
     with name_aside(path, alone=alone) as aside:
         yield aside

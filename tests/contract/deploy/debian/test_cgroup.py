@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.debian import cgroup
+from deploy.debian.machine import group_here, own_group
 
-GROUP = cgroup.here()
+GROUP = group_here()
 
 
 @pytest.mark.skipif(
@@ -19,7 +19,7 @@ GROUP = cgroup.here()
 )
 def test_nothing_of_a_group_is_left() -> None:
     assert GROUP is not None
-    with cgroup.own(GROUP) as own:
+    with own_group(GROUP) as own:
         inner = own / "system.slice/one.service"
         inner.mkdir(parents=True)
         wait = [sys.executable, "-c", "input()"]

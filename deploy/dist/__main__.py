@@ -12,11 +12,10 @@ from typing import Final
 
 import click
 
-from deploy.debian.target import ARCHITECTURES, Target
+from deploy.debian.target import ARCHITECTURES, SOURCES, Target, epoch
 from deploy.dist import packages
 from deploy.dist.first_minute import interpreters, walk
 from deploy.dist.user import Failed
-from deploy.debian.target import SOURCES, epoch
 from sottovoce.cloud.store.keys import signing_key
 
 _OUT: Final = SOURCES / "build" / "dist"
@@ -67,7 +66,9 @@ def build(out: Path, bundle: Path, key: Path, only_packages: bool) -> None:
 
 @main.command("check")
 @click.option("--out", type=_folder, default=_OUT, help="Folder of the release.")
-@click.option("--python", "pythons", multiple=True, help="Interpreter; may be given more than once.")
+@click.option(
+    "--python", "pythons", multiple=True, help="Interpreter; may be given more than once."
+)
 @click.pass_context
 def check(ctx: click.Context, out: Path, pythons: tuple[str, ...]) -> None:
     """Install the wheels in clean environments, and walk a new user's first minute there."""
@@ -76,7 +77,9 @@ def check(ctx: click.Context, out: Path, pythons: tuple[str, ...]) -> None:
     for name, python in interpreters(pythons):
         click.echo(f"\n{name}")
         if python is None:
-            click.echo("  skipped: it is neither on PATH nor one of pyenv's; name one with --python")
+            click.echo(
+                "  skipped: it is neither on PATH nor one of pyenv's; name one with --python"
+            )
             skipped.append(name)
             continue
         try:

@@ -4,22 +4,22 @@ Packages of others come from the lists in `deploy.locks`, and are downloaded bef
 """
 
 from __future__ import annotations
+
+import json
 import os
+import re
 import resource
+import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
-from deploy.dist.user import Failed, User, check
-from tests.support.upstream_server import openai_server
-import json
-import re
-import shutil
-from collections.abc import Iterator
+
 from bench.live.testbed import Cloud
 from deploy.dist.user import User, check
+from tests.support.upstream_server import openai_server
 
 PYTHONS: Final = ("3.11", "3.12", "3.13")
 _NAME: Final = "Marguerite Oyelaran"
@@ -160,7 +160,9 @@ def app(user: User, sources: Path) -> Iterator[tuple[str, str]]:
         check(_SAID in answer, f"the app got another text back: {answer}")
         seen = str([body for _, _, body in server.asked])
     check(bool(server.asked), "the server was not asked")
-    check(not any(each in seen for each in ("Elena", "Marsh", "68042")), "a name reached the server")
+    check(
+        not any(each in seen for each in ("Elena", "Marsh", "68042")), "a name reached the server"
+    )
     yield "tutorial: an app", "got its names back; the server saw others"
 
 

@@ -212,7 +212,8 @@ class ContextMap(Map):
     def best_weight(self, public: Releases, tried: int = _TRIED) -> tuple[int, float]:
         """Return the best weight on the first ``tried`` words, and its number of right guesses."""
         n = min(tried, len(public.true))
-        some, true = public.seen.part(np.arange(n)), public.true[:n]
+        some = public.seen if n == len(public.true) else public.seen.part(np.arange(n))
+        true = public.true[:n]
         lattices = [*self._lattices(some)]
         best = -1
         for weight in _WEIGHTS:

@@ -190,13 +190,17 @@ class Case:
     def attacks(self, setting: Setting) -> dict[str, Attack]:
         """Return the attackers that count words and pairs of words."""
         channel, boundary = Words(self.public, setting), self.public.lexicon.boundary
+        name, strongest = self.strongest(self.familiar(setting))
         return {
             "MAP": Map(channel),
             "MAP in context": ContextMap(channel, self.everyday, boundary),
-            "MAP in context, text of the kind": ContextMap(
-                self.familiar(setting), self.both, boundary
-            ),
+            name: strongest,
         }
+
+    def strongest(self, channel: InDomain) -> tuple[str, ContextMap]:
+        """Return the strongest attacker that counts, with his name."""
+        counting = ContextMap(channel, self.both, self.public.lexicon.boundary)
+        return "MAP in context, text of the kind", counting
 
 
 def measure(case: Case, kind: str, level: str) -> list[Figures]:

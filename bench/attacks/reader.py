@@ -90,12 +90,14 @@ class Vocabulary:
         space: Floats2d (words, d), the privacy space.
         candidates: of each class.
         rates: Floats2d (levels, classes), initial values of a(level, c).
+        etas: Floats2d (levels, classes), of the noise in the releases that train the network.
     """
 
     meaning: Floats
     space: Floats
     candidates: tuple[Candidates, ...]
     rates: Floats
+    etas: Floats
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class Reader(nn.Module):
     """
 
     space: Tensor
+    etas: Tensor
 
     def __init__(self, backbone: Any, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -138,10 +141,20 @@ class Reader(nn.Module):
         self.bias = nn.Parameter(torch.zeros(self.listed))
         self.log_rate = nn.Parameter(torch.log(torch.tensor(vocabulary.rates)))
         self.register_buffer("space", torch.tensor(np.asarray(vocabulary.space, np.float32)))
+        self.register_buffer("etas", torch.tensor(np.asarray(vocabulary.etas, np.float32)))
         self.ids = [some.ids for some in vocabulary.candidates]
         for group, some in enumerate(vocabulary.candidates):
             self.register_buffer(f"ids{group}", torch.tensor(some.ids, dtype=torch.long))
             self.register_buffer(f"prior{group}", torch.tensor(some.log_prior))
+
+    def nearest(self, etas: Floats) -> tuple[int, Floats]:
+        """Return the level whose noise is nearest to ``etas``, and the ratios of the etas to it.
+
+        ``etas`` and the ratios are Floats1d (classes,).
+        """
+        apart = np.log(etas / self.etas.cpu().numpy())
+        level = int(np.abs(apart).mean(axis=1).argmin())
+        return level, np.exp(apart[level]).astype(np.float32)
 
     def read(self, view: View, places: NDArray[np.int64]) -> Tensor:
         """Return hidden states of the places of some windows, Float (windows, longest, width)."""
@@ -163,14 +176,19 @@ class Reader(nn.Module):
         found: Tensor = self.backbone(inputs_embeds=read, attention_mask=mask).last_hidden_state
         return found
 
-    def scores(self, hidden: Tensor, level: int, group: int, symbols: Ints) -> Tensor:
-        """Score all candidates of ``group`` behind ``symbols``, Float (n, candidates)."""
+    def scores(
+        self, hidden: Tensor, level: int, group: int, symbols: Ints, times: float = 1.0
+    ) -> Tensor:
+        """Score all candidates of ``group`` behind ``symbols``, Float (n, candidates).
+
+        ``times`` scales a(level, c), for other noise than the level's.
+        """
         ids, prior = getattr(self, f"ids{group}"), getattr(self, f"prior{group}")
         context = self.out(hidden) @ self.table(ids).T * (4 / math.sqrt(hidden.shape[-1]))
         seen = self.space[torch.tensor(symbols, dtype=torch.long, device=self.space.device)]
         apart = torch.cdist(seen, self.space[ids])
         found: Tensor = context.float() + self.bias[ids] + prior
-        return found - self.log_rate[level, group].exp() * apart
+        return found - times * self.log_rate[level, group].exp() * apart
 
     def loss(self, view: View, true: Ints) -> tuple[Tensor, int]:
         """Return the sum of cross-entropies over the words with noise, and their number."""
@@ -385,8 +403,13 @@ class Trainer:
             beside = folder / f"weights-{number}.part"
             save_file(tensors, beside)
             os.replace(beside, folder / f"weights-{number}.safetensors")
-        counted = {"counted": [self.step, self.seconds, self.words], "history": self.history}
-        text = json.dumps({**counted, "identity": self.identity}, indent=1)
+        about = {
+            "counted": [self.step, self.seconds, self.words],
+            "history": self.history,
+            "etas": self.reader.etas.tolist(),
+            "identity": self.identity,
+        }
+        text = json.dumps(about, indent=1)
         (folder / "history.json").write_text(text)
 
     def unpack(self, folder: Path) -> None:
@@ -403,6 +426,7 @@ class Trainer:
         for network in (self.reader, self.trained):
             for name, value in _weights(network).items():
                 value.data.copy_(_unpacked(name, found))
+            network.etas.copy_(torch.tensor(state["etas"]))
         self.step, self.seconds, self.words = state["counted"]
         self.history = state["history"]
 

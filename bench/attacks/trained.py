@@ -15,6 +15,7 @@ checkpoint, and ends when the loss on held-out texts no longer falls.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bench import console, data
+from bench import cache, console, data
 from bench.attacks.bigram import public_sequences
 from bench.attacks.channels import Words
 from bench.attacks.interface import Attack, Channel, Floats, Releases, Seen
@@ -51,7 +52,7 @@ _RUN: Final = 8
 _HELD: Final = 6
 """Known texts of each kind, on whose releases the loss is watched."""
 _TRIED: Final = 8_000
-_MIXES: Final = (0.25, 0.5, 0.75, 1.0)
+_MIXES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 _JUDGED_EVERY: Final = 50
 """Steps between judgements."""
 _SAVED_EVERY: Final = 30
@@ -136,30 +137,48 @@ class Forms:
 
 
 class Trained(Map):
-    """The trained model alone: it guesses each word by itself, but reads the whole release."""
+    """The trained model alone: it guesses each word by itself, but reads the whole release.
+
+    For noise that it was not trained on, the model reads as at its nearest level. The rates are
+    scaled to the noise.
+
+    Args:
+        channel: that made the releases.
+        reader: the model.
+        etas: of the channel's noise, by class.
+        unlisted: returns embeddings of the unlisted words of a text.
+    """
 
     name: ClassVar[str] = "trained"
 
     def __init__(
-        self, channel: Channel, reader: Reader, level: int, unlisted: Callable[[Ints], Floats]
+        self, channel: Channel, reader: Reader, etas: Floats, unlisted: Callable[[Ints], Floats]
     ) -> None:
         super().__init__(channel)
-        self._reader, self._level, self._unlisted = reader, level, unlisted
-        self._last: tuple[Seen, torch.Tensor] | None = None
+        self._reader, self._unlisted = reader, unlisted
+        self._level, self._times = reader.nearest(etas)
+        self._read: list[tuple[Seen, torch.Tensor]] = []
 
     def fit(self, public: Releases) -> None:
         """Learn nothing more."""
 
     def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
         """Return log-probabilities of the candidates."""
-        if self._last is None or self._last[0] is not seen:
-            view = View(seen, self._level, self._unlisted(seen.symbols))
-            self._last = seen, self._reader.read_all(view)
-        hidden = self._last[1][torch.tensor(which)].to(self._reader.space.device)
+        hidden = self._hidden(seen)[torch.tensor(which)].to(self._reader.space.device)
         with torch.no_grad():
-            scores = self._reader.scores(hidden, self._level, group, seen.symbols[which])
+            times = float(self._times[group])
+            scores = self._reader.scores(hidden, self._level, group, seen.symbols[which], times)
             found: Floats = scores.log_softmax(dim=1).cpu().numpy()
         return found
+
+    def _hidden(self, seen: Seen) -> torch.Tensor:
+        """Return the hidden states of a release; those of the last two releases are kept."""
+        for known, hidden in self._read:
+            if known is seen:
+                return hidden
+        view = View(seen, self._level, self._unlisted(seen.symbols))
+        self._read = [*self._read[-1:], (seen, self._reader.read_all(view))]
+        return self._read[-1][1]
 
 
 class Ensemble(ContextMap):
@@ -174,19 +193,19 @@ class Ensemble(ContextMap):
 
     def __init__(self, counting: ContextMap, trained: Trained) -> None:
         super().__init__(counting.channel, counting.bigrams, counting.boundary)
-        self._trained, self.mix = trained, 0.0
+        self._counting, self._trained, self.mix = counting, trained, 0.0
 
     def fit(self, public: Releases) -> None:
-        """Fit the counting attacker, then mix and weight."""
-        self.mix = 0.0
-        super().fit(public)
-        best = (*self.best_weight(public, _TRIED), 0.0)
+        """Fit mix and weight; the counting attacker is fitted already."""
+        some = np.arange(min(_TRIED, len(public.true)))
+        public = Releases(public.seen.part(some), public.true[some])
+        best = (0, 0.0, 0.0)
         for self.mix in _MIXES:
             best = max(best, (*self.best_weight(public, _TRIED), self.mix))
         _, self.weight, self.mix = best
 
     def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
-        found = super()._scores(seen, group, which)
+        found = self._counting._scores(seen, group, which)
         if self.mix:
             found -= np.logaddexp.reduce(found, axis=1, keepdims=True)
             found *= np.float32(1 - self.mix)
@@ -252,23 +271,25 @@ class Lab:
             bundle.space,
             self._channels[0].candidates,
             np.array([self._rates(level, random) for level in range(len(self.levels))], np.float32),
+            np.array([each.etas for each in self._channels], np.float32),
         )
         torch.manual_seed(0)
         reader = Reader(self.backbone.model, vocabulary).to(self.on)
         watched = [self.release(held, level, random) for level in range(len(self.levels))]
-        what = [bundle.id, *self.levels, self.backbone.sha256, "own" if own else "public"]
+        network = f"{type(self.backbone.model).__name__}-{vocabulary.meaning.shape[1]}"
+        what = [bundle.space_id, *self.levels, network, "own" if own else "public"]
         identity = " ".join(what)
         return Trainer(reader, self.make, len(self.levels), watched, identity, workers=workers)
 
-    def attacks(self, case: Case, level: int, reader: Reader) -> dict[str, Attack]:
-        """Return all attackers of a case: the counting ones, the trained one, and the ensemble."""
-        setting = Setting(self.levels[level])
-        found, lexicon = case.attacks(setting), case.public.lexicon
+    def attacks(self, case: Case, level: str, reader: Reader) -> dict[str, Attack]:
+        """Return the attackers of a case: the strongest that counts, the trained one, and both."""
+        channel, lexicon = case.familiar(Setting(level)), case.public.lexicon
+        name, counting = case.strongest(channel)
         trained = Trained(
-            case.familiar(setting), reader, level, lambda ids: self.forms.rows(lexicon, ids)
+            channel, reader, np.array(channel.etas), lambda ids: self.forms.rows(lexicon, ids)
         )
-        counting = next(each for each in reversed(found.values()) if isinstance(each, ContextMap))
-        return {**found, trained.name: trained, Ensemble.name: Ensemble(counting, trained)}
+        both = Ensemble(counting, trained)
+        return {name: counting, trained.name: trained, both.name: both}
 
 
 def _meaning(bundle: Bundle, backbone: backbones.LoadedBackbone) -> Floats:
@@ -303,13 +324,13 @@ def main() -> None:
     """Train, attack, and print the table."""
     arguments, budget = _asked()
     public = Public(Bundle.open(arguments.bundle), arguments.models)
-    corpus = Corpus.read(arguments.data, budget, own=not arguments.public_only)
-    backbone = backbones.load(arguments.backbone)
-    lab = Lab(public, arguments.levels, backbone, corpus, device(arguments.device))
+    own, backbone = not arguments.public_only, backbones.load(arguments.backbone)
     held = [
         text for kind in KINDS for text in Split.of(arguments.data, kind, budget).fitted[:_HELD]
     ]
-    trainer = lab.trainer(held, own=not arguments.public_only, workers=arguments.workers)
+    corpus = Corpus.read(arguments.data, budget, own=own) if arguments.minutes else Corpus(held)
+    lab = Lab(public, arguments.levels, backbone, corpus, device(arguments.device))
+    trainer = lab.trainer(held, own=own, workers=arguments.workers)
     path = arguments.checkpoint
     if path.exists() and not arguments.afresh:
         try:
@@ -321,14 +342,19 @@ def main() -> None:
         return
     train(trainer, lambda: trainer.save(path), arguments.minutes)
     rows: list[Figures] = []
-    jobs = [(kind, level) for kind in arguments.kinds for level in range(len(lab.levels))]
+    jobs = [(kind, level) for kind in arguments.kinds for level in arguments.judged]
     cases: dict[str, Case] = {}
     for kind, level in console.track(jobs, "kinds and levels"):
-        if kind not in cases:
-            fresh = Public(public.bundle, public.models)
-            cases = {kind: Case.of(fresh, arguments.data, kind, budget)}
-        rows += _judged(lab, cases[kind], kind, level, trainer.trained)
-        console.STEPS.print(kind, lab.levels[level], "ensemble", span(rows[-1]["ci"]))
+        facts = (public.bundle.id, trainer.identity, trainer.step, kind, level, budget)
+        kept = arguments.out / "cache" / "trained" / cache.name_of(*facts)
+        if not kept.exists():
+            if kind not in cases:
+                fresh = Public(public.bundle, public.models)
+                cases = {kind: Case.of(fresh, arguments.data, kind, budget)}
+            cache.keep(kept, _judged(lab, cases[kind], kind, level, trainer.trained))
+        rows += json.loads(kept.read_text())
+        last = rows[-1]
+        console.STEPS.print(kind, level, last["attack"], share(last["success"]), span(last["ci"]))
     figures = {
         "bundle": public.bundle.id,
         "rows": rows,
@@ -336,15 +362,15 @@ def main() -> None:
         "minutes": trainer.seconds / 60,
         "trained_words": trainer.words,
         "history": trainer.history,
-        "own": not arguments.public_only,
+        "own": own,
     }
     trained = f"trained for {trainer.step:,} steps, {trainer.seconds / 60:.0f} minutes, on "
     trained += f"{trainer.words:,} words with noise"
     console.publish(arguments, figures, _table(rows), trained, *broken(rows))
 
 
-def _judged(lab: Lab, case: Case, kind: str, level: int, reader: Reader) -> list[Figures]:
-    setting = Setting(lab.levels[level])
+def _judged(lab: Lab, case: Case, kind: str, level: str, reader: Reader) -> list[Figures]:
+    setting = Setting(level)
     learnt, seen = case.releases(Words(case.public, setting))
     about = {"kind": kind, **name_of(case.public, setting)}
     return [
@@ -382,7 +408,8 @@ def _asked() -> tuple[argparse.Namespace, Budget]:
     add = parser.add_argument
     add("--full", action="store_true", help="more texts, up to ten hours: for a GPU or a night")
     add("--minutes", type=float, help="of training at most, in this run; 0 judges the checkpoint")
-    add("--levels", type=console.names(), default=LEVELS, help="read by one model")
+    add("--levels", type=console.names(), default=LEVELS, help="to train one model on")
+    add("--judged", type=console.names(), default=(*LEVELS, "attack:0.3"), help="levels to attack")
     add("--public-only", action="store_true", help="train without text of the six kinds")
     add("--backbone", default="default", help="a folder, or a name on the Hugging Face hub")
     add("--device", default="", help="cpu, or cuda where there is one (the default there)")
@@ -408,10 +435,10 @@ def _asked() -> tuple[argparse.Namespace, Budget]:
     data.require(parser, arguments.data, *files)
     manifest = Bundle.open(arguments.bundle).manifest
     try:
-        for level in arguments.levels:
+        for level in (*arguments.levels, *arguments.judged):
             manifest.level(Setting().mechanism, level)
     except SottovoceError as error:
-        parser.error(f"--levels: {error}")
+        parser.error(str(error))
     return arguments, replace(QUICK, words=Budget().words) if arguments.quick else Budget()
 
 

@@ -1,11 +1,11 @@
 """How much of the text that people marked as private leaves the device unchanged, by kind?
 
 Personal data, named entities, nationalities and creeds go through `sotto privatize`, under every
-policy at every level. An older version of this repository and Presidio are measured beside it. The
-cost is the share of words, neither names nor numbers, that a random word replaces.
+policy with noise, at every level. Presidio is measured beside it. The cost is the share of words,
+neither names nor numbers, that a random word replaces.
 
     python -m bench.leaks --quick
-    python -m bench.leaks --before ../before --presidio ../presidio/bin/python --pipeline NAME
+    python -m bench.leaks --presidio ../presidio/bin/python --pipeline NAME
     python -m bench.leaks --only names/balanced --corpora pii --show 20
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +25,10 @@ from bench.leaks import guessing, report
 from bench.leaks.corpora import CORPORA, FILES, OTHER_WORDS, TWIN, Document, read
 from bench.leaks.counting import Rate, Tally, tally
 from bench.leaks.presidio import Presidio
-from bench.leaks.released import Fate, Version, VersionError
+from bench.leaks.released import Fate, ReleaseError, release
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.setting import LEVELS
 
 __all__ = ["main"]
 
@@ -35,8 +38,6 @@ Releases = Callable[[Sequence[str], Callable[[], object]], list[tuple[Fate, ...]
 _QUICK: Final = 8
 """With ``--quick``, every n-th document is read."""
 PRESIDIO: Final = "Presidio"
-_LEAST: Final = frozenset({"default"})
-"""Policies that make no promise about names."""
 
 
 def main() -> None:
@@ -52,9 +53,6 @@ def main() -> None:
     )
     usual = [name for name in CORPORA if name != TWIN]
     console.ask_names(parser, "--corpora", CORPORA, usual)
-    parser.add_argument(
-        "--before", type=Path, help="checkout of an older version, with a bundle it built"
-    )
     parser.add_argument("--presidio", type=Path, help="python that has presidio-analyzer")
     parser.add_argument(
         "--pipeline", default="", help="Presidio's spaCy pipeline (default: patterns alone)"
@@ -70,7 +68,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         _measure(parser, arguments)
-    except VersionError as error:
+    except ReleaseError as error:
         parser.error(str(error))
 
 
@@ -88,7 +86,7 @@ def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
         for side, release in sides:
             told = bar.add_task(" ".join(filter(None, side.values())), total=size)
             found, shown = _side(corpora, release, partial(bar.advance, told))
-            promises = side["release"] == "present" and side["policy"] not in _LEAST
+            promises = side["release"] != PRESIDIO
             if arguments.guess and side["release"] != PRESIDIO:
                 found["guessing"] = _guess(release, arguments)
             figures.append({**side, "promises": promises, **found})
@@ -105,39 +103,28 @@ def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
 
 def _sides(parser: ArgumentParser, arguments: Namespace) -> list[tuple[dict[str, str], Releases]]:
     """Return the compared sides, by their names in the tables."""
-    present = Version(None, arguments.bundle)
-    sides = _settings(parser, "present", present, arguments.only)
-    if arguments.before:
-        before = Version(arguments.before, arguments.before / "build" / "bundle")
-        sides += _settings(parser, "before", before, None)
+    names = [name for name, policy in POLICIES.items() if not policy.context]
+    chosen = [
+        (policy, level)
+        for policy, level in product(names, LEVELS)
+        if not arguments.only or {policy, f"{policy}/{level}"} & {*arguments.only}
+    ]
+    if not chosen:
+        parser.error(f"--only: policies are {', '.join(names)}, and levels {', '.join(LEVELS)}")
+
+    def releases(policy: str, level: str) -> Releases:
+        return lambda texts, each: release(arguments.bundle, texts, level, policy, each)
+
+    sides = [
+        ({"release": "present", "policy": policy, "level": level}, releases(policy, level))
+        for policy, level in chosen
+    ]
     if arguments.presidio:
         clitics = Bundle.open(arguments.bundle).manifest.clitics
         presidio = Presidio(arguments.presidio, arguments.pipeline, clitics)
         name = {"release": PRESIDIO, "policy": arguments.pipeline or "patterns", "level": ""}
         sides.append((name, presidio.release))
     return sides
-
-
-def _settings(
-    parser: ArgumentParser, name: str, version: Version, only: Sequence[str] | None
-) -> list[tuple[dict[str, str], Releases]]:
-    levels, policies = version.names()
-    known = {(policy, level): policy for policy in policies for level in levels}
-    chosen = [
-        (policy, level)
-        for policy, level in known
-        if only is None or policy in only or f"{policy}/{level}" in only
-    ]
-    if not chosen:
-        parser.error(f"--only: policies are {', '.join(policies)}, and levels {', '.join(levels)}")
-
-    def releases(policy: str, level: str) -> Releases:
-        return lambda texts, each: version.release(texts, level, policy, each)
-
-    return [
-        ({"release": name, "policy": policy, "level": level}, releases(policy, level))
-        for policy, level in chosen
-    ]
 
 
 def _side(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.leaks.released import DRAW, PASS, Fate, VersionError
+from bench.leaks.released import DRAW, PASS, Fate, ReleaseError
 from sottovoce.core.text.words import split
 
 __all__ = ["Presidio"]
@@ -41,7 +41,7 @@ class Presidio:
         """What becomes of every word; one of which any part is found counts as replaced.
 
         Raises:
-            VersionError: it does not run there.
+            ReleaseError: it does not run there.
         """
         command = [str(self.python), str(_WORKER), *([self.pipeline] if self.pipeline else [])]
         done = subprocess.run(
@@ -49,7 +49,7 @@ class Presidio:
         )
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise VersionError(
+            raise ReleaseError(
                 f"Presidio does not run: {last} (pip install presidio-analyzer into an environment"
                 " of its own, and name its python)"
             )

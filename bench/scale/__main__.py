@@ -13,10 +13,6 @@ With ``--local``: how do killed parts of the cloud affect devices' calls and job
 With ``--simulate``: what do a million devices need, and how does each routing policy serve them?
 
     python -m bench.scale --simulate
-
-With ``--before``: is one process as fast as it was at another commit?
-
-    python -m bench.scale --before CHECKOUT
 """
 
 from __future__ import annotations
@@ -61,12 +57,6 @@ def main() -> None:
     parser.add_argument(
         "--simulate", action="store_true", help="simulate a large cloud: routing, sizes, costs"
     )
-    parser.add_argument(
-        "--before", type=Path, metavar="CHECKOUT", help="serve beside an older checkout"
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=18, help="rounds of --before: 400 calls, or half a job"
-    )
     paper.add_inputs(parser)
     arguments = parser.parse_args()
     if arguments.simulate:
@@ -77,10 +67,6 @@ def main() -> None:
     if arguments.local:
         arguments.name += "_local"
         _local(arguments)
-        return
-    if arguments.before:
-        arguments.name += "_before"
-        _before(arguments)
         return
     found = _measured(arguments)
     rows = [(name.replace("_", " "), value) for name, value in found.items()]
@@ -100,20 +86,6 @@ def _local(arguments: Namespace) -> None:
             seconds=arguments.seconds,
         )
     console.publish(arguments, found, *local.tables(found))
-
-
-def _before(arguments: Namespace) -> None:
-    from bench.scale import before
-
-    with tempfile.TemporaryDirectory() as folder:
-        found = before.measure(
-            Path(folder),
-            arguments.bundle,
-            arguments.before,
-            rounds=arguments.rounds,
-            jobs=arguments.rounds // 2,
-        )
-    console.publish(arguments, found, *before.tables(found))
 
 
 def _measured(arguments: Namespace) -> Figures:

@@ -1,10 +1,10 @@
 """Which words should be hidden? The accuracy of each policy, at equal success of one attacker.
 
-Every policy at every level is measured, beside an older version of this repository. The figures are
-accuracy on releases, and the share of *all* content words that an attacker recovers from them.
-Words that passed count as recovered. A killed run continues. See docs/utility.md.
+Every policy at every level is measured. The figures are accuracy on releases, and the share of
+*all* content words that an attacker recovers from them. Words that passed count as recovered. A
+killed run continues. See docs/utility.md.
 
-    python -m bench.utility.policies --before ../before
+    python -m bench.utility.policies --tasks sst2,trec
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from bench.attacks.frontier import Point
 from bench.attacks.measures import Tally
 from bench.attacks.public import Remembering
 from bench.data import require
-from bench.leaks.released import Version, VersionError
+from bench.leaks.released import ReleaseError, release
 from bench.utility import policy_tables
-from bench.utility.policy_tables import BEFORE, CLEAR, PRESENT, Side, Study
+from bench.utility.policy_tables import CLEAR, Side, Study
 from bench.utility.recovered import Attacker, Word, content_words, recovered, released_text
 from bench.utility.runs import learnt_and_asked
 from bench.utility.tasks import Task, files, load
@@ -51,11 +51,9 @@ METHODS: Final = ("head", "lora")
 RELEASED: Final = "released"
 PAIRS: Final = "pairs"
 """The attacker's training text: the same texts, released under another key."""
-FORMER: Final = "default"
-"""The default policy of versions without the three treatments."""
-_DECISIVE: Final = (CLEAR, FORMER, DEFAULT, "names")
+_DECISIVE: Final = (CLEAR, DEFAULT, "names")
 """Policies under which adapters are trained too."""
-_REVISION: Final = 1
+_REVISION: Final = 2
 """Goes up when a change here makes earlier results wrong."""
 
 
@@ -73,16 +71,9 @@ class Place:
     """Settings of a worker."""
 
     bundle: Path
-    before: Path | None
     data: Path
     cache: Path
     methods: tuple[str, ...]
-
-    def version(self, side: Side) -> Version:
-        """Return the version that releases a side's texts."""
-        if side.version == BEFORE and self.before:
-            return Version(self.before, self.before / "build" / "bundle")
-        return Version(None, self.bundle)
 
     def methods_of(self, cell: Cell) -> tuple[str, ...]:
         """Return the methods that train on a cell's releases."""
@@ -96,7 +87,7 @@ class Place:
 
     def file(self, cell: Cell, what: str) -> Path:
         """Return the file with a cell's releases, or with a method's correct answers."""
-        manifest = (self.version(cell.side).bundle / "manifest.json").read_bytes()
+        manifest = (self.bundle / "manifest.json").read_bytes()
         versions = [version(name) for name in ("torch", "transformers", "peft")]
         name = cache.name_of(
             _REVISION, what, cell, TRAIN[cell.task], Hyperparameters(), versions, manifest
@@ -145,7 +136,7 @@ class _Worker:
 
     def _release(self, cell: Cell, texts: list[str]) -> tuple[list[str], list[list[Word]]]:
         """Release the texts under a separate key, and return them with their content words."""
-        fates = self.place.version(cell.side).release(texts, cell.side.level, cell.side.policy)
+        fates = release(self.place.bundle, texts, cell.side.level, cell.side.policy)
         both = [*zip(texts, fates, strict=True)]
         words = [content_words(text, each, self.tagger) for text, each in both]
         return [released_text(text, each) for text, each in both], words
@@ -173,13 +164,13 @@ def working(place: Place) -> Callable[[Cell], None]:
     return _Worker(place).run
 
 
-def sides(policies: Iterable[str], before: bool) -> list[Side]:
+def sides(policies: Iterable[str], named: Sequence[str] = LEVELS) -> list[Side]:
     """Return the compared sides; `names` has one level, because it noises few words."""
-    found = [Side(PRESENT, CLEAR, "")]
+    found = [Side(CLEAR, "")]
     for policy in policies:
-        levels = ("balanced",) if policy == "names" else LEVELS
-        found += [Side(PRESENT, policy, level) for level in levels]
-    return found + [Side(BEFORE, FORMER, level) for level in LEVELS if before]
+        levels = ("balanced",) if policy == "names" else named
+        found += [Side(policy, level) for level in levels]
+    return found
 
 
 def studies(place: Place, cells: Sequence[Cell]) -> list[Study]:
@@ -235,30 +226,25 @@ def main() -> None:
     parser = console.parser("utility.policies", __doc__, data="the tasks")
     for option, known in (("--tasks", TRAIN), ("--policies", POLICIES), ("--methods", METHODS)):
         console.ask_names(parser, option, known)
-    parser.add_argument(
-        "--before", type=Path, help="checkout of an older version, with a bundle it built"
-    )
+    parser.add_argument("--levels", type=console.names(), default=LEVELS, help="of the policies")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--processes", type=int, help="default: one a core")
     arguments = parser.parse_args()
     require(parser, arguments.data, *files(arguments.tasks))
-    if arguments.before:
-        require(parser, arguments.before, "build/bundle/manifest.json")
     try:
         _measure(arguments)
-    except VersionError as error:
+    except ReleaseError as error:
         parser.error(str(error))
 
 
 def _measure(arguments: Namespace) -> None:
     place = Place(
         bundle=arguments.bundle.resolve(),
-        before=arguments.before and arguments.before.resolve(),
         data=arguments.data.resolve(),
         cache=(arguments.out / "cache").resolve(),
         methods=arguments.methods,
     )
-    chosen = sides(arguments.policies, arguments.before is not None)
+    chosen = sides(arguments.policies, arguments.levels)
     cells = [
         Cell(task, side, seed)
         for seed in range(arguments.seeds)

@@ -18,10 +18,8 @@ from bench.attacks.frontier import Point, against, interval_of
 from bench.console import Table, share, sheet, span, table
 from sottovoce.core.privacy.policies import DEFAULT
 
-__all__ = ["BEFORE", "CLEAR", "PRESENT", "Side", "Study", "figures", "plot", "show", "verdict"]
+__all__ = ["CLEAR", "Side", "Study", "figures", "plot", "show", "verdict"]
 
-PRESENT: Final = "present"
-BEFORE: Final = "before"
 CLEAR: Final = "clear"
 """The policy name of clear text."""
 NEAR: Final = 0.01
@@ -32,15 +30,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, order=True)
 class Side:
-    """The source of releases: a version, a policy and a level."""
+    """The source of releases: a policy and a level."""
 
-    version: str
     policy: str
     level: str
 
     def __str__(self) -> str:
-        """The version and policy, which name a curve."""
-        return f"{self.policy}, {BEFORE}" if self.version == BEFORE else self.policy
+        """The policy, which names a curve."""
+        return self.policy
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from bench.attacks.measures import Tally
 from bench.leaks.released import DRAW, NOISE, PASS, Fate
 from bench.utility import policies, policy_tables
 from bench.utility.policies import Cell, Place, sides, studies, working
-from bench.utility.policy_tables import BEFORE, CLEAR, PRESENT, Side, Study
+from bench.utility.policy_tables import CLEAR, Side, Study
 from bench.utility.recovered import Attacker, Word, content_words, recovered, released_text
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.text.tagger import OnnxTagger
@@ -74,10 +74,10 @@ def point(name: str, attack: float, accuracy: float, seed: int) -> Point:
 
 
 def study(gains: tuple[float, float, float]) -> Study:
-    """The former default keeps as much as is recovered, the present one ``gains`` more."""
-    points = {Side(PRESENT, CLEAR, ""): Point(CLEAR, "", {}, point("", 1, 0.95, 0).utility)}
+    """One policy keeps as much as is recovered, `content` ``gains`` more."""
+    points = {Side(CLEAR, ""): Point(CLEAR, "", {}, point("", 1, 0.95, 0).utility)}
     for at, (level, gain) in enumerate(zip(("strong", "balanced", "light"), gains, strict=True)):
-        before, now = Side(BEFORE, "default", level), Side(PRESENT, "content", level)
+        before, now = Side("papers", level), Side("content", level)
         attack = 0.5 + 0.15 * at
         points[before] = point(str(before), attack, attack, 10 + at)
         points[now] = point(str(now), attack + 0.03, attack + 0.03 + gain, 20 + at)
@@ -95,7 +95,7 @@ def study(gains: tuple[float, float, float]) -> Study:
 def test_a_curve_lies_where_its_levels_do(gains: tuple[float, float, float], verdict: str) -> None:
     made = study(gains)
     (found,) = made.verdicts([*made.comparisons()])
-    assert (found["of"], found["against"]) == ("content", "default, before")
+    assert (found["of"], found["against"]) == ("content", "papers")
     assert found["verdict"] == verdict
 
 
@@ -105,9 +105,9 @@ def test_a_curve_lies_where_its_levels_do(gains: tuple[float, float, float], ver
         ([], "on"),
         ([("content", "ours")], "above"),
         ([("content", "theirs")], "below"),
-        ([("default", "ours")], "below"),
-        ([("default", "theirs"), ("content", "out of reach")], "above"),
-        ([("content", "ours"), ("default", "ours")], "crosses"),
+        ([("papers", "ours")], "below"),
+        ([("papers", "theirs"), ("content", "out of reach")], "above"),
+        ([("content", "ours"), ("papers", "ours")], "crosses"),
     ],
 )
 def test_each_side_may_win_at_its_own_levels(told: list[tuple[str, str]], found: str) -> None:
@@ -124,8 +124,8 @@ def test_names_are_near_clear_text_only_beyond_the_interval(wrong: int, verdict:
     hidden[: SEEDS if wrong > 1 else 1, 1 : 12 * wrong : 2] = 0
     names = Point("names", "balanced", {"all": Tally(clear[0], clear[0])}, {"accuracy": hidden})
     points = {
-        Side(PRESENT, CLEAR, ""): Point(CLEAR, "", {}, {"accuracy": clear}),
-        Side(PRESENT, "names", "balanced"): names,
+        Side(CLEAR, ""): Point(CLEAR, "", {}, {"accuracy": clear}),
+        Side("names", "balanced"): names,
     }
     (found,) = Study("sst2", "head", points).verdicts([])
     assert found["verdict"] == verdict
@@ -142,9 +142,9 @@ def test_releases_are_learnt_from_and_attacked_once(
         with gzip.open(tmp_path / "sst2" / f"{name}.tsv.gz", "wt", encoding="utf-8") as file:
             file.write("\n".join(("text\tlabel", *texts * times)))
     monkeypatch.setitem(policies.TRAIN, "sst2", 24)
-    place = Place(bundle_folder, None, tmp_path, tmp_path / "cache", ("head",))
-    hidden = Side(PRESENT, "content", "strong")
-    cells = [Cell("sst2", side, 0) for side in (Side(PRESENT, CLEAR, ""), hidden)]
+    place = Place(bundle_folder, tmp_path, tmp_path / "cache", ("head",))
+    hidden = Side("content", "strong")
+    cells = [Cell("sst2", side, 0) for side in (Side(CLEAR, ""), hidden)]
     work = working(place)
     for cell in cells:
         work(cell)
@@ -170,11 +170,8 @@ def test_releases_are_learnt_from_and_attacked_once(
 
 
 def test_every_policy_is_asked_at_every_level() -> None:
-    found = sides(("names", "content"), before=True)
+    found = sides(("names", "content"))
     assert [(side.policy, side.level) for side in found] == [
         (CLEAR, ""), ("names", "balanced"),
         ("content", "strong"), ("content", "balanced"), ("content", "light"),
-        ("default", "strong"), ("default", "balanced"), ("default", "light"),
     ]  # fmt: skip
-    assert {side.version for side in found if side.policy == "default"} == {BEFORE}
-    assert not any(side.version == BEFORE for side in sides(("all",), before=False))

@@ -22,8 +22,9 @@ from bench.attacks.reader import Reader, Trainer, View, Vocabulary
 from bench.attacks.text import Ints
 from bench.attacks.trained import Corpus, Ensemble, Trained
 
-WORDS, BACK, ALPHA = 24, 3, 0.001
+WORDS, BACK, NEAR, ALPHA = 24, 3, 5, 0.001
 """A hidden word is told by the open word three places before it, out of reach of bigrams."""
+ETAS = np.array([3.0])
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class FarContext:
     """Noisy words of one class, between words that pass."""
 
     eta: float
+    fault: str = ""
     mechanism: str = "made up"
     level: str = "-"
     sees: Sees = "word"
@@ -58,16 +60,30 @@ class FarContext:
         other = random.random(hidden.shape) < 0.1
         hidden[other] = random.integers(0, WORDS, other.sum())
         true = np.hstack([passing, hidden]).reshape(-1).astype(np.int32)
-        noise = random.standard_normal((hidden.size, 4))
-        noise *= random.gamma(4, 1 / self.eta, (hidden.size, 1)) / np.linalg.norm(
-            noise, axis=1, keepdims=True
-        )
-        noisy = (self.rows[hidden.reshape(-1)] + noise).astype(np.float32)
         group = np.tile([OPEN] * BACK + [0] * BACK, sentences).astype(np.int32)
         symbols = true.copy()
-        symbols[group == 0] = distances(noisy, self.rows[:WORDS]).argmin(axis=1)
+        symbols[group == 0] = self._noised(hidden.reshape(-1), random)
         sentence = np.repeat(np.arange(sentences), length).astype(np.int32)
         return Releases(Seen(symbols, None, group, sentence), true)
+
+    def _noised(self, hidden: Ints, random: Generator) -> Ints:
+        """Return the nearest words of the class to noisy points, but for the fault."""
+        rows = self.rows[:WORDS]
+        eta = self.eta * (2 if self.fault == "half the noise" else 1)
+        noise = random.standard_normal((len(hidden), 4))
+        noise *= random.gamma(4, 1 / eta, (len(hidden), 1)) / np.linalg.norm(
+            noise, axis=1, keepdims=True
+        )
+        noisy = (rows[hidden] + noise).astype(np.float32)
+        apart = distances(noisy, rows)
+        if self.fault == "a search among the true word's neighbours":
+            apart[distances(rows, rows).argsort(axis=1).argsort(axis=1)[hidden] >= NEAR] = np.inf
+        found = apart.argmin(axis=1).astype(np.int32)
+        if self.fault == "drawn anew until in the class":
+            outside = distances(noisy, self.rows).argmin(axis=1) >= WORDS
+            if outside.any():
+                found[outside] = self._noised(hidden[outside], random)
+        return found
 
 
 def unlisted(symbols: Ints) -> Floats:
@@ -87,7 +103,7 @@ def trainer(channel: FarContext) -> Trainer:
     )
     meaning = np.random.default_rng(1).normal(0, 0.3, (2 * WORDS, 32)).astype(np.float32)
     rates = np.full((1, 1), channel.eta, np.float32)
-    vocabulary = Vocabulary(meaning, channel.rows, channel.candidates, rates)
+    vocabulary = Vocabulary(meaning, channel.rows, channel.candidates, rates, rates)
 
     def make(random: Generator, level: int) -> tuple[View, Ints]:
         found = channel.release(50, random)
@@ -120,8 +136,9 @@ def test_it_reads_what_pairs_of_words_do_not_tell(trained: Reader) -> None:
     channel = FarContext(3.0)
     public, known, seen = (channel.release(300, np.random.default_rng(n)) for n in range(5, 8))
     counting = ContextMap(channel, Bigrams.of(public.true, 2 * WORDS), 0)
-    reads = Trained(channel, trained, 0, unlisted)
+    reads = Trained(channel, trained, ETAS, unlisted)
     both = Ensemble(counting, reads)
+    counting.fit(known)
     both.fit(known)
     single = Map(channel)
     assert better(right(reads, seen), right(single, seen)) < ALPHA
@@ -129,14 +146,30 @@ def test_it_reads_what_pairs_of_words_do_not_tell(trained: Reader) -> None:
     assert right(both, seen).mean() > right(reads, seen).mean() - 0.03
 
 
-def test_it_finds_noise_that_is_half_as_large(trained: Reader) -> None:
-    right_one, broken = FarContext(3.0), FarContext(6.0)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "half the noise",
+        "a search among the true word's neighbours",
+        "drawn anew until in the class",
+    ],
+)
+def test_it_finds_a_broken_mechanism(trained: Reader, fault: str) -> None:
     found = [
-        right(Trained(each, trained, 0, unlisted), each.release(300, np.random.default_rng(60_000)))
-        for each in (right_one, broken)
+        right(
+            Trained(each, trained, ETAS, unlisted), each.release(300, np.random.default_rng(60_000))
+        )
+        for each in (FarContext(3.0), FarContext(3.0, fault))
     ]
     n = len(found[0])
     assert binomtest(int(found[1].sum()), n, found[0].mean(), alternative="greater").pvalue < ALPHA
+
+
+def test_it_scales_its_rates_to_noise_that_it_was_not_trained_on(trained: Reader) -> None:
+    quieter = FarContext(6.0)
+    seen = quieter.release(300, np.random.default_rng(70_000))
+    scaled = right(Trained(quieter, trained, 2 * ETAS, unlisted), seen)
+    assert better(scaled, right(Trained(quieter, trained, ETAS, unlisted), seen)) < ALPHA
 
 
 def test_a_resumed_training_reaches_the_same_state(tmp_path: Path) -> None:

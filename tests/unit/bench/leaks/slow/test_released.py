@@ -1,4 +1,4 @@
-"""What a version releases is read word by word, and one that cannot says how it could."""
+"""A release is read word by word, and a command that fails says why."""
 
 from __future__ import annotations
 
@@ -8,21 +8,14 @@ from pathlib import Path
 import pytest
 
 from bench.leaks.presidio import Presidio
-from bench.leaks.released import DRAW, PASS, Version, VersionError
-from tests.support.paths import ROOT
+from bench.leaks.released import DRAW, PASS, ReleaseError, release
 
 TEXTS = ("Call 117-4471 or write to ann@example.org .", "The kettle , though .")
 
 
-@pytest.fixture(scope="module", params=["running", "a checkout"])
-def version(request: pytest.FixtureRequest, bundle_folder: Path) -> Version:
-    return Version(None if request.param == "running" else ROOT, bundle_folder)
-
-
-def test_every_word_has_its_fate(version: Version) -> None:
-    levels, policies = version.names()
+def test_every_word_has_its_fate(bundle_folder: Path) -> None:
     told = []
-    released = version.release(TEXTS, levels[0], policies[0], lambda: told.append(1))
+    released = release(bundle_folder, TEXTS, "strong", "names", lambda: told.append(1))
     assert len(told) == len(released) == len(TEXTS)
     for text, fates in zip(TEXTS, released, strict=True):
         assert "".join(text[fate.start : fate.end] for fate in fates) == text.replace(" ", "")
@@ -34,14 +27,14 @@ def test_every_word_has_its_fate(version: Version) -> None:
     assert by_word["."].after == "."
 
 
-def test_a_level_that_is_none_is_told_with_what_to_do(version: Version) -> None:
-    with pytest.raises(VersionError, match="make bundle"):
-        version.release(TEXTS, "no such level", version.names()[1][0])
+def test_a_level_that_is_none_is_told(bundle_folder: Path) -> None:
+    with pytest.raises(ReleaseError, match="no such level"):
+        release(bundle_folder, TEXTS, "no such level", "names")
 
 
 def test_where_presidio_is_not_installed_it_is_said_how(tmp_path: Path) -> None:
     presidio = Presidio(Path(sys.executable), "", ("'s",))
-    with pytest.raises(VersionError, match="pip install presidio-analyzer"):
+    with pytest.raises(ReleaseError, match="pip install presidio-analyzer"):
         presidio.release(TEXTS)
 
 

@@ -17,14 +17,16 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
 
-from bench import console, data
+from bench import cache, console, data
 from bench.console import Figures
 from bench.utility.tasks import load
 from sottovoce.cloud.models import backbone
@@ -39,9 +41,9 @@ from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.word_classes import READINGS, UNLISTED, look_up
 from sottovoce.core.text.words import Kind, split
 
-__all__ = ["SETS", "accuracy", "listed"]
+__all__ = ["SETS", "TRAIN", "Classifiers", "listed"]
 
-_TRAIN: Final = {"sst2": 2_000, "trec": 2_000}
+TRAIN: Final = {"sst2": 2_000, "trec": 2_000}
 """Tasks, and texts to learn from."""
 _CLEAR: Final = "clear"
 
@@ -101,40 +103,57 @@ def listed(bundle: Bundle, texts: Iterable[str]) -> Figures:
     }
 
 
-def accuracy(bundle: Bundle, folder: Path, levels: Iterable[str], seeds: int) -> list[Figures]:
-    """Return the accuracy of each task and level, a figure for each seed.
+@dataclass(frozen=True)
+class Classifiers:
+    """Heads that learn from releases and are judged on releases; a finished one is kept.
 
     A seed chooses the training texts and the key of the noise. The held-out texts are the same.
+
+    Attributes:
+        bundle: of the releases.
+        data: the folder of the data sets.
+        kept: the folder of finished results.
     """
-    privatizer, encoder = Privatizer.of(bundle), Encoder(backbone.load())
-    found: list[Figures] = []
-    for task, train in _TRAIN.items():
-        for level in levels:
-            shares = []
-            for seed in range(seeds):
-                read = load(task, folder, train, seed)
-                key = Key(bytes([seed]) * 32)
-                texts = [parts[0] for parts in (*read.train.texts, *read.dev.texts)]
-                if level != _CLEAR:
-                    setting = Setting(level)
-                    texts = [privatizer.release(text, setting, key=key).text for text in texts]
-                labels = [*read.train.labels, *read.dev.labels]
-                names = sorted({*labels})
-                wanted = torch.tensor([names.index(label) for label in labels])
-                rows = encoder.encode_clean(texts)
-                n = len(read.train.texts)
-                penalty = Hyperparameters().probe_penalty
-                weight, bias = probe(rows[:n], wanted[:n], penalty, len(names))
-                right = (rows[n:] @ weight.T + bias).argmax(1) == wanted[n:]
-                shares.append(float(right.float().mean()))
-            found.append({"task": task, "level": level, "accuracy": shares})
-    return found
+
+    bundle: Bundle
+    data: Path
+    kept: Path
+
+    @cached_property
+    def _privatizer(self) -> Privatizer:
+        return Privatizer.of(self.bundle)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(backbone.load())
+
+    def accuracy(self, task: str, level: str, seed: int) -> float:
+        """Return the share of right answers."""
+        file = self.kept / cache.name_of(self.bundle.id, task, TRAIN[task], level, seed)
+        if not file.exists():
+            cache.keep(file, self._accuracy(task, level, seed))
+        return float(json.loads(file.read_text()))
+
+    def _accuracy(self, task: str, level: str, seed: int) -> float:
+        read = load(task, self.data, TRAIN[task], seed)
+        texts = [parts[0] for parts in (*read.train.texts, *read.dev.texts)]
+        if level != _CLEAR:
+            setting, key = Setting(level), Key(bytes([seed]) * 32)
+            texts = [self._privatizer.release(text, setting, key=key).text for text in texts]
+        labels = [*read.train.labels, *read.dev.labels]
+        names = sorted({*labels})
+        wanted = torch.tensor([names.index(label) for label in labels])
+        rows, n = self._encoder.encode_clean(texts), len(read.train.texts)
+        weight, bias = probe(rows[:n], wanted[:n], Hyperparameters().probe_penalty, len(names))
+        right = (rows[n:] @ weight.T + bias).argmax(1) == wanted[n:]
+        return float(right.float().mean())
 
 
 def main() -> None:
     parser = console.parser("utility.words", __doc__, data="the sets")
     parser.add_argument("--levels", type=console.names(), default=(), help="classify at these")
     parser.add_argument("--seeds", type=int, default=1)
+    console.ask_names(parser, "--tasks", TRAIN)
     arguments = parser.parse_args()
     data.require(parser, arguments.data, *(file for file, _ in SETS.values()))
     bundle = Bundle.open(arguments.bundle)
@@ -160,12 +179,21 @@ def main() -> None:
     )
     tables = [shown]
     if arguments.levels:
-        figures["accuracy"] = accuracy(bundle, arguments.data, arguments.levels, arguments.seeds)
-        rows = [
-            (each["task"], each["level"], f"{100 * np.mean(each['accuracy']):.1f}")
-            for each in figures["accuracy"]
+        heads = Classifiers(bundle, arguments.data, arguments.out / "cache" / "words")
+        cells = [*product(range(arguments.seeds), arguments.levels, arguments.tasks)]
+        found_by: dict[tuple[str, str], list[float]] = {}
+        for seed, level, task in console.track(cells, "classifying"):
+            found_by.setdefault((task, level), []).append(heads.accuracy(task, level, seed))
+        figures["accuracy"] = [
+            {"task": task, "level": level, "accuracy": each}
+            for (task, level), each in found_by.items()
         ]
-        tables.append(console.table("Accuracy in percent", ("task", "level"), ("mean",), rows))
+        rows = [
+            (task, level, f"{100 * np.mean(each):.1f}", f"{100 * np.std(each):.1f}")
+            for (task, level), each in found_by.items()
+        ]
+        title = f"Accuracy in percent, {arguments.seeds} seeds"
+        tables.append(console.table(title, ("task", "level"), ("mean", "deviation"), rows))
     console.publish(arguments, figures, *tables)
 
 

@@ -46,7 +46,6 @@ PROGRAMS: Final = frozenset(
 )
 """What a span in running text begins with if it is a command."""
 
-_RETIRED: Final = (re.compile(r"bench-2026-11|ablations"), re.compile(r"at (the tag)\b"))
 _MODULE: Final = re.compile(r"bench(\.[a-z_]+)+( |$)")
 """A bench as tables name it, ``python -m`` left out."""
 _ASSIGNED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -73,13 +72,11 @@ class Typed:
         where: page and line, "docs/home.md:44".
         line: as it is written, continued lines joined, the remark behind it left out.
         block: whether it stands in a block, and so is complete, not only named in running text.
-        retired: the tag it is to be run at, "the tag" where it is not named, or nothing.
     """
 
     where: str
     line: str
     block: bool
-    retired: str = ""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -107,34 +104,24 @@ def read(page: str, text: str | None = None) -> tuple[list[Typed], list[Snippet]
     tokens = [t for t in MarkdownIt("commonmark").parse(text) if t.type in _HOLD_TEXT]
     typed: list[Typed] = []
     shown: list[Snippet] = []
-    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+    for token in tokens:
         assert token.map is not None
         if token.type == "inline":
-            retired = _tag(token.content)
             for line, span in _spans(token):
-                typed += [Typed(f"{page}:{line}", span, block=False, retired=retired)]
+                typed += [Typed(f"{page}:{line}", span, block=False)]
             continue
         language = token.info.strip()
         first = token.map[0] + (2 if token.type == "fence" else 1)
         if language not in _SHELL:
             shown.append(Snippet(f"{page}:{first}", language, token.content))
             continue
-        # a block belongs to the sentence before it, which may go on behind it
-        beside = before.content if before is not None else ""
-        if after is not None and after.content.startswith("which "):
-            beside += after.content
         for number, line in _lines(token.content):
             where = f"{page}:{first + number}"
-            typed.append(Typed(where, line, block=True, retired=_tag(beside + token.content)))
+            typed.append(Typed(where, line, block=True))
     return typed, shown
 
 
 _HOLD_TEXT: Final = ("inline", "fence", "code_block")
-
-
-def _tag(text: str) -> str:
-    found = [match for pattern in _RETIRED for match in pattern.finditer(text)]
-    return found[0][found[0].lastindex or 0] if found else ""
 
 
 def _spans(token: Token) -> Iterator[tuple[int, str]]:

@@ -53,8 +53,6 @@ def main() -> int:
 
 def held(typed: Typed) -> str:
     """How the tests hold a line to what it says."""
-    if typed.retired:
-        return f"looked up at {typed.retired}"
     pattern = reason(typed)
     if pattern is not None:
         return f"read by its program: {NOT_TYPED[pattern]}"
@@ -64,7 +62,7 @@ def held(typed: Typed) -> str:
 def _long() -> Iterator[Part]:
     for page in PAGES:
         for typed in read(page)[0]:
-            for part in () if typed.retired else typed.parts:
+            for part in typed.parts:
                 runs = any(re.match(pattern, str(part)) for pattern in _RUNS)
                 if runs and not _ELSEWHERE.search(str(part)):
                     yield part

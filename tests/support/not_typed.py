@@ -21,7 +21,6 @@ NOT_TYPED: Final = {
     r"pip ": "asks a package registry",
     r"npm ": "asks a package registry",
     r"(sudo|apt-get) ": "needs root",
-    r"git ": "makes another checkout",
     r"grpcurl ": "is on few machines; the service read its method and message",
     r"sotto config set cloud.certificate ": "needs an authority's files; test_certificates.py does",
     r"sotto-models export ": "needs a model hub; test_encoder.py exports small models",

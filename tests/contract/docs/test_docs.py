@@ -28,7 +28,6 @@ from tests.support.judged import Wrong, judge
 from tests.support.not_typed import NOT_TYPED, reason
 from tests.support.paths import ROOT
 from tests.support.reader import furnish
-from tests.support.retired import judge_retired, known, resolves
 
 SHOWN = {page: read(page) for page in PAGES}
 LINES = [typed for lines, _ in SHOWN.values() for typed in lines]
@@ -73,7 +72,7 @@ def test_a_heading_answers_what_people_search_for(word: str) -> None:
 
 def test_the_documents_name_commands_of_every_kind() -> None:
     programs = {part.program for typed in LINES for part in typed.parts}
-    assert {"python", "make", "sotto", "sotto-cloud", "pip", "git"} <= programs
+    assert {"python", "make", "sotto", "sotto-cloud", "pip"} <= programs
     assert len({typed.parts for typed in LINES}) > 200
 
 
@@ -84,8 +83,6 @@ def test_programs_read_what_a_page_has_people_type(
     monkeypatch.chdir(folder)
     wrong = []
     for typed in SHOWN[page][0]:
-        if typed.retired:
-            continue
         try:
             judge(typed)
         except Wrong as error:
@@ -99,28 +96,8 @@ def test_programs_read_what_a_page_has_people_type(
     assert "\n".join(wrong) == ""
 
 
-RETIRED = [typed for typed in LINES if typed.retired]
-
-
-@pytest.mark.parametrize("typed", RETIRED, ids=lambda t: f"{t.where} {t.line}")
-def test_a_tag_has_what_is_run_from_it(typed: Typed) -> None:
-    if not known(typed.retired):
-        pytest.skip(f"this clone has no {typed.retired}")
-    judge_retired(typed)
-
-
-def test_worktrees_are_made_of_commits_there_are() -> None:
-    named = [part.words[-1] for t in LINES for part in t.parts if part.words[:1] == ("worktree",)]
-    here = {name for name in named if resolves(name)}
-    lacking = {name for name in named if not resolves(name)}
-    assert named
-    if lacking and not here:
-        pytest.skip("this clone has no history")
-    assert lacking <= {"ablations", "bench-2026-11"}  # tags; the commits beside them are looked up
-
-
 def stale(lines: Iterable[Typed]) -> list[str]:
-    met = {reason(typed) for typed in lines if not typed.retired}
+    met = {reason(typed) for typed in lines}
     return [pattern for pattern in NOT_TYPED if pattern not in met]
 
 

@@ -57,7 +57,7 @@ class Walk:
 
 def to_type(page: str) -> list[Typed]:
     """A page's blocks, and then what its text names that only looks."""
-    lines = [t for t in documented.read(page)[0] if not t.retired and reason(t) is None]
+    lines = [t for t in documented.read(page)[0] if reason(t) is None]
     shown = sorted((t for t in lines if t.block), key=later)
     return shown + [t for t in lines if not t.block and looks(t) and complete(t)]
 

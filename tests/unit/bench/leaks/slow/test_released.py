@@ -28,7 +28,7 @@ def test_every_word_has_its_fate(bundle_folder: Path) -> None:
 
 
 def test_a_level_that_is_none_is_told(bundle_folder: Path) -> None:
-    with pytest.raises(ReleaseError, match="no such level"):
+    with pytest.raises(ReleaseError, match="unknown level"):
         release(bundle_folder, TEXTS, "no such level", "names")
 
 

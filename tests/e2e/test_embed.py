@@ -1,4 +1,4 @@
-"""Split-and-Denoise through both daemons: what crosses the wire, and what comes of it."""
+"""Split-and-Denoise through both daemons: the bytes on the wire, and the answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALPHA = 1e-6
 
 @pytest.fixture
 def watched(owner: Path, cloud: Cloud) -> Iterator[tuple[Agent, Wiretap]]:
-    """A running agent whose bytes to the cloud pass a relay that keeps them."""
+    """Run an agent behind a relay that records its bytes to the cloud."""
     with Wiretap(cloud.address) as tap:
         agent = Agent.at(owner, cloud=tap.address, tenant="t", token=cloud.enroll("t"))
         agent.run("pull", cloud.address)
@@ -69,7 +69,6 @@ def _queries(tap: Wiretap) -> list[inference_pb2.EncodeRequest]:
 def test_what_crosses_the_wire_and_what_comes_of_it(
     watched: tuple[Agent, Wiretap], cloud: Cloud, bundle_folder: Path, tmp_path: Path
 ) -> None:
-    """One start of both daemons for all of it; the parts are checked below."""
     agent, tap = watched
     bundle = Bundle.open(bundle_folder)
     canaries = plant(set(bundle.words), 40)
@@ -100,10 +99,10 @@ def test_what_crosses_the_wire_and_what_comes_of_it(
 
 
 def _check_answers(rows: NDArray[np.float64], others: NDArray[np.float32]) -> None:
-    """The same sentence gets the same embedding, and one that means what it says.
+    """Check that equal sentences get equal embeddings, and like sentences like ones.
 
-    In ten runs under ten keys the like sentence .45 to .53, the unlike one below
-    .05, and the clean embedding .75 to .88.
+    Over ten keys the like sentence had .45 to .53, the unlike one below .05, the clean one .75 to
+    .88.
     """
     first, second, like, unlike = rows
     assert first @ second > 0.9999
@@ -116,9 +115,10 @@ def _check_answers(rows: NDArray[np.float64], others: NDArray[np.float32]) -> No
 def _check_queries(
     queries: list[inference_pb2.EncodeRequest], bundle: Bundle, texts: list[str]
 ) -> None:
-    """The same text asks with the same vectors, and the noise is whole: the lengths of its
-    different draws, as far as they can be read off the wire by whoever knows the texts, against
-    Gamma(r, 1 / eta) by Kolmogorov and Smirnov."""
+    """Check that equal texts send equal vectors, and the noise by Kolmogorov-Smirnov.
+
+    Lengths are read off the wire and compared with Gamma(r, 1 / eta).
+    """
     assert len(queries) == len(texts)
     assert len({query.vectors for query in queries}) == len(set(texts)) < len(texts)
     assert len({query.request_id for query in queries}) == len(queries)

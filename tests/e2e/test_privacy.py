@@ -172,8 +172,7 @@ def _check_level(agent: Agent, bundle: Bundle, level: str) -> None:
 def _expected_kept(
     bundle: Bundle, drawn: Counter[tuple[str, int]], mechanism: Mechanism, draws: int = 100
 ) -> tuple[float, float]:
-    """Mean and variance of the number of kept words, by simulation with exact search; what the
-    mean is off by, simulated by so few draws a word, is part of the variance."""
+    """Return mean and variance of the number of kept words, by simulation with exact search."""
     random = np.random.default_rng(11)
     r = bundle.manifest.dimensions
     expected = variance = 0.0

@@ -83,7 +83,6 @@ def fenced(text: str) -> list[Any]:
 
 
 def shape(value: Any) -> Any:
-    """JSON without what it says."""
     if isinstance(value, dict):
         return [shape(each) for each in value.values()]
     return [shape(each) for each in value] if isinstance(value, list) else type(value).__name__

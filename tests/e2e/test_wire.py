@@ -1,4 +1,4 @@
-"""What the bytes between a real agent and a real cloud tell beside the released texts: nothing."""
+"""The bytes between a real agent and a real cloud tell nothing beside the released texts."""
 
 from __future__ import annotations
 

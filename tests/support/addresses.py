@@ -1,7 +1,6 @@
-"""Forms in which a tricked model may write an address, with places for surrogates.
+"""Forms in which a tricked model may write an address.
 
-Each is to be filled by `str.format` with two surrogates. Names of hosts that nobody released end in
-".test"; `URL`, `MAIL` and `HOST` are surrogates of addresses that somebody typed.
+Fill each by `str.format` with two surrogates. Unreleased hosts end in ".test".
 """
 
 from __future__ import annotations

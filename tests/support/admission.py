@@ -48,7 +48,7 @@ class Asked:
         return with_token(OWNER.read(self.config.agent.state))
 
     def app(self, name: str = "mail", **limits: Any) -> dict[str, Any]:
-        """What a new app adds to its calls."""
+        """Make an app; return the metadata of its calls."""
         return with_token(self.apps.new(name, **limits))
 
 

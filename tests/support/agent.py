@@ -1,4 +1,4 @@
-"""An agent for tests: settings in a folder of its own, its tasks, its daemon on a thread."""
+"""Agents for tests: settings in a temporary folder, the tasks, and a daemon on a thread."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def engine(config: Config, tagger: Tagger) -> Engine:
 
 @contextmanager
 def opened(config: Config, tagger: Tagger | None) -> Iterator[Parts]:
-    """The parts of an agent, closed at the end; the bundle's own tagger where none is given."""
+    """Open the parts of an agent. The default tagger is the bundle's."""
     device = Parts(config, engine(config, tagger) if tagger is not None else None)
     try:
         yield device
@@ -61,7 +61,7 @@ def opened(config: Config, tagger: Tagger | None) -> Iterator[Parts]:
 
 @contextmanager
 def running(config: Config, tagger: Tagger | None = None) -> Iterator[str]:
-    """A daemon on a thread of its own; gives its address."""
+    """Run a daemon on a thread; yield its address."""
     ready, stop = threading.Event(), threading.Event()
     addresses: list[str] = []
     failed: list[BaseException] = []
@@ -109,7 +109,7 @@ def customizing(
 
 
 def labelled(number: int = 20) -> list[edge_agent_pb2.LabelledText]:
-    """Sentences of two kinds in turn, each with a name of its own."""
+    """Return sentences of two kinds in turn, each with a different name."""
     return [
         edge_agent_pb2.LabelledText(
             text=f"The {('river', 'doctor')[n % 2]} was in the garden, Anna{n}",
@@ -132,7 +132,7 @@ def customizer(device: Parts) -> Customizer:
 
 
 def wanted(adapter: str = "desk", **settings: Any) -> edge_agent_pb2.CustomizationSettings:
-    """Settings of a customisation; those of the training may be among them."""
+    """Return the settings of a customisation, training settings included."""
     fields = training_pb2.TrainingSettings.DESCRIPTOR.fields_by_name
     trained = {name: settings.pop(name) for name in [*settings] if name in fields}
     training = training_pb2.TrainingSettings(**trained) if trained else None

@@ -1,7 +1,7 @@
-"""How much memory an answer takes while it arrives, measured in a process of its own.
+"""Measure the memory that one answer takes while it arrives, in a separate process.
 
-Run as a program, it asks the server at URL for an answer of SIZE characters, through the writer or
-through a whole conversation, and prints the bytes by which its peak of resident memory grew.
+As a program it asks the server at URL for SIZE characters, and prints the growth of its peak
+resident memory in bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PEAK, _ANEW = re.compile(r"VmHWM:\s+(\d+) kB"), "5"  # proc(5)
 
 
 def long_call(body: dict[str, Any]) -> Iterator[bytes]:
-    """One call whose arguments have as many characters as the model's name says."""
+    """Return one call with arguments as long as the model's name states."""
     size, name = int(body["model"][1:]), body["tools"][0]["function"]["name"]
 
     def event(delta: dict[str, Any], reason: str | None = None) -> bytes:
@@ -57,7 +57,7 @@ def long_call(body: dict[str, Any]) -> Iterator[bytes]:
 
 
 def long_text(body: dict[str, Any]) -> Iterator[bytes]:
-    """A text of as many characters, four at a time."""
+    """Return a text as long as the model's name states, four characters at a time."""
     for _ in range(0, int(body["model"][1:]), 4):
         yield data({"choices": [{"index": 0, "delta": {"content": "a b "}}]})
     yield data({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})

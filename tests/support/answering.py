@@ -45,7 +45,7 @@ class Answering(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(answer)
 
     def healthy(self, yes: bool) -> None:
-        """What it says of itself."""
+        """Return the server's health."""
         said = health_pb2.HealthCheckResponse
         self.health.set("", said.SERVING if yes else said.NOT_SERVING)
 

@@ -127,7 +127,7 @@ def faults(
     plan: Plan = PLAN,
     forbidden: Iterable[Forbidden] = FORBIDDEN,
 ) -> list[str]:
-    """What is wrong, a sentence each: circles, imports upward or forbidden, rooms without plan."""
+    """Return one sentence for each circle, upward or forbidden import, and unplanned room."""
     wrong = []
     for part, floors in plan.items():
         floor = {room: level for level, names in enumerate(floors) for room in names}
@@ -237,7 +237,7 @@ def page(text: str, found: grimp.ImportGraph) -> str:
 
 
 def main() -> None:
-    """Prints the plan and what is wrong with it; the exit status is 1 then."""
+    """Print the plan and its faults; the exit status is 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the docs' table and picture")
     arguments = parser.parse_args()

@@ -263,11 +263,9 @@ def check_picture(browser: Browser, width: int, height: int, *, dark: bool) -> N
 
 @contextmanager
 def opened_browser(folder: Path) -> Iterator[Browser]:
-    """A browser with a profile of its own in ``folder``.
+    """Open a browser with a new profile in ``folder``.
 
-    Raises:
-        AssertionError: the page asked a host that is not loopback.
-        SystemExit: there is no browser.
+    Raises AssertionError if the page asked a host beyond loopback, SystemExit without a browser.
     """
     with (
         _refusing() as own,

@@ -19,7 +19,7 @@ from sottovoce.v1 import (
 
 
 class Row(Protocol):
-    """What is uploaded of an example."""
+    """The uploaded fields of an example."""
 
     @property
     def text(self) -> str: ...

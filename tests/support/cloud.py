@@ -1,4 +1,4 @@
-"""A real cloud on a socket, in this process, and callers of it."""
+"""A real cloud on a socket in this process, and its callers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cloud:
 
     @contextlib.contextmanager
     def caller(self, tenant: str = "acme", token: str | None = None) -> Iterator[Caller]:
-        """A client with a connection of its own; the tenant is enrolled unless a token is given."""
+        """Open a client with a separate connection; enrol the tenant unless a token is given."""
         token = token or self.server.tenants.enroll(tenant)
         with grpc.insecure_channel(self.server.address, OWN_CONNECTION) as channel:
             yield Caller(channel, credentials(tenant, token))

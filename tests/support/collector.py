@@ -27,12 +27,7 @@ class Collected:
 
 @dataclass
 class Collector:
-    """What came so far.
-
-    Attributes:
-        url: where spans go.
-        raw: every message.
-    """
+    """The spans received so far: ``url`` of the collector, ``raw`` messages."""
 
     url: str = ""
     spans: list[Collected] = field(default_factory=list)

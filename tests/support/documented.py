@@ -1,8 +1,7 @@
-"""What the documents tell people to type, and what they show in other languages.
+"""Read commands and snippets from the documents.
 
-A block without a language, fenced or indented, is for a shell: whatever else stands in one
-(outputs, pictures, formulas) is fenced as ``text``. In running text a span in quotes is a command
-if it begins with a program's name.
+A block without a language is for a shell. Outputs, pictures and formulas are fenced as ``text``. A
+quoted span in running text is a command if it begins with a program's name.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _SHELL: Final = frozenset({"", "sh", "bash", "shell", "console"})
 
 @dataclass(frozen=True)
 class Part:
-    """One program of a line: what is set for it, its name without a folder, and its words."""
+    """One program of a line: environment, name without a folder, and words."""
 
     environment: tuple[tuple[str, str], ...]
     program: str
@@ -80,7 +79,7 @@ class Typed:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The programs of a pipe or list, in their order; behind them those of its ``$(...)``."""
+        """Return the programs of a pipe or list in order, then those within ``$(...)``."""
         return tuple(_parts(self.line))
 
 
@@ -94,11 +93,9 @@ class Snippet:
 
 
 def read(page: str, text: str | None = None) -> tuple[list[Typed], list[Snippet]]:
-    """What a page has people type, and what else it shows.
+    """Return the commands and the snippets of a page.
 
-    Args:
-        page: its path from the repository's root.
-        text: of the page; read from it by default.
+    ``page`` is the path from the repository's root; ``text`` defaults to the page's.
     """
     text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
     tokens = [t for t in MarkdownIt("commonmark").parse(text) if t.type in _HOLD_TEXT]

@@ -1,7 +1,6 @@
-"""A cloud that writes: a real server whose model says what a test tells it to, by default an echo.
+"""A real cloud whose model is a test's function, by default an echo.
 
-A faithful cloud keeps what it gets; what a device makes of its answers can then be compared with
-what was typed.
+An echo lets tests compare the device's answer with the typed text.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PIECE = 3
 
 
 def last_text(request: generation.GenerateRequest) -> str:
-    """What is to be answered or continued."""
+    """Return the text to answer or continue."""
     if request.WhichOneof("prompt") == "conversation":
         return request.conversation.turns[-1].released_text
     return request.released_text

@@ -21,7 +21,7 @@ RELEASE = Release("pct2t.v1", 30.0, "balanced", "bundle", "content")
 def examples(
     count: int, *, plain: int = 0, seed: int = 0, topics: Sequence[str] = tuple(TOPICS)
 ) -> list[Example]:
-    """Texts whose topic shows in half of their words, the topics in turn."""
+    """Return texts that show their topic in half of the words, the topics in turn."""
     random = np.random.default_rng(seed)
     made = []
     for i in range(count):

@@ -1,7 +1,7 @@
-"""A server whose model learns from the examples in a prompt: the label of those most like a text.
+"""A server whose model learns from the examples in a prompt.
 
-Stands for a language model, which cannot be had here; it is asked over real HTTP, and says how
-likely it holds tokens to be as llama-server or vLLM does.
+It answers over HTTP with the label of the most similar examples, and with log-probabilities as
+llama-server or vLLM give them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def listed(body: dict[str, Any]) -> Any:
 
 @contextmanager
 def few_shot_server(answer: Callable[[dict[str, Any]], Any] = legacy) -> Iterator[Server]:
-    """Runs for a test; `Server.asked` has what it was asked."""
+    """Run the server; `Server.asked` holds its requests."""
     with openai_server() as server:
         server.headers = {"Content-Type": "application/json"}
         server.answer = lambda body: [json.dumps(answer(body)).encode()]

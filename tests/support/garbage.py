@@ -15,7 +15,7 @@ GARBAGE = b"\xff"
 
 @contextmanager
 def babbling() -> Iterator[str]:
-    """A server whose answer to every request, on whatever method, is garbage; gives its address."""
+    """Run a server that answers every request with garbage; yield its address."""
 
     class Babble(grpc.GenericRpcHandler):
         def service(self, _: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:

@@ -26,7 +26,7 @@ OWNER = "the only worker"
 def opened(
     state: Path, store: Store, clock: Clock | None = None, objects: Objects | None = None
 ) -> Iterator[Jobs]:
-    """The jobs of both tenants, of whom each may have three unfinished."""
+    """Open the jobs of two tenants, each with at most three unfinished jobs."""
     database = store.open(state, clock, objects)
     for name in TENANTS:
         Tenants(database).enroll(name)

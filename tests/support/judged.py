@@ -93,7 +93,7 @@ class _Parsed(Exception):
 
 
 def judge(typed: Typed) -> None:
-    """Raises Wrong unless every program of the line takes what it is given."""
+    """Raise Wrong unless every program of the line accepts its arguments."""
     if not typed.parts:
         raise Wrong(f"{typed.where}: no command: {typed.line}")
     for part in typed.parts:
@@ -117,7 +117,7 @@ def _judge(part: Part, *, named: bool) -> None:
 
 
 def _of_others(words: list[str], named: bool) -> None:
-    """The first program of ours, with what follows it; a shell's line may be one word."""
+    """Return the first of our programs with its arguments."""
     for place, word in enumerate(words):
         first, *line = word.split() or [""]
         if Path(first).name in _JUDGES:
@@ -264,7 +264,7 @@ def _of_pip(words: list[str], named: bool) -> None:
 
 
 def _has_extras(word: str) -> None:
-    """A package of ours by its name or folder, and the extras asked of it."""
+    """Check the extras asked for one of our packages."""
     if found := re.match(r"(?:sottovoce-|\./)(\w+)(?:\[([^]]*)\])?", word):
         file = ROOT / found[1] / "pyproject.toml"
         assert file.is_file(), f"there is no package {found[1]}"

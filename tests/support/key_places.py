@@ -28,8 +28,7 @@ def give_credential(monkeypatch: pytest.MonkeyPatch, folder: Path, secret: bytes
 
 @contextmanager
 def keyring_of(held: dict[tuple[str, str], str]) -> Iterator[None]:
-    """Has the library keyring keep what it is given in ``held``, by a backend of ours; skips the
-    test where the library is not installed."""
+    """Let the library keyring store secrets in ``held``; skip without the library."""
     keyring = pytest.importorskip("keyring")
     backend = pytest.importorskip("keyring.backend")
     errors = pytest.importorskip("keyring.errors")

@@ -1,4 +1,4 @@
-"""A job whose workers are killed, and all of what it ends with."""
+"""A job whose workers are killed, and its results."""
 
 from __future__ import annotations
 

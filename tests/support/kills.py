@@ -1,7 +1,7 @@
 """Processes that kill themselves (SIGKILL) at a chosen moment, for `test_kill`.
 
-A fork server imports torch once, so that each of these real processes takes half a second. The
-moments are put in from outside, by wrapping what the program calls; the program knows none of this.
+A fork server imports torch once, so each process takes half a second. Wrapped calls set the
+moments; the program does not know them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def work(state: Path, backbone: str, moment: tuple[str, int] | None = None) -> t
 
 @contextlib.contextmanager
 def serving(settings: Settings, moment: tuple[str, int] | None = None) -> Iterator[Any]:
-    """A server in a process of its own; killed at the end if it has not killed itself."""
+    """Run a server in its own process; kill it at the end if it is still alive."""
     process = _processes.Process(target=_serve, args=(settings, moment))
     process.start()
     try:
@@ -79,7 +79,7 @@ def serving(settings: Settings, moment: tuple[str, int] | None = None) -> Iterat
 
 @contextlib.contextmanager
 def working(state: Path, backbone: str, owner: str, lease_seconds: float) -> Iterator[Any]:
-    """A worker in a process of its own that goes on for as long as the block."""
+    """Run a worker in its own process for the length of the block."""
     process = _processes.Process(target=_go_on, args=(state, backbone, owner, lease_seconds))
     process.start()
     try:

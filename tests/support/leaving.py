@@ -17,8 +17,7 @@ _HEADERS, _SETTINGS, _GOAWAY = 1, 4, 7
 
 
 def leaving_server() -> int:
-    """Its port. The first call is told that no call was taken (GOAWAY up to stream 0), which is
-    what a client may make again; then nobody listens there."""
+    """Return the port of a server that answers the first call with GOAWAY and then closes."""
     listening = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=_serve, args=(listening,), daemon=True).start()
     port: int = listening.getsockname()[1]
@@ -26,9 +25,10 @@ def leaving_server() -> int:
 
 
 def whose_reading_ends(read: Callable[[str], None]) -> int:
-    """Of `TRIES` who each ``read`` a stream of such a server, at its address, how many come to an
-    end. With gRPC's own retries about half of them wait for ever (22 did of 40), so that all end
-    by chance once in 3,000 runs."""
+    """Return the number of `TRIES` reads of a departing server that end.
+
+    With gRPC's own retries about half wait for ever, so all end by chance once in 3,000 runs.
+    """
     ended: list[str] = []
 
     def reads() -> None:

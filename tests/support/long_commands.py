@@ -52,7 +52,6 @@ def main() -> int:
 
 
 def held(typed: Typed) -> str:
-    """How the tests hold a line to what it says."""
     pattern = reason(typed)
     if pattern is not None:
         return f"read by its program: {NOT_TYPED[pattern]}"

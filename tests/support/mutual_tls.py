@@ -29,7 +29,7 @@ _OWN = (("grpc.use_local_subchannel_pool", 1),)
 
 @dataclass
 class Place:
-    """A cloud, the authority of its clients, and that of its own certificate."""
+    """A cloud, its clients' authority, and its own certificate's authority."""
 
     cloud: Cloud
     authority: Certificate
@@ -45,7 +45,7 @@ class Place:
 
     @contextmanager
     def caller(self, metadata: Any, pair: Certificate | None) -> Iterator[Caller]:
-        """Who shows a certificate, or none."""
+        """Yield a caller with a certificate or without one."""
         with shown(self.address, self.tls.certificate, pair) as channel:
             yield Caller(channel, metadata)
 
@@ -58,7 +58,7 @@ class Place:
 
 @contextmanager
 def shown(address: str, roots: bytes, pair: Certificate | None) -> Iterator[grpc.Channel]:
-    """A connection of its own that shows a certificate, or none."""
+    """Open a connection with a certificate or without one."""
     given = (pair.key, pair.certificate) if pair else ()
     with grpc.secure_channel(address, grpc.ssl_channel_credentials(roots, *given), _OWN) as channel:
         yield channel

@@ -1,7 +1,7 @@
-"""Which commands of the documents are read by their programs and not run, and why.
+"""Commands of the documents that are read by their programs and not run, with reasons.
 
-The first pattern that begins like a command is its reason. One that no command begins like is
-stale, and a test says so. What a page has a reader do before it stands here too.
+A pattern that no command matches is stale, and fails a test. Commands to run before a page stand
+here too.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def field(number: int, value: int | bytes | str) -> bytes:
 
 
 def node(kind: str, *more: bytes, inputs: tuple[str, ...] = (), outputs: tuple[str, ...]) -> bytes:
-    """A node's message; ``more`` are further fields of it."""
+    """Return a node's message; ``more`` are further fields."""
     given = b"".join(field(1, name) for name in inputs)
     made = b"".join(field(2, name) for name in outputs)
     return given + made + field(4, kind) + b"".join(more)
@@ -33,7 +33,7 @@ def _value(name: str, kind: int) -> bytes:
 
 
 def graph(nodes: tuple[bytes, ...], *more: bytes) -> bytes:
-    """A graph's message; ``more`` are further fields of it."""
+    """Return a graph's message; ``more`` are further fields."""
     return b"".join(field(1, each) for each in nodes) + field(2, "graph") + b"".join(more)
 
 
@@ -43,7 +43,7 @@ def model(inner: bytes, *more: bytes, opset: int = 18) -> bytes:
 
 
 def loop() -> bytes:
-    """A network whose run never ends: a loop without a count, whose condition stays true."""
+    """Return a network that never ends: a loop whose condition stays true."""
     copies = [
         node("Identity", inputs=(came,), outputs=(left,))
         for came, left in (("go", "on"), ("state", "next"))

@@ -23,7 +23,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request was answered with; names of headers in small letters."""
+    """An HTTP response; names of headers are in small letters."""
 
     status: int
     headers: Mapping[str, str]
@@ -83,7 +83,7 @@ class Door:
 
 
 def entered(link: str) -> Door:
-    """A page whose link was changed for a session."""
+    """Exchange a page's link for a session."""
     parts = urlsplit(link)
     session = Door(parts.netloc, parts.fragment).ask(SESSION, b"", "POST").json["session"]
     return Door(parts.netloc, session)
@@ -93,8 +93,10 @@ def entered(link: str) -> Door:
 def opened_endpoint(
     folder: Path, bundle: Path, tagger: Tagger | None, **environ: str
 ) -> Iterator[Door]:
-    """An OpenAI endpoint in this process, without the rest of a daemon; the bundle's own tagger
-    unless another is given."""
+    """Open an OpenAI endpoint in this process without a daemon.
+
+    The default tagger is the bundle's.
+    """
     config = configured(folder, bundle=bundle, **environ)
     with opened(config, tagger) as device, openai_server(device, "127.0.0.1:0") as endpoint:
         yield Door(endpoint.address, read_key(config.agent.state))

@@ -18,7 +18,7 @@ Lines = Callable[[dict[str, Any]], Iterator[bytes]]
 
 @dataclass
 class OpenAIServer:
-    """What it was asked, and what it answers."""
+    """The received requests, and the answers to give."""
 
     url: str
     answer: Lines
@@ -65,7 +65,7 @@ def event(found: dict[str, Any]) -> bytes:
 
 @contextmanager
 def openai_server(answer: Lines) -> Iterator[OpenAIServer]:
-    """Running on a port of its own."""
+    """Run the server on a free port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

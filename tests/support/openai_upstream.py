@@ -1,4 +1,4 @@
-"""An OpenAI endpoint before somebody else's server, whose every byte of a request is kept."""
+"""An OpenAI endpoint before a foreign server that records every byte of its requests."""
 
 from __future__ import annotations
 

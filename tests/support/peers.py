@@ -25,7 +25,7 @@ from tests.support.stub_cloud import stub_cloud
 
 @dataclass
 class Peer:
-    """A cloud that serves one bundle and trains when it is told to."""
+    """A cloud that serves one bundle and trains on demand."""
 
     address: str
     bundle: Bundle
@@ -37,7 +37,7 @@ class Peer:
 
     @contextmanager
     def caller(self, tenant: str, token: str | None = None) -> Iterator[Caller]:
-        """A tenant; enrolled unless a token is given."""
+        """Yield a tenant; enrol it unless a token is given."""
         with grpc.insecure_channel(self.address) as channel:
             yield Caller(channel, credentials(tenant, token or self.enroll(tenant)))
 
@@ -102,7 +102,7 @@ TOPICS = {"garden": "tree leaf soil", "kitchen": "bread oven salt", "office": "d
 
 
 def rows(number: int) -> list[Row]:
-    """Examples whose label shows in every word, the labels in turn."""
+    """Return examples that show their label in every word, the labels in turn."""
     labels = list(TOPICS)
     return [Row(TOPICS[labels[i % 3]], labels[i % 3]) for i in range(number)]
 
@@ -110,8 +110,7 @@ def rows(number: int) -> list[Row]:
 def refused(
     call: Callable[[], object], kind: type[SottovoceError], subject: str = ""
 ) -> SottovoceError:
-    """The error a call comes back with: of that kind, with its code, about ``subject``, and with a
-    fix for who reads it."""
+    """Return the error of a call, checked for kind, code, ``subject`` and fix."""
     with pytest.raises(grpc.RpcError) as caught:
         call()
     error = from_rpc_error(caught.value, peer="the cloud")

@@ -1,7 +1,4 @@
-"""What would read a pickle: files that run code of whoever wrote them, as they are opened.
-
-Processes that we start speak pickle to each other (`multiprocessing`); nobody else writes there.
-"""
+"""Find the calls that would read a pickle. Only `multiprocessing` may use pickles."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _WEIGHTS = ("use_safetensors", True)
 
 
 def pickles(source: str) -> list[str]:
-    """The places in a module where a pickle would be read, as "LINE: what it does"."""
+    """Return the places in a module that would read a pickle, as "LINE: call"."""
     tree = ast.parse(source)
     modules = {}
     for node in ast.walk(tree):

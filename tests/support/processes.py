@@ -1,4 +1,4 @@
-"""Programs of ours, run by tests as processes of their own."""
+"""Run our programs as separate processes."""
 
 from __future__ import annotations
 

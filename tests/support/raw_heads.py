@@ -1,4 +1,4 @@
-"""Requests byte by byte, as no client library sends them, and what any server of ours answers."""
+"""Send requests byte by byte, as no client library would."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AMBIGUOUS: dict[str, tuple[str, int]] = {
 
 @dataclass(frozen=True)
 class Answered:
-    """What came back until the server closed the connection, or said nothing for long."""
+    """The bytes received until the server closed the connection or fell silent."""
 
     raw: bytes
     closed: bool

@@ -16,8 +16,10 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 class RawConnection:
-    """A connection to ``address`` ("host:port"), from the host ``source`` if one is given, on which
-    calls are opened frame by frame."""
+    """A connection to ``address`` ("host:port") that opens calls frame by frame.
+
+    ``source`` chooses the local host.
+    """
 
     def __init__(self, address: str, source: str = "") -> None:
         host, _, port = address.rpartition(":")
@@ -51,7 +53,7 @@ class RawConnection:
         self._socket.sendall(frame.serialize())
 
     def ended(self, streams: Collection[int], *, but: int = 0) -> dict[int, str]:
-        """How these calls ended, once all have but so many: the name of a status, or "reset"."""
+        """Wait until all calls but a number have ended; return their statuses or "reset"."""
         while len(set(streams) - self._ended.keys()) > but:
             chunk = self._socket.recv(1 << 16)
             if not chunk:

@@ -1,9 +1,7 @@
-"""A reader of the documents: a folder as theirs is, and a shell in which their commands are typed.
+"""A reader of the documents: a folder like a checkout, and a shell for the commands.
 
-The folder looks like a checkout in which all is installed and built, with the files that pages
-have a reader bring. Names of machines and ports are another's, as several read at a time on one
-machine: that alone is changed in what is typed. A server that a page has started runs on until
-another of its kind is started, or the reader leaves.
+Only machine names and ports are changed in a command, because several readers share one machine. A
+server runs until another of its kind starts, or the reader ends.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _TEXTS: Final = "The boiler is leaking again.\nCall Dr Marsh about the invoice.\
 
 
 def furnish(folder: Path, bundle: Path) -> None:
-    """Makes a reader's folder, with ``bundle`` as the one that was built."""
+    """Make a reader's folder with ``bundle`` as the built bundle."""
     for name in (*_LINKED, *_LINKED_TOO):
         (folder / name).symlink_to(ROOT / name)
     (folder / "build").mkdir()
@@ -88,13 +86,10 @@ class Outcome:
 
 @dataclass
 class Reader:
-    """Types what pages show, in a folder made by `furnish`.
+    """Type the commands of pages in a folder made by `furnish`.
 
-    Args:
-        folder: where.
-        backbone: what a cloud trains and predicts with in place of the default model.
-        upstream: of a server that converses, HOST:PORT.
-        exported: to the shell, by what was typed.
+    ``backbone`` replaces the default model, ``upstream`` is a chat server's HOST:PORT, ``exported``
+    is the shell's environment.
     """
 
     folder: Path

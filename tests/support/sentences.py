@@ -1,4 +1,4 @@
-"""Sentences of our own with the parts of speech of their words: held-out text for everyone."""
+"""Our held-out sentences with the parts of speech of their words."""
 
 from __future__ import annotations
 

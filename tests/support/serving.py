@@ -93,7 +93,7 @@ def predicting(
     metrics: Metrics | None = None,
     **options: Any,
 ) -> Iterator[Predictor]:
-    """A predictor on a thread of its own."""
+    """Run a predictor on its own thread."""
     loaded = backbone.load(str(bones))
     with closing(ModelThread(loaded, batch=batch, dtype=dtype, metrics=metrics)) as thread:
         yield Predictor(thread, **options)

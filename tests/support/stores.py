@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 
 
 class Store(Protocol):
-    """Opens databases: the same folder is the same state, whoever opens it."""
+    """Opens databases; the same folder is the same state."""
 
     def url(self, state: Path) -> str:
         """What `--store` is for it."""

@@ -1,7 +1,7 @@
 """The cloud's own services in this process, without torch: a stub trains and answers.
 
-Bundles, codes, tenants, jobs and calls are the cloud's code over a database of its own. The stub's
-adapters count words by label, so predictions depend on what was uploaded.
+Bundles, codes, tenants, jobs and calls are the cloud's code over a real database. The stub's
+adapters count words by label, so predictions depend on the uploads.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class StubCloud:
         return token or made
 
     def code(self, tenant: str, name: str) -> str:
-        """A code for one device of a tenant, who is enrolled at need."""
+        """Return a code for one device of a tenant; enrol the tenant if needed."""
         if tenant not in {each.name for each in self.tenants.all()}:
             self.enroll(tenant)
         return Codes(self.database).new(tenant, name)
@@ -287,7 +287,7 @@ class StubCloud:
         discard_left(self._jobs)
 
     def _adapter(self, job: Job, lease: Lease, pairs: Pairs) -> tuple[AdapterFiles, str]:
-        """The trained adapter, and the hash of the one that it continues."""
+        """Return the trained adapter and the hash of its predecessor."""
         base = ""
         if job.training.continues:
             _, base, before = with_files(self.database, job.tenant, job.adapter, _read)
@@ -397,7 +397,7 @@ class _Means:
 
 
 def _read(files: AdapterFiles) -> tuple[str, str, Pairs]:
-    """An adapter's bundle, its hash, and what it learnt."""
+    """Return an adapter's bundle, hash and word counts."""
     with files.opened() as folder:
         trained_on, pairs = json.loads((folder / "pairs.json").read_text())
     return trained_on, files.sha256, [(text, label) for text, label in pairs]

@@ -16,7 +16,7 @@ TLS, CLIENTS = Certificate.make(), Certificate.make()
 
 @contextmanager
 def mutual_tls(bundle: Path | None = None, *, authority: bytes = b"") -> Iterator[StubCloud]:
-    """A running one; its clients' authority is `CLIENTS` unless another is given."""
+    """Run a stub cloud with mutual TLS; the clients' authority defaults to `CLIENTS`."""
     pair = [(TLS.key, TLS.certificate)]
     roots = authority or CLIENTS.certificate
     credentials = grpc.ssl_server_credentials(pair, roots, require_client_auth=True)

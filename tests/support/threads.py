@@ -13,11 +13,9 @@ from tests.support.waiting import until
 
 @contextmanager
 def none_left(*, in_pools: bool) -> Iterator[None]:
-    """Fails if a thread that began within the block does not end with it.
+    """Fail if a thread that began within the block outlives it.
 
-    Args:
-        in_pools: also those of thread pools, which wait for work; a server that several tests
-            share starts them as calls come.
+    ``in_pools`` includes threads of pools, which a shared server starts on demand.
     """
     before = set(threading.enumerate())
     yield

@@ -15,8 +15,10 @@ from tests.support.examples import WORDS
 def tiny_bundle(
     folder: Path, backbone_folder: Path, *, language: str = "en", counts: bool = False
 ) -> Path:
-    """Writes a bundle whose word list is ``WORDS``; its levels are made up. ``counts`` adds how
-    often each word is met."""
+    """Write a bundle with the word list ``WORDS`` and made-up levels.
+
+    ``counts`` adds word frequencies.
+    """
     loaded = backbone.load(str(backbone_folder))
     random = np.random.default_rng(0)
     rows = random.normal(size=(len(WORDS), 4)).astype(np.float32)

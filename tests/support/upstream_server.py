@@ -1,4 +1,4 @@
-"""A server that speaks as OpenAI's do, over real HTTP; what it says is what a test tells it to."""
+"""A server with OpenAI's protocol over real HTTP; a test chooses its answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data(told: Any) -> bytes:
 
 
 def echo(body: dict[str, Any]) -> Iterator[bytes]:
-    """A faithful server: what it was told last, a few characters at a time."""
+    """Answer with the last message, a few characters at a time."""
     chat = "messages" in body
     text = body["messages"][-1]["content"] if chat else body["prompt"]
     yield b": welcome\n\n"

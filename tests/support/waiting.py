@@ -22,8 +22,7 @@ def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
 
 
 def among_a_flood(call: Callable[[], _Answer]) -> _Answer:
-    """What ``call()`` is answered. While a flood of calls is still coming in, whoever comes may be
-    turned away, or be the oldest of those who wait before his message is read: he comes again."""
+    """Return the answer of ``call()``, repeated while a flood of other calls crowds it out."""
     answers: list[_Answer] = []
 
     def answered() -> bool:

@@ -39,7 +39,7 @@ class Writer:
         return None if self.folder is None else AdapterFiles.of(self.folder)
 
     def alone(self, prompt: str, tokens: int) -> str:
-        """What it writes after ``prompt``, whatever ends it."""
+        """Return the text written after ``prompt``, however it ends."""
         return shown(self.spent, self.ids(self.spent.chat.opening(prompt), tokens))
 
     @torch.no_grad()
@@ -103,7 +103,7 @@ def made(
 
 @contextmanager
 def writing(bones: Path, *, batch: int = 64, **options: Any) -> Iterator[Generator]:
-    """A generator on a thread of its own."""
+    """Run a generator on its own thread."""
     with closing(DeviceThread(batch=batch)) as thread:
         yield Generator(thread, decoder.load(str(bones)), **options)
 

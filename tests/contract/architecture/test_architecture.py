@@ -1,4 +1,4 @@
-"""The plan of the house holds: what imports what, how long a module is, what docs show of it."""
+"""Imports follow the plan, modules stay short, and the docs show both."""
 
 from __future__ import annotations
 

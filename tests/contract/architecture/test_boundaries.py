@@ -1,8 +1,4 @@
-"""What the device's packages export, and that importing them stays light.
-
-`test_architecture.py` reads in the code which package may import which. These tests look at what an
-import loads.
-"""
+"""The device's packages export names that exist, and importing them stays light."""
 
 from __future__ import annotations
 

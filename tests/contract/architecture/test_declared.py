@@ -80,7 +80,7 @@ def _undeclared(
 
 @cache
 def _declared(part: str) -> set[str]:
-    """What a package of ours asks for, by extras too, and those of ours that it asks for."""
+    """Return the requirements of a package, its extras and our packages it needs."""
     project: dict[str, Any] = tomllib.loads((ROOT / part / "pyproject.toml").read_text())["project"]
     lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
     names = {_name(each) for requirements in lists for each in requirements}

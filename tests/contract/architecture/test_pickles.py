@@ -1,4 +1,4 @@
-"""No pickle is read anywhere: whoever wrote one has it run code when it is opened."""
+"""No module reads a pickle, because opening one runs its writer's code."""
 
 from __future__ import annotations
 

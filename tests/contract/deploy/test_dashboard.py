@@ -1,4 +1,4 @@
-"""The dashboard asks for metrics that processes of ours tell, in a form that Grafana imports."""
+"""The dashboard asks for metrics that exist, in a form that Grafana imports."""
 
 from __future__ import annotations
 

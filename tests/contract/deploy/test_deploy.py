@@ -87,7 +87,6 @@ def ours_in_kubernetes() -> dict[str, dict[str, Any]]:
 
 
 def commands() -> dict[str, list[str]]:
-    """Every command of ours that a file runs, by where it stands."""
     found = {f"compose {name}": service["command"] for name, service in OURS.items()}
     found |= {f"kubernetes {name}": c["args"] for name, c in ours_in_kubernetes().items()}
     for name, service in OURS.items():

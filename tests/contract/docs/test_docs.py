@@ -1,8 +1,4 @@
-"""Pages that are generated are current, and what pages show is read by the programs it is for.
-
-Nothing runs here; what can be run is typed in `test_docs_typed.py`. No line is left out: what no
-program reads fails, and so does a reason for not typing what nobody shows any more.
-"""
+"""Generated pages are current, and each program reads the commands that pages show."""
 
 from __future__ import annotations
 

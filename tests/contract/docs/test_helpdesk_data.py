@@ -1,8 +1,4 @@
-"""The helpdesk demo data keeps the promises its README makes.
-
-The demo measures utility and attacks on these messages, so a leaked test message, a skewed
-label or a telephone number somebody owns would spoil either the figures or a stranger's day.
-"""
+"""The helpdesk demo data keeps the promises of its README."""
 
 import re
 from collections import Counter

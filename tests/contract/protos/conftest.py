@@ -1,4 +1,4 @@
-"""A cloud, and tenants of it."""
+"""A cloud and its tenants."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 
 @pytest.fixture
 def acme(cloud: Peer, request: pytest.FixtureRequest) -> Iterator[Caller]:
-    """A tenant nobody else is."""
+    """Yield a tenant that no other test uses."""
     with cloud.caller(f"acme-{abs(hash(request.node.nodeid))}") as caller:
         yield caller

@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused(cloud: Peer, trained: Caller) -> None:
 
 
 def versions(caller: Caller, number: int, *adapters: str) -> list[tuple[str, str]]:
-    """So many messages of a stream that would not end by itself."""
+    """Take a number of messages from an endless stream."""
     request = wire.WatchAdaptersRequest(adapters=adapters)
     stream = caller.training.WatchAdapters(request, metadata=caller.metadata, timeout=60)
     said = [(one.adapter, one.version) for one in islice(stream, number)]

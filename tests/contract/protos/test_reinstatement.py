@@ -10,7 +10,7 @@ from tests.support.peers import Peer, Row, refused, rows
 
 
 def test_an_adapter_that_was_replaced_can_be_reinstated(cloud: Peer, acme: Caller) -> None:
-    """The newer one calls what the first calls a garden a kitchen."""
+    """The newer adapter names the labels differently."""
     swapped = {"garden": "kitchen", "kitchen": "garden", "office": "office"}
     other = [Row(row.text, swapped[row.label]) for row in rows(36)]
     jobs = []

@@ -49,7 +49,6 @@ class Served:
         self.address = json.loads(self.process.stdout.readline())["address"]
 
     def run(self, *arguments: str) -> str:
-        """A command of the provider's; what it prints."""
         line = [command("sotto-cloud"), *arguments]
         return subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout
 

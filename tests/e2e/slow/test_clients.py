@@ -41,7 +41,7 @@ def _thin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _with_client(folder: Path) -> list[str]:
-    """This interpreter, which finds the client in ``folder`` and no other package of ours."""
+    """Return an interpreter that finds the client in ``folder`` and none of our packages."""
     program = (
         f"import sys, runpy; sys.argv.pop(0); sys.path.insert(0, {str(folder)!r}); "
         "sys.modules['sottovoce'] = None; runpy.run_path(sys.argv[0], run_name='__main__')"

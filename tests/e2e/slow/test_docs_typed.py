@@ -1,8 +1,4 @@
-"""What the documents have people type does what it is shown to do: typed by a reader, page by page.
-
-What is not typed, `tests.support.not_typed` lists with its reason; its own program reads it in
-`test_docs.py`. Pages are read in their order, the README first, on one device and one cloud.
-"""
+"""Type the commands of the documents, page by page, and compare the output."""
 
 from __future__ import annotations
 

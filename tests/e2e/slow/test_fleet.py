@@ -1,4 +1,4 @@
-"""Four devices of one owner teach one adapter, and all of them come to answer alike."""
+"""Four devices of one owner teach one adapter, and all answer alike."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cloud(tmp_path: Path, light: Light) -> Iterator[Cloud]:
 
 @pytest.fixture
 def fleet(tmp_path: Path, light: Light, cloud: Cloud) -> Iterator[list[Agent]]:
-    """Running daemons of one tenant, each with a state and a token of its own."""
+    """Run several daemons of one tenant, each with its own state and token."""
     cloud.enroll("fleet")
     daemons = []
     for number in range(DEVICES):

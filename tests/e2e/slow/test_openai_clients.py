@@ -113,7 +113,7 @@ def test_a_function_is_called_and_answered(
 
 
 class Sighting(pydantic.BaseModel):
-    """What is asked for: its texts are privatised as well."""
+    """A schema, whose texts are privatised as well."""
 
     who: str = pydantic.Field(description="Zelphira or Jorvane")
     zelphira: list[str]
@@ -297,7 +297,7 @@ heavy = pytest.mark.skipif(not CLIENTS, reason="SOTTO_TEST_CLIENTS names no Pyth
 
 
 def ask(script: str, door: Door) -> None:
-    """Run a client in a process of its own: its threads outlive every call."""
+    """Run a client in its own process, because its threads outlive every call."""
     subprocess.run(
         [CLIENTS, "-c", script, f"http://{door.address}/v1", door.key, TEXT],
         env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},

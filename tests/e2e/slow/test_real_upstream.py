@@ -1,8 +1,4 @@
-"""A server that others have written answers conversations and votes, asked as the device asks it.
-
-Runs against the one that SOTTO_TEST_UPSTREAM names (llama-server, vLLM, ollama: docs/generation.md
-has how to start one), and is skipped without it: a model is too large to bring along.
-"""
+"""A foreign OpenAI server answers conversations and votes. SOTTO_TEST_UPSTREAM names it."""
 
 from __future__ import annotations
 

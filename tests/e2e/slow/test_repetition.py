@@ -1,4 +1,4 @@
-"""What is said again tells nothing new: copies, a killed agent, another name, another key."""
+"""Repetition tells nothing new: copies, a killed agent, another name, another key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def _spent(agent: Agent) -> tuple[float, int]:
 
 
 def test_what_is_said_again_tells_nothing_new(alone: Agent, bundle_folder: Path) -> None:
-    """One start of an agent for all of it."""
     agent = alone
     bundle = Bundle.open(bundle_folder)
     texts = [MESSAGE, *copies(MESSAGE)]

@@ -1,4 +1,4 @@
-"""Replicas, a front and a trainer behind HAProxy: what a device notices when one of them dies."""
+"""Replicas, a front and a trainer behind HAProxy: devices lose no call when one dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_no_call_is_lost_and_every_job_is_done_when_a_replica_and_the_front_die(
             with Callers([agent.address], "desk", texts, 3) as asking:
 
                 def goes_on() -> None:
-                    """Until so many more are answered, singly and in the stream."""
+                    """Wait for a number of further answers."""
                     began = asking.now()
                     until(lambda: asking.since(began)["calls"] > 30)
                     until(lambda: asking.since(began)["streamed"] > 10)

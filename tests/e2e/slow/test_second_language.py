@@ -1,8 +1,4 @@
-"""A bundle in German from data alone: a treebank, a spaCy pipeline trained on it, a vocabulary.
-
-The treebank is 82 sentences written for this test, the backbone a BERT of random weights; that
-replacements make sense is not asked of them. What is asked: no step thinks that words are English.
-"""
+"""A German bundle from data alone: a treebank, a spaCy pipeline and a vocabulary."""
 
 from __future__ import annotations
 
@@ -84,7 +80,7 @@ def train_pipeline(folder: Path, treebank: list[Tagged]) -> None:
 
 
 def write_backbone(folder: Path, words: list[str]) -> None:
-    """A BERT with random weights whose WordPieces keep capitals and umlauts."""
+    """Write a BERT with random weights whose WordPieces keep capitals and umlauts."""
     letters = sorted({letter for word in words for letter in word})
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     pieces = dict.fromkeys((*special, *words, *letters, *(f"##{letter}" for letter in letters)))
@@ -109,8 +105,6 @@ def invoke(program: Any, *words: str | Path, text: str | None = None, **environ:
 
 @dataclass(frozen=True)
 class Made:
-    """What the provider ends up with."""
-
     root: Path
     built: dict[str, Any]
 

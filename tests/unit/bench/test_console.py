@@ -1,4 +1,4 @@
-"""A measurement says what it found in two ways, and keeps it."""
+"""A measurement prints and keeps its figures."""
 
 from __future__ import annotations
 

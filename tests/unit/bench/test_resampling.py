@@ -1,4 +1,4 @@
-"""The bootstrap covers what it should."""
+"""The bootstrap covers the mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cloud's tests share: tiny backbones of every family."""
+"""Fixtures of the cloud's tests: tiny backbones of every family."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ def bert(families: dict[str, Path]) -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A server of our own."""
     programs = postgres_server.found()
     if programs is None:
         pytest.skip(postgres_server.HINT)
@@ -79,7 +78,6 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    """A server of our own."""
     program = s3_server_module.found()
     if program is None:
         pytest.skip(s3_server_module.HINT)
@@ -119,7 +117,7 @@ def jobs(tmp_path: Path, objects_url: str) -> Iterator[Jobs]:
 
 @pytest.fixture
 def worker(tmp_path: Path, bert: str, jobs: Jobs, objects_url: str) -> Iterator[Worker]:
-    """A worker in this process, with a connection of its own."""
+    """Return a worker in this process with a separate connection."""
     worker = Worker(tmp_path, bert, objects=objects_url)
     yield worker
     worker.database.close()
@@ -127,5 +125,5 @@ def worker(tmp_path: Path, bert: str, jobs: Jobs, objects_url: str) -> Iterator[
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock that the test turns, for databases that are told the time."""
+    """Return a clock that the test turns."""
     return Clock()

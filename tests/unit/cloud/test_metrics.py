@@ -1,4 +1,4 @@
-"""Every role counts what it does and nothing else, by itself, where it was asked to."""
+"""Each role counts its own work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sottovoce.core.errors import ConfigError
 
 
 def names(metrics: RoleMetrics) -> set[str]:
-    """Of our own families."""
     found = {family.name for family in metrics.registry.collect()}
     return {name for name in found if name.startswith("sottovoce")} - {"sottovoce_process"}
 

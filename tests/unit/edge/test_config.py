@@ -1,4 +1,4 @@
-"""Settings: what is wrong is refused, with the place and the nearest known name."""
+"""Wrong settings are refused with their place and the nearest known name."""
 
 from __future__ import annotations
 

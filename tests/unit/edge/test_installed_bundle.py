@@ -31,7 +31,7 @@ def key() -> Ed25519PrivateKey:
 
 @pytest.fixture
 def inspected(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ids of the bundles whose claims were checked; those of the small bundle are made up."""
+    """Record the ids of the checked bundles; the small bundle's claims are made up."""
     seen: list[str] = []
 
     def inspect(bundle: Bundle, *_: object, **__: object) -> tuple[()]:

@@ -1,4 +1,4 @@
-"""What tests of the builder share: the shipped models and a small bundle made of them."""
+"""Fixtures of the builder's tests: the shipped models and a small bundle."""
 
 from __future__ import annotations
 

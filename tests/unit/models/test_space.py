@@ -1,4 +1,4 @@
-"""The privacy space is what the design says, and it treats rare words as it should."""
+"""The privacy space follows the design, and treats rare words rightly."""
 
 import numpy as np
 import pytest

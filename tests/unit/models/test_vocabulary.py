@@ -1,4 +1,4 @@
-"""The word list holds what the device can cut, look up and release as one word."""
+"""The device can cut, look up and release each listed word as one word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed from a wheel has every file of its source, and says what it is and whose."""
+"""A wheel holds every file of its source, its licence and its description."""
 
 from __future__ import annotations
 

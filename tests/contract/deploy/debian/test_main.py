@@ -1,4 +1,4 @@
-"""What the command leaves to others."""
+"""The command gives its output to the calling user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is clear costs nothing, and what is hidden costs something."""
+"""Clear text costs nothing, and hidden text costs utility."""
 
 from __future__ import annotations
 

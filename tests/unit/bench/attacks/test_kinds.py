@@ -1,4 +1,4 @@
-"""Who has text of the kind expects its words; and every class is read at the rate that suits it."""
+"""An attacker with text of the kind uses its words, and fits the rate class by class."""
 
 from __future__ import annotations
 

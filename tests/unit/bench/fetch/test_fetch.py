@@ -1,4 +1,4 @@
-"""What is fetched is whole, the expected file and in the benches' form, or is not there."""
+"""A fetched file is whole, expected and in the benches' form, or absent."""
 
 from __future__ import annotations
 

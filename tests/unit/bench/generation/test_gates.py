@@ -1,4 +1,4 @@
-"""The gates count what came back, what came back wrongly, and how a stream was held."""
+"""The gates count correct and wrong restorations, and characters held back by a stream."""
 
 from __future__ import annotations
 

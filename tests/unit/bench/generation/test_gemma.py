@@ -66,8 +66,6 @@ def test_parts_are_joined_in_order(tmp_path: Path) -> None:
 
 
 class _Loss:
-    """A model that finds text as dear as it is told."""
-
     def __init__(self, loss: float) -> None:
         self.loss = torch.tensor(loss)
 

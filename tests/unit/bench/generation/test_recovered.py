@@ -39,7 +39,7 @@ def test_words_of_subjects_and_objects_are_judged_and_relations_are_not() -> Non
 
 @pytest.fixture(scope="module")
 def attackers(bundle_folder: Path) -> Attackers:
-    """Who have read every second entry and attack the others."""
+    """Return attackers who have read every second entry and attack the others."""
     public = Public(Bundle.open(bundle_folder), MODELS)
     return Attackers(public, ENTRIES[::2], 20, ENTRIES[1::2])
 

@@ -1,4 +1,4 @@
-"""The table says what was measured, beside clear text, and whether it keeps the aims."""
+"""The table states figures beside clear text, and whether they meet the aims."""
 
 from __future__ import annotations
 

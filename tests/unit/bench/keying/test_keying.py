@@ -1,4 +1,4 @@
-"""Copies hold what they copy, ways to draw pool what they say, pooling helps where it should."""
+"""Copies hold the message, ways to draw pool as stated, and pooling helps the attacker."""
 
 from __future__ import annotations
 

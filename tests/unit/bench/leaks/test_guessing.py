@@ -1,4 +1,4 @@
-"""Who guesses finds all that is there, and nothing where nothing is; in a made-up language."""
+"""The guesser finds everything that leaks and nothing else, in a made-up language."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def any_digit(word: str, random: np.random.Generator) -> str:
 
 
 def near_its_own(word: str, random: np.random.Generator) -> str:
-    """The listed word nearest to a place of its own, after loud noise."""
+    """Return the listed word nearest to the word's own place, after loud noise."""
     own = np.random.default_rng([ord(each) for each in word]).standard_normal(WIDTH)
     noisy: NDArray[np.float64] = own / np.linalg.norm(own) + random.standard_normal(WIDTH) / 2
     return LISTED[int((ROWS @ noisy).argmax())]

@@ -16,7 +16,7 @@ TEXT = Text("sst2", CLEAR)
 
 @pytest.fixture
 def place(tmp_path: Path, bundle_folder: Path) -> Place:
-    """200 phrases to learn from and 40 to ask about, of which anybody can tell the label."""
+    """Write 200 phrases to learn from and 40 questions with obvious labels."""
     for part, n in (("train", 200), ("dev", 40)):
         file = tmp_path / "sst2" / f"{part}.tsv.gz"
         file.parent.mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ def test_heads_learn_and_are_not_run_twice(place: Place, monkeypatch: pytest.Mon
 
 
 def test_a_drop_compares_the_same_seeds_and_questions() -> None:
-    """What is hard in one seed is hard in its pair: only what differs is in the interval."""
+    """Seeds are paired, so the interval covers only the difference."""
     hard = [[i % 3 > seed for i in range(90)] for seed in range(2)]
     cells = [
         (Cell(TEXT, "head", epsilon, seed), {"right": right, "train": 10_000})

@@ -1,4 +1,4 @@
-"""What is told of a cloud on paper follows from figures that went in; all of them can change."""
+"""Each figure of a cloud on paper follows from the inputs."""
 
 from __future__ import annotations
 

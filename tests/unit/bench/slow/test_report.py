@@ -1,7 +1,4 @@
-"""The report states its figures, and a real browser shows all of it and asks nobody.
-
-The tests in a browser skip without one: `tests.support.browser`.
-"""
+"""The report states its figures, and a real browser shows it and asks no other host."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ BAD = ("a dull and empty film", "the worst story of the year", "bad jokes and a 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders as bench.utility.tasks reads them; no text of anybody's."""
+    """Write folders in the form that bench.utility.tasks reads."""
     folder = tmp_path_factory.mktemp("data")
     random = np.random.default_rng(0)
 

@@ -25,7 +25,7 @@ DOCUMENTS, SEEDS, WORDS = 400, 3, 8
 
 
 def words(*pairs: str) -> list[Word]:
-    """ "film>movie" is a true word and what was released for it."""
+    """Parse "film>movie" into a true word and its release."""
     return [Word(*pair.split(">"), False) for pair in pairs]
 
 

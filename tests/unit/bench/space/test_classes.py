@@ -1,4 +1,4 @@
-"""Class by class: who sees no noise reads all, who sees nothing else guesses blindly."""
+"""Without noise an attacker reads every class; under full noise the attacker guesses blindly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEMBERS = np.arange(0, WORDS, 2, dtype=np.int32)
 
 @pytest.fixture
 def public() -> Any:
-    """Every second word is a noun, the first of them one time in three or so."""
+    """Return a language in which every second word is a noun."""
     random = np.random.default_rng(0)
     space = random.standard_normal((WORDS, 8)).astype(np.float32)
     space /= np.linalg.norm(space, axis=1, keepdims=True)

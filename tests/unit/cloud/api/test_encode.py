@@ -1,4 +1,4 @@
-"""Encode over a real channel: right answers, and bad tensors that harm nobody else."""
+"""Encode over a real channel: right answers, and bad tensors that harm no other request."""
 
 from __future__ import annotations
 

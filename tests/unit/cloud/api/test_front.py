@@ -86,7 +86,7 @@ def front(
 
 @contextlib.contextmanager
 def calling(address: str, metadata: tuple[tuple[str, str], ...]) -> Iterator[Caller]:
-    """A tenant's stubs over a connection of its own."""
+    """Open a tenant's stubs over a new connection."""
     with grpc.insecure_channel(address, OWN_CONNECTION) as channel:
         yield Caller(channel, metadata)
 

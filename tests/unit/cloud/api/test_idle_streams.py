@@ -1,4 +1,4 @@
-"""Streams on real connections that say nothing, or whose token was renewed."""
+"""The server ends silent streams and streams whose token was renewed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FOR_ALL = ("GetAdapter", "ListJobs", "WatchAdapters")  # which tokens of every s
 
 
 class _Door:
-    """Lets tenants in whose name is on the list."""
+    """Admits the tenants on the list."""
 
     def __init__(self) -> None:
         self.welcome = {"a", "b"}
@@ -68,7 +68,7 @@ class _Door:
 
 
 class _Talk:
-    """An open stream whose messages are sent one by one; the server gives them back."""
+    """An open stream with single messages; the server echoes them."""
 
     def __init__(self, channel: grpc.Channel, path: str, name: str = "a") -> None:
         self._sending: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -258,7 +258,7 @@ def test_single_calls_are_left_alone() -> None:
 
 
 def test_tenants_with_idle_streams_hold_predictions_from_nobody(tmp_path: Path) -> None:
-    """As many as they get, opened by four who say nothing: a fifth finds room, and they end."""
+    """Four silent tenants open all streams they may; a fifth tenant finds room."""
     with _cloud(tmp_path) as running, ExitStack() as held:
         silent: queue.SimpleQueue[None] = queue.SimpleQueue()
         calls = []

@@ -96,7 +96,7 @@ def test_a_stream_answers_before_it_ends(running: Cloud, acme: Caller) -> None:
 
 
 class Call:
-    """What the service asks of a call; there is no wire here, whose buffers would read ahead."""
+    """The call interface that the service uses, without a wire that would read ahead."""
 
     def __init__(self, metadata: tuple[tuple[str, str], ...]) -> None:
         self.metadata = metadata

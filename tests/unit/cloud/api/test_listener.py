@@ -1,4 +1,4 @@
-"""What is counted is right, reachable only where asked for, and says nothing about anyone."""
+"""Metrics are right, reachable only where configured, and name no tenant."""
 
 from __future__ import annotations
 

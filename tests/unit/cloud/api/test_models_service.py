@@ -1,4 +1,4 @@
-"""What a tenant's device fetches answers as the cloud does; others' devices get nothing."""
+"""A tenant's device computes the cloud's answers; other tenants get nothing."""
 
 from __future__ import annotations
 

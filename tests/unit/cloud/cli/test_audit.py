@@ -1,4 +1,4 @@
-"""``sotto-cloud audit``: what is asked for, what is told, and with which exit code."""
+"""``sotto-cloud audit``: options, output and exit codes."""
 
 from __future__ import annotations
 

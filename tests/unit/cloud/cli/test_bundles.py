@@ -1,4 +1,4 @@
-"""Bundles are published, listed and deleted by whoever looks after a cloud."""
+"""The provider publishes, lists and deletes bundles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file may say what the command line would; the command line and the environment go before it."""
+"""A file may hold command-line options; the environment and the command line override it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def run(*arguments: str | Path, **environment: str) -> tuple[int, str]:
 
 
 def tenants(state: Path) -> set[str]:
-    """Those who have limits of their own to show."""
     known = {"acme", "other", "third"}
     return {name for name in known if run("limit", name, "--state", state)[0] == 0}
 

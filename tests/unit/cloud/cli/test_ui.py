@@ -1,4 +1,4 @@
-"""`sotto-cloud ui`: a page until it is told to end, for the browser of whoever typed it."""
+"""`sotto-cloud ui`: a page until its program ends."""
 
 from __future__ import annotations
 

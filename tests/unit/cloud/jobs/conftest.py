@@ -1,4 +1,4 @@
-"""Jobs whose database keeps a clock that the test sets."""
+"""Jobs over a database whose clock the test sets."""
 
 from __future__ import annotations
 

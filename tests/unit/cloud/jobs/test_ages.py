@@ -1,4 +1,4 @@
-"""What grows old: uploads that nobody goes on with, and jobs that ended long ago."""
+"""Abandoned uploads and long ended jobs are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting a job deletes: afterwards no byte of it is left in the state folder, nor in a bucket."""
+"""A deletion leaves no byte in the state folder or the bucket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store() -> Store:
 
 
 def queue(jobs: Jobs, epochs: int = 1, *, start: bool = True) -> Job:
-    """A job whose every example holds the canaries."""
+    """Queue a job with the canaries in every example."""
     options = TrainingOptions(reconstruction=True, plain_tokens=2, epochs=epochs, batch_size=8)
     job = jobs.create("acme", "r", NAME, options, RELEASE)
     rows = [

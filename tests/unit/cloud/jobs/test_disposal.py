@@ -1,4 +1,4 @@
-"""What is left of jobs goes, wherever it lies, and nothing else does."""
+"""Leftovers of jobs are removed, wherever they are, and nothing else."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def jobs(disk: FullDisk) -> Iterator[Jobs]:
 
 
 def large(jobs: Jobs, request_id: str) -> Job:
-    """A job whose examples take more than the room that is kept."""
+    """Return a job with more examples than the kept room holds."""
     job = create(jobs, request_id)
     number = RESERVE_BYTES // TEXT_BYTES * 3 // 2
     fill(jobs, job, [replace(row, text="a" * TEXT_BYTES) for row in examples(number)])

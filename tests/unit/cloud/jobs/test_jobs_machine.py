@@ -201,7 +201,7 @@ class JobStore(RuleBasedStateMachine):
 
     @rule()
     def wake_late(self) -> None:
-        """Workers whose job was given to another try to end it."""
+        """Let workers without their lease try to end the job."""
         for lease in self.stale:
             with pytest.raises(LeaseLost):
                 self.queue.finish(lease, State.FAILED)
@@ -209,7 +209,7 @@ class JobStore(RuleBasedStateMachine):
 
     @rule(end=st.sampled_from(sorted(FINAL)))
     def work(self, end: State) -> None:
-        """What a worker does that is not disturbed."""
+        """Do one job without disturbance."""
         self.claim(OWNERS[0])
         for place, state in enumerate(self.state.values()):
             if state == State.RUNNING:
@@ -218,7 +218,7 @@ class JobStore(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """Every process forgets all it knew; what was committed stays."""
+        """Forget all state in memory; committed rows stay."""
         self.jobs.database.close()
         self.open()
 

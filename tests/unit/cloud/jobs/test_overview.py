@@ -1,4 +1,4 @@
-"""What is told of all jobs is so on either database, and names nobody."""
+"""The overview is the same on both databases, and names no tenant."""
 
 from __future__ import annotations
 

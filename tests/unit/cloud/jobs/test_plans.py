@@ -1,4 +1,4 @@
-"""What one tenant leaves behind slows nobody: no statement of a job's way reads a table through."""
+"""No statement of a job's way scans a table, so one tenant's past slows no other."""
 
 from __future__ import annotations
 

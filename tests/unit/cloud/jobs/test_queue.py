@@ -1,4 +1,4 @@
-"""One worker at a time has a job, tenants take turns, and who comes too late changes nothing."""
+"""One worker has a job, tenants take turns, and a late worker changes nothing."""
 
 from __future__ import annotations
 
@@ -330,7 +330,7 @@ def announce(state: Path, url: str) -> None:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The sleeps between looks; none of them is slept."""
+    """Record the sleeps between looks without sleeping."""
     found: list[float] = []
     monkeypatch.setattr(wakeup_module.time, "sleep", found.append)
     return found

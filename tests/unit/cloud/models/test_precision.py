@@ -1,4 +1,4 @@
-"""The frozen part goes through bfloat16, what is trained does not."""
+"""Frozen weights use bfloat16, trained ones do not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ def test_gradients_in_bfloat16_point_where_those_in_float32_do(
 
 @pytest.fixture(autouse=True)
 def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which is faster depends on the machine; what comes out does not."""
     monkeypatch.setattr(backbone, "WORTH", 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Changes by the provider's page: what the commands do, by its gate alone, and noted."""
+"""The page makes the commands' changes behind its gate, and logs them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def page(jobs: Jobs) -> Iterator[Door]:
 
 
 def last(jobs: Jobs) -> tuple[str, str, str, str]:
-    """Who did what last, to which tenant, in detail."""
+    """Return the last entry of the log: actor, act, tenant, detail."""
     act = recorded(jobs.database, most=1)[0]
     return act.who, act.what, act.tenant, act.detail
 

@@ -1,4 +1,4 @@
-"""What the provider's page is told: what the commands tell, bounded; and nothing is changed."""
+"""The page reads the commands' figures, bounded, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the provider's page does by itself; `tests/unit/edge/http` asks the rest of their server."""
+"""The provider's own part of the page; `tests/unit/edge/http` tests the shared server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory holds what the budget allows and what requests wait for, and nothing that is gone."""
+"""The cache stays within its budget, and keeps adapters that requests wait for."""
 
 from __future__ import annotations
 

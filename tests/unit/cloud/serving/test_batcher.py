@@ -1,4 +1,4 @@
-"""One thread, many requests: together where they can be, each with an answer of its own."""
+"""One thread answers many requests in batches."""
 
 from __future__ import annotations
 

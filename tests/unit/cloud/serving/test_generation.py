@@ -1,4 +1,4 @@
-"""Tokens are drawn from what they should be drawn from, and equal seeds draw alike."""
+"""Tokens follow the distribution, and equal seeds draw alike."""
 
 from __future__ import annotations
 

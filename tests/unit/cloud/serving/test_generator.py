@@ -53,7 +53,7 @@ def generator(bones: Path) -> Iterator[Generator]:
 
 
 def held(generator: Generator) -> Callable[[], None]:
-    """Stops the thread until what it returns is called."""
+    """Stop the thread until the returned function is called."""
     entered, gate = threading.Event(), threading.Event()
 
     def hold(requests: Sequence[None]) -> Iterator[tuple[int, None]]:

@@ -33,7 +33,7 @@ class Row:
 
 
 class Continuation:
-    """Greedy decoding: the next token is the one whose embedding is nearest to the last state."""
+    """Greedy decoding: the next token's embedding is nearest to the last state."""
 
     def __init__(self, thread: ModelThread) -> None:
         self._thread = thread

@@ -70,7 +70,7 @@ def held(batcher: Batcher) -> Gate:
 
 
 def all_done(batcher: Batcher) -> None:
-    """Waits until the thread has run what it had to run before this."""
+    """Wait until the thread has done its earlier work."""
     for _ in range(2):
         batcher.submit(enumerate, None, cost=10_000).result(60)
 

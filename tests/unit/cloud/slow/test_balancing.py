@@ -1,4 +1,4 @@
-"""The real HAProxy, with the configuration that we print, before servers that say who they are."""
+"""The real HAProxy with our configuration, before servers that name themselves."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Place:
         self.one, self.two, self.front = behind
 
     def call(self, path: str, tenant: str = "acme", message: bytes = b"") -> str:
-        """Who answers, as soon as somebody does."""
+        """Return the name of the answering server, with retries."""
         called: list[Any] = []
 
         def answered() -> bool:
@@ -82,7 +82,6 @@ class Place:
 
 @contextmanager
 def place(program: str, *more: str) -> Iterator[Place]:
-    """All of it, ready."""
     with ExitStack() as stack:
         behind = [stack.enter_context(answering(name)) for name in ("one", "two", "front")]
         one, two, front = (each.address for each in behind)
@@ -100,7 +99,7 @@ def place(program: str, *more: str) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def running(program: str) -> Iterator[Place]:
-    """One that tests share who leave it as it was."""
+    """Run one for the tests that leave it unchanged."""
     with place(program, "--peer-calls", "1000", "--metrics", free_address()) as found:
         yield found
 
@@ -177,7 +176,7 @@ def test_what_changes_nothing_is_sent_again_when_a_replica_dies_and_nothing_else
         found = Place(address, None, channel, alive, alive, front)  # type: ignore[arg-type]
 
         def die_in(path: str) -> grpc.StatusCode:
-            """What comes of a call whose first replica dies in the middle of it."""
+            """Return the outcome of a call whose first replica dies meanwhile."""
             started = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.answering", dying.rpartition(":")[2]],
                 cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Who did what is written with the act, and the log does not grow for ever."""
+"""The log names the actor of each act, and is bounded."""
 
 from __future__ import annotations
 

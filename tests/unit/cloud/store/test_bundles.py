@@ -1,4 +1,4 @@
-"""A bundle can be had once all of it is there, and is known by what its row says."""
+"""A published bundle is complete, and matches its row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from tests.support.stores import Store
 
 @pytest.fixture
 def database(tmp_path: Path, store: Store, objects_url: str) -> Iterator[Database]:
-    """A cloud whose objects are apart."""
     url = objects_url or f"file://{tmp_path}/objects"
     database = store.open(tmp_path / "state", objects=open_objects(url, tmp_path / "state"))
     check_objects(database)

@@ -149,7 +149,7 @@ class _Cut(Exception):
 
 
 def test_what_was_left_of_the_key_goes_at_the_next_start(store: Store, tmp_path: Path) -> None:
-    """Who was killed once the key had its name left it a second one."""
+    """A process killed after the rename leaves a second name."""
     file = tmp_path / "elsewhere" / MASTER_KEY
     file.parent.mkdir()
     with closing(open_database(tmp_path, store.url(tmp_path), "", file)) as database:

@@ -1,4 +1,4 @@
-"""Who is given another's objects is told so, before anything is looked for among them."""
+"""A database refuses another database's objects before it reads them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,6 @@ def regression(weight: nn.Parameter, bias: nn.Parameter) -> Callable[[Batch], Lo
 
 @pytest.fixture
 def line() -> tuple[nn.Parameter, nn.Parameter]:
-    """What is trained."""
     return nn.Parameter(torch.tensor([1.0, -2.0])), nn.Parameter(torch.tensor(0.5))
 
 

@@ -1,4 +1,4 @@
-"""Training to write learns, resumes exactly, and keeps what it should."""
+"""Generation training learns, resumes exactly and keeps the right files."""
 
 from __future__ import annotations
 

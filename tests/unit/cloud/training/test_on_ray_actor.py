@@ -1,4 +1,4 @@
-"""What a trainer tells Ray, which shows it to whoever looks."""
+"""A trainer's messages to Ray hold no text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training learns, resumes exactly, stops when asked, and keeps what it should."""
+"""Training learns, resumes exactly, stops on request and keeps the right files."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_what_the_tenant_chose_goes_before_the_recipe(
 
 @pytest.fixture
 def stepped() -> Iterator[list[dict[str, float]]]:
-    """What AdamW is given at each of its steps: rate, decay, and the norm of the gradient."""
+    """Record rate, decay and gradient norm of each AdamW step."""
     seen: list[dict[str, float]] = []
 
     def look(optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -331,7 +331,6 @@ def test_the_best_weights_are_saved_and_not_the_last(
 
 
 def _peft(name: str) -> str:
-    """Of a matrix in the model that of its file."""
     return name.replace(".weight", ".default.weight")
 
 

@@ -1,4 +1,4 @@
-"""What a trainer counts is what it did."""
+"""A trainer's counters match its work."""
 
 from __future__ import annotations
 

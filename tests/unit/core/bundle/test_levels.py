@@ -1,4 +1,4 @@
-"""Targets: one spelling, always on the side of more noise, never beyond what was measured."""
+"""Targets have one spelling, err on the side of more noise, and stay within the curve."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_target_keeps_to_the_safe_side_of_the_curve() -> None:
 
 
 def test_what_context_adds_is_taken_off() -> None:
-    """At every share, the name admits what was measured of the strongest attacker."""
+    """The name bounds the strongest attacker's measured success at every share."""
     share = np.linspace(0.01, 0.99, 99)
     found = levels.strongest(share)
     assert (np.diff(found) > 0).all()

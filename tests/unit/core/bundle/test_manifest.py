@@ -1,4 +1,4 @@
-"""Whatever a manifest says, it opens or is refused by an error of ours that names the field."""
+"""A manifest opens, or its error names the wrong field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _with(raw: dict[str, Any], at: Path_, value: Any) -> bytes:
 
 
 def _use(folder: Path, data: bytes) -> None:
-    """Does with a manifest what a device does with one."""
+    """Use a manifest as a device does."""
     manifest = Manifest.from_json(data)
     bundle = Bundle(folder, manifest, "0")
     check_bound(bundle)

@@ -1,4 +1,4 @@
-"""A bundle that is whole, but whose numbers would void the promise, is found out."""
+"""An intact bundle whose numbers would void the promise is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token ids are those of the library, whose vocabulary is left in the file."""
+"""Token ids are the library's, whose vocabulary stays in the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links are good once and not for long, and who has none is told which command gives another."""
+"""Links work once and expire; the error names the command for another."""
 
 from __future__ import annotations
 

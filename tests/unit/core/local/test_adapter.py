@@ -135,7 +135,7 @@ def test_what_is_no_adapter_is_refused_by_name(tmp_path: Path, what: str) -> Non
 
 
 class Huge:
-    """An encoder whose states are as large as numbers get."""
+    """An encoder with the largest finite states."""
 
     shape = SHAPE
 

@@ -47,7 +47,7 @@ class Echo:
 
 
 def finder(folder: Path, network: Echo) -> FullFinder:
-    """The finder over a table whose rows are the tokens' ids."""
+    """Return the finder over a table whose rows are token ids."""
     (folder / VOCABULARY).write_text("".join(f"{token}\n" for token in TOKENS))
     rows = np.zeros((len(TOKENS), 4 + 4), np.int8)
     rows[:, 0] = np.arange(len(TOKENS))

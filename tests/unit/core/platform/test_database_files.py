@@ -1,4 +1,4 @@
-"""The files of a database: private at once, and nobody's locks on them lost."""
+"""Database files are private at once, and no connection loses its locks."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_file_that_has_no_place_is_said_before_anything_is_done(
 
 
 def _recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What is brought to the disk and renamed, in order, by name ("aside" for the passing one)."""
+    """Record syncs and renames in order, by name ("aside" for the temporary file)."""
     found: list[tuple[str, str]] = []
     sync, rename = os.fsync, os.replace
 

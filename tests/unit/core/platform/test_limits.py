@@ -1,4 +1,4 @@
-"""Too little room is said before anything is begun, with its remedy."""
+"""Too little room is an early error with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that is given back comes back when it is needed."""
+"""Released memory comes back when needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Noise is normal and cannot be repeated, and costs what the closed form says, never less.
+"""Noise is normal and unrepeatable, and costs the closed form's price or more.
 
 Significance level of each statistical test: 1e-6.
 """

@@ -1,8 +1,8 @@
-"""The d_X bound holds on true probabilities, and whatever breaks it is caught by the same checks.
+"""The d_X bound holds on true probabilities, and the same checks catch each breach.
 
-Seven words on the unit circle, three of them close together. In the plane the probability of every
-output is an integral that can be had exactly; the code's own draws are held against it. Draws are
-seeded; each statistical test would fail a right mechanism at most once in 1,000 seeds.
+Seven words lie on the unit circle, three close together. In the plane the probability of each
+output is an exact integral; the code's draws are compared with it. Draws are seeded; each test
+would fail a right mechanism at most once in 1,000 seeds.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ def breach(table: np.ndarray, eta: float, distances: np.ndarray = DISTANCES) -> 
 
 
 def sure_breach(counts: np.ndarray, eta: float, distances: np.ndarray = DISTANCES) -> float:
-    """The same from ``counts`` (words, outputs) of draws: what the log ratio surely exceeds by.
+    """Return a lower bound of the log ratio's excess from ``counts`` (words, outputs).
 
-    Clopper-Pearson limits at ALPHA shared over every pair of words and output.
+    Clopper-Pearson limits at ALPHA, shared over every pair of words and output.
     """
     draws = counts.sum(axis=1, keepdims=True)
     each = ALPHA / (2 * counts.size * len(counts))
@@ -133,7 +133,7 @@ def among_neighbours(mechanism: Mechanism, word: int, random: Random) -> np.ndar
 
 
 def walk_from_the_word(mechanism: Mechanism, word: int, random: Random) -> np.ndarray:
-    """Forbidden: a graph search that enters at the true word and takes so many steps."""
+    """Forbidden: a graph search of some steps that enters at the true word."""
     at = np.full(DRAWS, word)
     target = noisy(mechanism, word, random)
     for _ in range(2):
@@ -232,8 +232,7 @@ def test_the_balls_law_is_what_the_ball_draws() -> None:
 
 
 def test_a_ball_has_no_finite_bound_and_the_sphere_keeps_eta() -> None:
-    """Two words so close that eta * d is 0.1; how often does the noisy vector fall within a small
-    disc around the first of them?"""
+    """Two words with eta * d = 0.1: counts noisy vectors in a small disc around the first."""
     eta, apart, disc, draws = 1.0, 0.1, 0.02, 1_000_000
     random = np.random.default_rng(4)
 

@@ -1,4 +1,4 @@
-"""What is hidden because a part of the name was found elsewhere, and what is not."""
+"""Parts of a name found elsewhere are hidden."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def drawn(r: int, eta: float) -> np.ndarray:
 
 
 def in_a_ball(r: int, eta: float) -> np.ndarray:
-    """What the papers' wording asks for: the direction uniform in the unit ball."""
+    """The papers' wording: the direction uniform in the unit ball."""
     random = np.random.default_rng(2024)
     pieces = []
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""The policy `personal`: what it hides, what it passes, and what an owner may choose."""
+"""The policy `personal`: hidden words, passing words, and the owner's choices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: mak
 
 
 def _privatizer(bundle: Bundle, **more: Any) -> Privatizer:
-    """An engine whose owner allows the policy."""
+    """Return an engine whose owner allows the policy."""
     return Privatizer.of(bundle, floors=PrivacyLimits(least_policy="personal"), **more)
 
 

@@ -1,4 +1,4 @@
-"""The tables are the device's own, and none of them is more careless than it says."""
+"""The tables are the device's own, and none hides less than stated."""
 
 from __future__ import annotations
 

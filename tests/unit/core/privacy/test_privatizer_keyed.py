@@ -154,7 +154,7 @@ def test_another_identifier_redraws_no_other_word(small_privatizer: Privatizer) 
 
 
 def test_another_name_redraws_no_other_word(small_privatizer: Privatizer) -> None:
-    """Letters to many people differ in the name: the word after it is one draw in all of them."""
+    """Letters to many people differ in the name: the next word has one draw in all."""
     names = ("Zyxglorp", "Qvarn", "Anna", "Thistlewood", "Obrecht")
     releases = [
         _released(small_privatizer, f"The {name} garden by the {name} river") for name in names

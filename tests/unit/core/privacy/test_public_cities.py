@@ -1,4 +1,4 @@
-"""Large cities in questions pass under `personal`, and the cities of somebody do not."""
+"""Large cities in questions pass under `personal`; a person's city does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the owner is told of a release: where each word stands, what became of it."""
+"""A release reports each word's place and treatment."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ def test_all_53_bits_are_fair() -> None:
 
 
 def test_rows_and_columns_are_independent() -> None:
-    """Correlations of neighbours, and of rows whose messages differ in one character, within 4.9
-    standard deviations (alpha = 1e-6)."""
+    """Correlations of neighbours, and of rows for similar messages, stay within 4.9 standard
+    deviations (alpha = 1e-6)."""
     drawn = _rows(4_000, 32) - 0.5
     pairs = [
         (drawn[:-1], drawn[1:]),
@@ -92,8 +92,8 @@ def test_rows_and_columns_are_independent() -> None:
 
 
 def test_keyed_noise_has_the_law_of_fresh_noise() -> None:
-    """Lengths Gamma(r, 1 / eta), coordinates of directions uniform on the sphere: both at `ALPHA`,
-    over the words of a document, which is what the promise is about."""
+    """Lengths Gamma(r, 1 / eta), directions uniform on the sphere: both at `ALPHA`, over the words
+    of a document."""
     words = [f"word{number}" for number in range(20_000)]
     keyed = Key(SECRET).draws("space").noise([25.0] * len(words), words, ["the"] * len(words))
     drawn = noise.draw(keyed, len(words), 16, 25.0).astype(np.float64)

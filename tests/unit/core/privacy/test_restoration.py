@@ -1,4 +1,4 @@
-"""What a faithful cloud echoes comes back as it was typed, however it is cut, and nothing else."""
+"""A faithful echo comes back as typed, however it is cut, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_nothing_comes_from_another_conversation(text: str) -> None:
 
 
 def held_back(restoration: Restoration, text: str) -> list[str]:
-    """What is held back after each character."""
+    """Return the held text after each character."""
     stream, given_out, held = restoration.stream(), "", []
     for place in range(len(text)):
         given_out += stream.feed(text[place])

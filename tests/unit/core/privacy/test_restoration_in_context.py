@@ -38,7 +38,7 @@ def restoration(bundle: Bundle, *releases: Release) -> Restoration:
 
 
 def surrogates(release: Release) -> Iterator[tuple[str, str]]:
-    """What was typed and what left, of every word that was replaced."""
+    """Return typed and released form of each replaced word."""
     for word in release.each_word():
         if word.replaced:
             typed = release.document[word.start : word.end]

@@ -1,4 +1,4 @@
-"""The table of an answer: what a release shows of each word, and how else it may be said."""
+"""The table of an answer: each word's release and its other forms."""
 
 from __future__ import annotations
 

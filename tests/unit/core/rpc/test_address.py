@@ -1,4 +1,4 @@
-"""Addresses: what they mean, and who can reach them."""
+"""Addresses: their meaning and reach."""
 
 from __future__ import annotations
 

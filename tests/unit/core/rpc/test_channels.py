@@ -1,4 +1,4 @@
-"""A caller is an address, or the network that somebody has to himself."""
+"""A caller is an address, or a network with a single owner."""
 
 from __future__ import annotations
 

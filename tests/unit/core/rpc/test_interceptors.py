@@ -1,4 +1,4 @@
-"""An interceptor sees each method there is, by name, and holds what it holds for whole calls."""
+"""An interceptor sees each existing method by name, and holds its resources for whole calls."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _authenticate(context: grpc.ServicerContext) -> str:
 
 @contextmanager
 def served(seconds: tuple[float, float] = (60.0, 60.0)) -> Iterator[tuple[str, PendingCallLimiter]]:
-    """A server of few threads with a doorkeeper; its methods give back what they get."""
+    """Run a server with few threads and a doorkeeper; its methods echo."""
     handlers = {
         "One": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
         "Many": grpc.unary_stream_rpc_method_handler(lambda request, _: iter([request] * 2)),

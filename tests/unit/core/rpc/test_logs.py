@@ -1,4 +1,4 @@
-"""A line of a log can be read by people and programs, and has text of nobody."""
+"""People and programs can read a log line, and it holds no user's text."""
 
 from __future__ import annotations
 

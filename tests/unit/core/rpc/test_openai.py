@@ -1,4 +1,4 @@
-"""Answers in pieces are read as far as they are what was agreed, and no further."""
+"""Streams are read up to their agreed end."""
 
 from __future__ import annotations
 

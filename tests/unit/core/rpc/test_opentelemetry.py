@@ -1,4 +1,4 @@
-"""OpenTelemetry is given times, numbers and names of the program, and nothing of a text."""
+"""OpenTelemetry gets times, numbers and program names, and no text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
 
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
-    """What was noted; the environment has what must not be told."""
+    """Return the recorded spans; the environment holds secrets."""
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "host.name=canary")
     exporter = InMemorySpanExporter()
     with tracing.noted_by(OpenTelemetry("agent", SimpleSpanProcessor(exporter))):

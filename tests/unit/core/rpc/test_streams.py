@@ -250,8 +250,10 @@ MOST = 4
 
 
 class Talk:
-    """An open stream whose messages are sent one by one; the server gives them back, or, where
-    the method is "Count", their number in the end."""
+    """An open stream with single messages.
+
+    The server echoes them; the method "Count" counts them.
+    """
 
     def __init__(self, channel: grpc.Channel, method: str = "Echo") -> None:
         self._sending: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -262,7 +264,6 @@ class Talk:
             self.call = channel.stream_unary(path).future(requests, timeout=60)
 
     def says(self, message: bytes) -> bytes:
-        """What comes back."""
         self._sending.put(message)
         return bytes(next(self.call))
 
@@ -271,7 +272,7 @@ class Talk:
         self._sending.put(None)
 
     def cut(self) -> bool:
-        """Whether it was the server who ended it, once it is over."""
+        """Return whether the server ended the stream."""
         over = threading.Event()
         self.call.add_done_callback(lambda _: over.set())
         assert over.wait(60)

@@ -1,4 +1,4 @@
-"""A call is one trace through whoever answers it, of numbers alone, and none where that is off."""
+"""A call is one trace of numbers across all servers, and no trace when tracing is off."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Noted:
 
 @dataclass
 class Notes:
-    """A tracer; what is current is each thread's own."""
+    """A tracer with one current span a thread."""
 
     spans: list[Noted] = field(default_factory=list)
     stacks: dict[int, list[int]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whatever the JSON beside a network says, it opens or is refused by an error of ours."""
+"""JSON beside a network opens, or our error refuses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no network of ours is refused before a runtime sees it."""
+"""An unknown network is refused before a runtime sees it."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_the_file_is_not_kept_beside_the_network() -> None:
 
 
 def test_the_runtime_gathers_nothing_for_its_makers(tmp_path: Path) -> None:
-    """What it would send it first writes into a database of its own below the user's folder."""
+    """Telemetry would first write a database below the user's folder."""
     model = next(MODELS.rglob("*.onnx"))
     unset = {"ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME", "XDG_DATA_HOME"}
     world = {name: value for name, value in os.environ.items() if name not in unset}
@@ -187,7 +187,7 @@ def test_the_runtime_gathers_nothing_for_its_makers(tmp_path: Path) -> None:
 
 
 def test_nothing_else_imports_the_runtime() -> None:
-    """Beyond the tests; and whoever wants a part of it calls ``runtime()`` in the line before."""
+    """Any import of a part must follow a call of ``runtime()``."""
     found = set()
     for folder in ("core", "edge", "cloud", "bench", "examples", "deploy", "clients", "models"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -1,8 +1,8 @@
-"""Whatever is typed, what is not replaced comes back as it was, and every word is accounted for.
+"""Unreplaced text comes back as typed, and every word is accounted for.
 
-Documents are drawn from all of Unicode, surrogates included, and from pieces that are easy to cut
-wrongly: joined emoji, marks without a base, scripts without spaces or from right to left, line ends
-of every kind, invisible characters, letters that change their length with their case.
+Documents are drawn from all of Unicode, and from pieces that are easy to cut wrongly: joined emoji,
+marks without a base, scripts without spaces or from right to left, line ends, invisible characters,
+and letters that change their length with their case.
 """
 
 from __future__ import annotations

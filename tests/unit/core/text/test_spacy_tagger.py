@@ -1,4 +1,4 @@
-"""Any spaCy pipeline can tag; what it does not tag counts as unknown, and it keeps no words."""
+"""Any spaCy pipeline can tag; untagged words are unknown, and no word is kept."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ spacy = pytest.importorskip("spacy", reason="spaCy is an extra: sottovoce-edge[s
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real pipeline whose rules know three words."""
+    """Write a real pipeline with rules for three words."""
     pipeline = spacy.blank("en")
     rules = pipeline.add_pipe("attribute_ruler")
     for word, tag in (("the", "DET"), ("don't", "AUX"), (" ", "SPACE")):

@@ -1,4 +1,4 @@
-"""A look says what a release shows of a word anyway, and nothing more."""
+"""A look tells only the facts that a release shows anyway."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""`sotto bugreport`: what a fault's report needs, and nothing of the owner's."""
+"""`sotto bugreport`: facts for a fault's report, and no data of the owner."""
 
 from __future__ import annotations
 

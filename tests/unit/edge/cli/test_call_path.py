@@ -132,7 +132,7 @@ METHODS = sorted(
 
 
 class Outcome(NamedTuple):
-    """What came of a call: its responses, then its error."""
+    """The responses of a call, then its error."""
 
     responses: list[Any]
     error: tuple[str, ...]
@@ -169,7 +169,7 @@ def _same(value: Any) -> Any:
 def outcomes(
     tagged_bundle: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> list[tuple[str, Outcome, Outcome]]:
-    """Of every call what came of it over the socket, and in this process."""
+    """Return each call's outcome over the socket and in this process."""
     kept = tmp_path_factory.mktemp("kept")
     Store.open(kept / "state").close()  # one key for both, so that both draw the same noise
     came = []

@@ -1,4 +1,4 @@
-"""`sotto chat`: from a pipe and a terminal, through the daemon and without; what left is shown."""
+"""`sotto chat`: from a pipe and a terminal, with and without the daemon."""
 
 from __future__ import annotations
 
@@ -196,9 +196,11 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def shows(self, wanted: str, pressed: bool = False) -> None:
-        """Waits until it does, and forgets what was shown until then. With ``pressed``, Ctrl-C is
-        pressed every five seconds until it does: a signal that comes between Python's prompt and
-        its reading is not seen before the next one, and a person would press again."""
+        """Wait until the text is shown, and forget the text up to there.
+
+        With ``pressed``, press Ctrl-C every five seconds: Python misses a signal between its prompt
+        and its reading.
+        """
         until = time.monotonic() + 60
         press = time.monotonic()
         while wanted not in self.shown:
@@ -211,8 +213,8 @@ class Terminal:
         self.shown = self.shown.partition(wanted)[2]
 
     def ends(self) -> int:
-        """Presses Ctrl-D until it does, every second: between two prompts the line is not yet read
-        key by key, and what is pressed then is lost, as a person would see and press again."""
+        """Press Ctrl-D every second until the program ends, because keys between two prompts are
+        lost."""
         for _ in range(60):
             self.types("\x04")
             with suppress(subprocess.TimeoutExpired):

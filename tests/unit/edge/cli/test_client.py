@@ -77,7 +77,7 @@ def test_an_agent_that_goes_away_is_unavailable(device: Device) -> None:
 
 @contextmanager
 def _impostor(address: str) -> Iterator[tuple[str, list[Any]]]:
-    """A server in the agent's place: its address, and what it is sent."""
+    """Run a server in the agent's place; yield its address and its received calls."""
     heard: list[Any] = []
 
     class Listening(grpc.GenericRpcHandler):

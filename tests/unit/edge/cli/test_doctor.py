@@ -1,4 +1,4 @@
-"""`sotto doctor`: finds what is wrong, and only that."""
+"""`sotto doctor` finds each fault, and no other."""
 
 from __future__ import annotations
 

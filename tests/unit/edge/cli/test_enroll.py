@@ -17,7 +17,7 @@ from .conftest import Device
 
 
 def _bare(device: Device) -> None:
-    """As a device is before anybody told it anything of a tenant."""
+    """Remove the tenant's settings."""
     for name in ("SOTTO_CLOUD_TENANT", "SOTTO_CLOUD_TOKEN_FILE"):
         device.environment.pop(name, None)
 

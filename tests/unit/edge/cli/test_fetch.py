@@ -1,4 +1,4 @@
-"""`sotto fetch` and what `sotto predict --where` makes of it."""
+"""`sotto fetch`, and `sotto predict --where` afterwards."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def or_stand_in(bundle: Bundle) -> PlainEncoder:
 
 @pytest.fixture
 def offering(tagged_bundle: Path, tmp_path: Path) -> Iterator[StubCloud]:
-    """A cloud whose bundle has an encoder."""
+    """Run a cloud whose bundle has an encoder."""
     with stub_cloud(with_some_files(tagged_bundle, tmp_path / "served")) as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""`sotto ledger`: what was spent, in words and numbers of messages."""
+"""`sotto ledger`: the spent budget in words and messages."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def calibrated(tagged_bundle: Path, tmp_path: Path) -> Path:
-    """A bundle whose builder knew the mechanism too."""
+    """Return a bundle calibrated for the mechanism."""
     folder = tmp_path / "calibrated"
     shutil.copytree(tagged_bundle, folder)
     manifest = Bundle.open(folder).manifest

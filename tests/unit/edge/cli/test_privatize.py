@@ -140,7 +140,7 @@ def test_a_spent_ledger_stops_it(device: Device) -> None:
 def _command(
     device: Device, *arguments: str
 ) -> Iterator[tuple[Popen[bytes], IO[bytes], IO[bytes]]]:
-    """The command as a process of its own, its input and its output."""
+    """Run the command as a process; yield its input and output."""
     # Tests that run in the background of a shell inherit a SIGINT that is ignored.
     program = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"

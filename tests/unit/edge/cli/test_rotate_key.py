@@ -1,4 +1,4 @@
-"""`sotto rotate-key`: another key for whoever asks next, the ledger as it was."""
+"""`sotto rotate-key`: later calls use a new key, and the ledger stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sotto service`: what is written where, and what systemd is told, in order."""
+"""`sotto service`: the written files, and the calls of systemctl in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ exit "$ANSWER"
 def device(
     new_device: Callable[..., Device], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Device:
-    """One with a systemctl that notes what it is asked."""
+    """Return a device whose systemctl logs its calls."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, text in (("systemctl", SYSTEMCTL), ("sotto", "#!/bin/sh\n")):

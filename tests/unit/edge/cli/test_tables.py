@@ -1,4 +1,4 @@
-"""Tables of examples: what their header says, and which line of them is wrong."""
+"""Tables of examples: their header, and the line of each error."""
 
 from __future__ import annotations
 

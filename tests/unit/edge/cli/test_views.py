@@ -1,4 +1,4 @@
-"""What --json prints leaves no field of the protos out, and all of it is JSON."""
+"""--json shows every field of the protos as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device's side of the wire: where plaintext is allowed, who we are, what goes wrong."""
+"""The device's side of the wire: plaintext, credentials and errors."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def test_a_cloud_elsewhere_is_reached_through_the_owners_proxy(
 
 @contextmanager
 def _proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """A proxy that connects nobody; gives the first line of each request as it comes."""
+    """Run a proxy that refuses; yield the first line of each request."""
     asked: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

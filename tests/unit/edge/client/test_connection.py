@@ -22,7 +22,7 @@ _ENOUGH = 12
 
 
 class HangsUp:
-    """A port where whoever comes is let in and sent away, as before a cloud that is starting."""
+    """A port that accepts connections and closes them, as before a starting cloud."""
 
     def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Wrong certificates and other protocols are told apart, each with a fix of its own."""
+"""Wrong certificates and protocols have distinct errors, each with a fix."""
 
 from __future__ import annotations
 

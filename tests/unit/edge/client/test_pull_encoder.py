@@ -1,4 +1,4 @@
-"""The encoder is fetched by who wants it, whole or not at all, and kept through updates."""
+"""The encoder is fetched on request, whole or not at all, and survives updates."""
 
 from __future__ import annotations
 

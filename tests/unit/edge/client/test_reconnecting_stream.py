@@ -13,7 +13,7 @@ from sottovoce.v1 import inference_pb2 as inference
 
 
 class Cloud:
-    """Streams that break, each after so many answers; then one that holds."""
+    """Streams that break after given numbers of answers, then one that holds."""
 
     def __init__(self, *answers: int, error: Exception | None = None) -> None:
         self.lives = list(answers)

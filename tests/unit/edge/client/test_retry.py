@@ -1,4 +1,4 @@
-"""What is asked again, how often, and that nothing waits for an answer that cannot come."""
+"""Safe calls are repeated a few times, and no call waits for ever."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_who_reads_a_stream_hears_that_the_cloud_took_leave(tmp_path: Path) -> N
 
 
 class _Failing(training_grpc.TrainingServiceServicer, generation_grpc.GenerationServiceServicer):
-    """Does not answer, as often as it is told to."""
+    """Fails a given number of times."""
 
     def __init__(self, times: int, *, after: int = 0) -> None:
         self._left, self._after, self.asked = times, after, 0

@@ -1,4 +1,4 @@
-"""A secret is read anew for each call, and what is none is refused by name."""
+"""A secret is read for each call, and a wrong one is refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call the daemon, and what: over a real socket, with tokens and their errors."""
+"""Access to the daemon over a real socket: tokens, rights and errors."""
 
 from __future__ import annotations
 

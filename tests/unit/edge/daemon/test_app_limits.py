@@ -1,4 +1,4 @@
-"""How much an app may ask of the daemon, and that what it says is its own: over a real socket."""
+"""Limits and separation of apps, over a real socket."""
 
 from __future__ import annotations
 

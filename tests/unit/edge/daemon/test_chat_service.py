@@ -101,7 +101,7 @@ def test_errors_have_codes(both: tuple[App, EchoingCloud]) -> None:
 
 @contextmanager
 def process(config: Config) -> Iterator[tuple[subprocess.Popen[bytes], App]]:
-    """A daemon of its own, to be killed."""
+    """Run a separate daemon to kill."""
     settings = {
         "HOME": str(config.bundle.path.parents[2]),
         "SOTTO_AGENT_LISTEN": config.agent.listen,

@@ -1,4 +1,4 @@
-"""OpenAI endpoints that the tests of this folder share, each with who answers behind it."""
+"""OpenAI endpoints for the tests of this folder, with the servers behind them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def before_anothers(
 
 @pytest.fixture
 def at_server(before_anothers: tuple[Door, Server]) -> tuple[Door, Server]:
-    """An OpenAI endpoint before somebody else's server, which echoes and has been asked nothing."""
+    """Return an OpenAI endpoint before a foreign server, which echoes."""
     door, server = before_anothers
     server.answer = echoed
     server.asked.clear()

@@ -1,5 +1,4 @@
-"""The OpenAI endpoint's bounds: who may come in, how much they may send, what their going away
-ends."""
+"""The OpenAI endpoint's bounds: access, sizes, and clients that leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The owner's page over HTTP, from a real daemon: who may come in, and what it is told."""
+"""The owner's page over HTTP from a real daemon: access and contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The classifier learns what can be learnt, and refuses what it cannot read."""
+"""The classifier learns, and refuses unreadable labels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ WIDTH = 24
 
 
 def examples(n: int, seed: int) -> tuple[np.ndarray, list[str]]:
-    """Unit vectors whose label no straight line tells: the product of two signs."""
+    """Return unit vectors labelled by the product of two signs, which no line separates."""
     rows = np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32)
     rows[:, :2] *= 4
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)

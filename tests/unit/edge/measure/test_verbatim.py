@@ -1,4 +1,4 @@
-"""What leaves as it was typed is counted over all words, and agrees with releases."""
+"""Words that leave as typed are counted over all words, in agreement with releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ledger was charged, by day and purpose: sums that add up, bounded, sealed."""
+"""Charges by day and purpose add up, are bounded and sealed."""
 
 from __future__ import annotations
 

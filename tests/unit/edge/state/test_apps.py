@@ -1,4 +1,4 @@
-"""Apps: known by a token that is not kept, bounded, and held to what a day may cost."""
+"""Apps are known by unstored tokens, bounded, and limited in daily cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vote under way survives, sealed, and nobody counts it twice."""
+"""A vote under way survives, sealed, and is counted once."""
 
 from __future__ import annotations
 

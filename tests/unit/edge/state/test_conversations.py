@@ -1,4 +1,4 @@
-"""What is noted of conversations: found by name, answer or opening; bounded; sealed."""
+"""Conversations are found by name, answer or opening; bounded; sealed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_they_are_sealed_and_in_their_places(store: Store, tmp_path: Path) -> No
 
 
 def end(store: Store, how: str) -> None:
-    """One of the ways in which what is said of `RIVER` goes."""
+    """End the correction of `RIVER` in one of the ways."""
     kept, outbox = Corrections(store), Outbox(store)
     if how == "forgotten":
         kept.forget("desk")

@@ -1,4 +1,4 @@
-"""The database: all or nothing, private, and clear about what is wrong with it."""
+"""The database: transactions, privacy, and clear errors."""
 
 from __future__ import annotations
 

@@ -22,7 +22,6 @@ SECRET, OTHER = bytes(range(32)), bytes(range(32, 64))
 
 @pytest.fixture
 def ring() -> Iterator[dict[tuple[str, str], str]]:
-    """What the keyring holds."""
     held: dict[tuple[str, str], str] = {}
     with keyring_of(held):
         yield held
@@ -30,7 +29,6 @@ def ring() -> Iterator[dict[tuple[str, str], str]]:
 
 @pytest.fixture(params=list(PLACES))
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each of them, ready to be used."""
     if request.param == "credential":
         give_credential(monkeypatch, tmp_path / "credentials", SECRET)
     if request.param == "keyring":

@@ -1,4 +1,4 @@
-"""What the cloud is told instead of names, and what owners read instead of ids."""
+"""The cloud sees ids instead of names, and owners read names instead of ids."""
 
 from __future__ import annotations
 

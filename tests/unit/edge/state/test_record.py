@@ -1,4 +1,4 @@
-"""What left in the last hour: only where it is asked for, little, and not for long."""
+"""The record of the last hour: off by default, small and short-lived."""
 
 from __future__ import annotations
 

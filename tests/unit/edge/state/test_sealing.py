@@ -1,4 +1,4 @@
-"""What is sealed opens only with its key and in its place."""
+"""Sealed data opens only with its key and in its place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_sealed_bytes_come_back() -> None:
 
 
 def test_what_was_sealed_once_opens_for_ever() -> None:
-    """State on devices outlives releases, so what the keys are derived from never changes."""
+    """Device state outlives releases, so the key derivation never changes."""
     seal = Seal(bytes(range(32)))
     sealed = bytes.fromhex(
         "b4f3bcc047d47135a5b159746b5cd3621c69e2ec9c9c015195e673bf853488a431f5845a2c7bd9"

@@ -424,7 +424,7 @@ def test_dates_of_a_conversation_keep_their_intervals_and_come_back_in_any_form(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     def answer(request: generation.GenerateRequest) -> list[str]:
-        """Name the first date in words, the second as ISO 8601, and a day that nobody named."""
+        """Name the first date in words, the second as ISO 8601, and an unnamed day."""
         texts = " ".join(turn.released_text for turn in request.conversation.turns)
         (first, second) = (date(*found.readings[0].day) for found in Dates(texts).within(0, 999))
         assert second - first == date(2024, 3, 1) - date(1979, 3, 14)

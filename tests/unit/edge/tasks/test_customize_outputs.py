@@ -19,7 +19,7 @@ SETTINGS = wanted(adapter="desk", task=training.TASK_GENERATION, replace=True)
 
 
 def written(number: int = 12) -> list[agent.LabelledText]:
-    """Each with a name of its own, in input and output."""
+    """Return pairs with a different name each, in input and output."""
     return [
         agent.LabelledText(
             text=f"The river was in the garden, Anna{n}x.",

@@ -1,7 +1,7 @@
-"""Embeddings: what leaves, what is charged, what comes back, and what stays when no cloud is there.
+"""Embeddings: sent vectors, charges, answers, and use without a cloud.
 
-The stub cloud averages the vectors it gets, and a plain stand-in takes the denoiser's place, so
-that numbers can be followed; the shipped denoiser answers in the end-to-end tests.
+The stub cloud averages the vectors, and a plain stand-in replaces the denoiser, so numbers can be
+followed. The end-to-end tests use the shipped denoiser.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_with_hardly_any_noise_the_vectors_are_the_tokens_own(
 
 
 def test_noise_falls_on_rows_of_length_one(device: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound holds for distances of at most 2. What leaves is clipped, so it would not show."""
+    """The bound holds for distances of at most 2. Clipping would hide a breach on the wire."""
     perturbed: list[NDArray[np.float32]] = []
     perturb = TokenEmbedding.perturb
 

@@ -1,4 +1,4 @@
-"""The engine uses what is linked, from the next text on."""
+"""The engine uses the linked bundle from the next text on."""
 
 from __future__ import annotations
 

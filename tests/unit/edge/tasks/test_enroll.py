@@ -26,7 +26,7 @@ def server() -> Iterator[StubCloud]:
 
 
 def _known(server: StubCloud, file: Path) -> bool:
-    """Whether who has the token in the file is let in."""
+    """Return whether the cloud admits the token in the file."""
     config = CloudConfig(address=server.address, tenant="acme", token_file=file)
     with closing(Cloud(config)) as cloud:
         try:

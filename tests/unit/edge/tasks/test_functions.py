@@ -1,4 +1,4 @@
-"""Functions: their JSON keeps its shape, none of its text leaves, and all of it comes back."""
+"""The JSON of functions keeps its shape, its text is privatised and restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device trains itself answers like any other adapter, and the cloud hears nothing of it."""
+"""A device-trained adapter answers like any other, and the cloud hears nothing."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_one_that_fails_or_is_followed_no_more_keeps_no_other_from_coming(two: T
     desk = AdapterFolder(device.home.folder, device.outbox.newest("desk").adapter_id)
 
     def comes(words: str) -> None:
-        """Both are taught; of "shelf" this comes, after what was said of "desk"."""
+        """Teach both adapters; the new version of "shelf" comes after "desk"."""
         before = device.home.versions("shelf")[0]
         for name in ("desk", "shelf"):
             teach(device, name, ((f"{words} song", "wet"), ("train paper", "dry")), add=True)

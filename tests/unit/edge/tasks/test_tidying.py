@@ -1,4 +1,4 @@
-"""What was half written in the agent's folders is gone once it has started again."""
+"""Half-written files in the agent's folders go at the next start."""
 
 from __future__ import annotations
 

@@ -18,8 +18,10 @@ def _labels(device: Parts, adapter: str) -> dict[str, str]:
 
 
 def test_near_copies_share_the_noise_of_their_label(customizer: Customizer, device: Parts) -> None:
-    """Fifty copies that differ in white space, marks and signs of quoting get one label, where each
-    of its own would be false by a chance of .49."""
+    """Fifty copies that differ in white space, marks and quotes get one label.
+
+    A separate draw each would be false with probability .49.
+    """
     copies = [
         agent.LabelledText(
             text=f"{'>' * (n % 3)}The{' ' * n} GARDEN{'!' * (n % 2)} of the river", label="outside"

@@ -1,4 +1,4 @@
-"""Sentences of our own are marked where a name was put, and nowhere else."""
+"""Made sentences are marked exactly where a name was put."""
 
 from __future__ import annotations
 

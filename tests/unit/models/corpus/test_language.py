@@ -1,4 +1,4 @@
-"""A language is data: it is read, written and refused as such."""
+"""A language is data: read, written and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each source says of a name is kept, and what it does not say stays open."""
+"""Each source's labels are kept, and unlabelled words stay open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device computes is what the cloud does, for every kind of adapter that travels."""
+"""Device and cloud compute the same, for every kind of adapter that travels."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ def device(bundle_folder: Path) -> Encoder:
 def exact(
     bundle_folder: Path, backbone_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Encoder:
-    """The same over a graph whose matrices are not rounded."""
+    """Return the network over a graph with unrounded matrices."""
     bundle = Bundle.open(bundle_folder)
     whole = Encoder.load(bundle)
     network = tmp_path_factory.mktemp("exact") / "encoder.onnx"

@@ -1,4 +1,4 @@
-"""The vocabulary that ships is the one that the repository's lists make."""
+"""The repository's lists make the shipped vocabulary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training learns a small language from its context, and writes what the device can run."""
+"""Training learns a small language from context, and writes a network that devices run."""
 
 from __future__ import annotations
 

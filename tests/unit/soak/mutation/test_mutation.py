@@ -1,4 +1,4 @@
-"""Mutants are told by what they change, excused one by one, and counted both ways."""
+"""Excuses of mutants are complete and single."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The Debian package: its parts, and that two builds hold the same bytes.
-
-What is installed here is small wheels made on the spot; `make check-deb` installs the whole.
-"""
+"""The Debian package has its parts, and two builds hold the same bytes."""
 
 from __future__ import annotations
 

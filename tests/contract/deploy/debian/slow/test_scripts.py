@@ -19,7 +19,7 @@ TOOLS = "adduser chown install py3clean py3compile deb-systemd-helper deb-system
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A system's files; its tools note what they are asked, and do nothing."""
+    """Return a system root whose tools only log their calls."""
     for folder in ("etc/systemd/system", "etc/sottovoce", "var/lib/sottovoce", "usr/lib/sottovoce"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "etc/sottovoce/agent.toml").touch()

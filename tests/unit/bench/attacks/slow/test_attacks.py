@@ -1,6 +1,6 @@
-"""Attacks succeed where nothing hides, and learn nothing where everything does.
+"""Attacks succeed without noise, and learn nothing under full noise.
 
-Most run in a made-up language of 200 words, where what is best is known.
+Most run in a made-up language of 200 words, for which the best attack is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Curves whose order is known are put in that order, and noise alone decides nothing."""
+"""Known curves are put in the right order, and noise alone decides nothing."""
 
 from __future__ import annotations
 

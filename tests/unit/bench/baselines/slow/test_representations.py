@@ -44,7 +44,7 @@ def test_words_are_dropped_and_no_text_is_lost() -> None:
 
 @pytest.fixture(scope="module")
 def rows() -> tuple[Floats, np.ndarray, np.ndarray]:
-    """What the task asks lies along one half of the entries, who wrote along the other."""
+    """Return vectors with the task in one half of the entries and the author in the other."""
     random = np.random.default_rng(5)
     task, author = (random.integers(0, 2, N) for _ in range(2))
     made = random.standard_normal((N, WIDTH)) * 0.2

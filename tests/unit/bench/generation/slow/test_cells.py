@@ -1,4 +1,4 @@
-"""What leaves for training and asking, what the cloud makes of it, and what comes back."""
+"""Texts leave for training and questions; the cloud's answers come back restored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ASKED = [
 
 @dataclass(frozen=True)
 class Faithful(Cloud):
-    """Writes what it is asked, and remembers what it was told."""
+    """A cloud that echoes its prompts and records its inputs."""
 
     told: list[Any]
 

@@ -1,4 +1,4 @@
-"""The simulation agrees with what is known by other means, and shows what each policy is for."""
+"""The simulation agrees with known results, and shows the purpose of each policy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def found(cloud: Cloud, policy: str, calls: int = CALLS, seed: int = 0) -> Outco
 
 
 def che(cloud: Cloud) -> float:
-    """What a cache of the least recently used finds of independent calls (Che's approximation,
-    2002, whose error is far below a percent at this size)."""
+    """Return the hit rate of an LRU cache for independent calls by Che's approximation (2002)."""
     shares = cloud.shares()
     since = brentq(lambda t: -np.expm1(-shares * t).sum() - cloud.cache, 1.0, 1e9)
     return float((shares * -np.expm1(-shares * since)).sum())
@@ -52,7 +51,7 @@ def test_by_tenant_replicas_remember_together_what_one_of_their_room_would() -> 
 
 @pytest.mark.parametrize("load", [0.4, 0.7])
 def test_waits_are_those_of_a_queue_with_one_server(load: float) -> None:
-    """Lindley's recursion, of draws of its own: Poisson arrivals, equal work (M/D/1)."""
+    """Compared with Lindley's recursion: Poisson arrivals, equal work (M/D/1)."""
     cloud = Cloud(tenants=50, zipf=0.0, load=load, cache=50, pass_ms=0.0, open_calls=10**9)
     cloud = replace(cloud, devices=round(6 * load * cloud.replica_calls), tenant_calls=10**9)
     assert cloud.replicas == 1

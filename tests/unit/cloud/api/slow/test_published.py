@@ -1,4 +1,4 @@
-"""Replicas, fronts and trainers are given the id of a published bundle, and no folder."""
+"""Replicas, fronts and trainers fetch a published bundle by its id."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.tiny_bundle import tiny_bundle
 
 @contextmanager
 def running(state: Path, role: str, *options: object, **variables: str) -> Iterator[dict[str, Any]]:
-    """A process of the cloud, and what it says when it is ready."""
+    """Run a process of the cloud; yield its ready line."""
     command = [sys.executable, "-c", "from sottovoce.cloud.cli import main; main()", role]
     command += ["--state", str(state), "--json", *map(str, options)]
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Whoever has not said who he is keeps nobody out, not even others of his kind."""
+"""Unauthenticated callers crowd out neither tenants nor each other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.waiting import among_a_flood
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """A cloud that nobody has called yet."""
+    """Run a cloud without callers."""
     folder: Path = tmp_path_factory.mktemp("strangers")
     bert = tiny_bert(folder / "bert")
     bundle = tiny_bundle(folder / "bundle", bert)

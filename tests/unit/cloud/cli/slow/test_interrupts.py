@@ -1,4 +1,4 @@
-"""Ctrl-C ends the provider's long commands with 130, SIGTERM with 0; each says what is kept."""
+"""Ctrl-C ends the provider's long commands with 130, SIGTERM with 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trainer of its own does the jobs of a state, and ends in order."""
+"""A separate trainer does the jobs of a state, and ends in order."""
 
 from __future__ import annotations
 
@@ -84,7 +84,6 @@ def test_a_trainer_does_the_jobs_of_a_store_and_ends_when_told(
 def test_what_ray_cannot_do_is_told_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
 ) -> None:
-    """What it can, `tests/unit/cloud/training/slow/test_on_ray.py` shows where it is installed."""
     monkeypatch.setitem(sys.modules, "ray", None)
     done = CliRunner().invoke(main, ["trainer", *options, "--state", str(tmp_path), "--json"])
     assert done.exit_code == 78

@@ -33,7 +33,6 @@ ROUNDS = 5
 
 @pytest.fixture
 def processes(tmp_path: Path, store: Store) -> Iterator[list[Jobs]]:
-    """Each as a process of its own would have them."""
     with opened(tmp_path, store) as jobs, ExitStack() as stack:
         others = [store.open(tmp_path) for _ in range(CALLERS - 1)]
         for database in others:

@@ -1,7 +1,6 @@
-"""A method is one module and one line: this module is BitFit, and the line is in its fixture.
+"""A method is one module and one line: this module is BitFit, the fixture is the line.
 
-BitFit (Ben Zaken et al.) trains the biases of the linear layers in the backbone's blocks and
-nothing else of it. It is here as a newcomer would write it, and no other file knows of it.
+BitFit (Ben Zaken et al.) trains only the biases of the linear layers in the backbone's blocks.
 """
 
 from __future__ import annotations

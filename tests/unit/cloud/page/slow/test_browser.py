@@ -1,5 +1,4 @@
-"""The provider's page in a real browser: anew by itself and without flicker, by keyboard, on small
-screens, text as text, and nobody else asked."""
+"""The provider's page in a real browser: refresh, keyboard, small screens, and text as text."""
 
 from __future__ import annotations
 
@@ -334,7 +333,7 @@ def test_a_process_that_does_not_answer_is_coloured(shown: Shown) -> None:
 
 
 def test_a_page_whose_program_ended_says_so(shown: Shown) -> None:
-    """The last one: nobody answers the page afterwards."""
+    """The last test, because the page's program ends."""
     browser = shown.browser
     with served(endpoints(shown.jobs.database, (), (), None)) as server:
         browser.go(server.link())

@@ -72,7 +72,6 @@ class Machine(NamedTuple):
         return found
 
     def fetching(self, stop: int = 0) -> subprocess.Popen[bytes]:
-        """Another process of it."""
         arguments = (str(self.database.state), self.url, self.id, str(stop))
         return subprocess.Popen(
             [sys.executable, "-c", FETCH, *arguments],
@@ -98,7 +97,7 @@ def machine(tmp_path: Path, objects_url: str, small_bundle_folder: Path) -> Iter
 
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """What is asked of the objects from now on: files, and from where."""
+    """Record the files fetched from now on, and their offsets."""
     asked: list[tuple[str, int]] = []
     for kind in (FileObjects, S3Objects):
 

@@ -1,4 +1,4 @@
-"""What is peculiar to a server: it may be away, others hold rows, and its clock is the clock."""
+"""Behaviour of a database server: outages, rows locked by others, and its clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan claims is what it costs, and never more than was asked for."""
+"""A plan costs its stated epsilon, and never more than the budget."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_the_librarys_own_accountants_agree() -> None:
 
 
 def test_the_papers_own_settings_cost_about_101() -> None:
-    """Sigmas of 1 and 20, 100 texts, delta 1e-6: the .178 told of them depends on the data."""
+    """Sigmas of 1 and 20, 100 texts, delta 1e-6: the paper's .178 depends on the data."""
     assert by_renyi(1.0, 20.0, 100, 1e-6) == pytest.approx(101.1, abs=0.1)
     ours = replace(
         VotePlan.within(Budget(1.0, 1e-6), 6_000, 100),

@@ -1,4 +1,4 @@
-"""Nobody weighs more than the clip; the noise is as planned; the divisor is what was expected.
+"""No example weighs more than the clip; noise and divisor are as planned.
 
 Significance level of each statistical test: 1e-6.
 """

@@ -1,4 +1,4 @@
-"""Each example's gradient is its own, and a private step is made of all of them as planned."""
+"""Each example has its own gradient, and a private step sums the clipped ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STAGE = Stage(steps=1, share=0.5, noise=0.0, clip=0.2)
 
 
 def made(name: str, method: str) -> tuple[RowClassifier, Trained, Labelled]:
-    """A model whose numbers are all random, and nine examples."""
+    """Return a model with random weights and nine examples."""
     torch.manual_seed(0)
     loaded = backbone.load(name)
     options = TrainingOptions(method=method)
@@ -144,7 +144,7 @@ def test_noise_is_drawn_once_a_step_and_for_no_example_too(
 
 
 def test_two_steps_from_the_same_place_differ(bert: str) -> None:
-    """Whatever was seeded: who knows the noise knows the sum."""
+    """No seed repeats the noise."""
     ends = []
     for _ in range(2):
         model, trained, both = made(bert, "head")

@@ -1,4 +1,4 @@
-"""A private run learns, spends what was planned, publishes the last iterate and nothing else."""
+"""A private run learns, spends the planned budget and publishes the last iterate alone."""
 
 from __future__ import annotations
 
@@ -53,8 +53,11 @@ def private(name: str, folder: Path, method: str = "lora", **given: Any) -> Resu
 
 
 def test_how_wide_a_pass_is_follows_from_each_text_alone(bert: str) -> None:
-    """Numbers are rounded by that: were it to follow from who else is in the pass, one text could
-    move the gradients of all others, and their sum by more than the clip."""
+    """Rounding depends on the width.
+
+    If it depended on other texts, one text could move all gradients, and their sum by more than the
+    clip.
+    """
     words = ROWS[0].text.split() * 40
     rows = [Example(" ".join(words[: 1 + at % 25]), ROWS[at].label) for at in range(400)]
     options = TrainingOptions(method="lora", dp_epsilon=4.0)
@@ -246,7 +249,6 @@ def test_the_last_weights_are_published(
 
 
 def test_plan_and_run_agree(bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the update is made with is what the accountant was told."""
     updates: list[Any] = []
     usual = trainer.Private
 
@@ -325,7 +327,7 @@ def test_what_a_step_sums_is_the_clipped_gradient_of_each(monkeypatch: pytest.Mo
 def test_one_example_more_moves_the_sum_by_at_most_the_clip(
     n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of many that pull the same way as well, whose sum float32 would round elsewhere."""
+    """Also for many parallel gradients, whose sum float32 would round elsewhere."""
     features, targets = two_clouds(n)
     targets = torch.zeros_like(targets)
     features = features / 50 + features[0]

@@ -30,7 +30,7 @@ from tests.support.waiting import until
 
 @pytest.fixture(scope="module")
 def undisturbed(bert: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tensors, int, Job]:
-    """What a worker that is left alone ends with: the adapter, its steps, the job."""
+    """Return the result of an undisturbed worker: adapter, steps, job."""
     state = tmp_path_factory.mktemp("undisturbed") / "state"
     job = queue(state)
     code, steps = work(state, bert)

@@ -1,4 +1,4 @@
-"""Two worker processes on one state: each job is done once, whoever dies or falls asleep."""
+"""Two workers on one state do each job once, even if one dies or sleeps."""
 
 from __future__ import annotations
 

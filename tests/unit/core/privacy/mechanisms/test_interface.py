@@ -1,7 +1,4 @@
-"""The mechanisms know what they cover, cost and give away.
-
-That they keep the promise is `test_guarantee`'s matter.
-"""
+"""The mechanisms state coverage, cost and classes. `test_guarantee` tests the promise."""
 
 from __future__ import annotations
 

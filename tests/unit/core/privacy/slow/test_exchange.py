@@ -1,9 +1,8 @@
 """The promise: exchanging a word for another of its class and shape decides nothing about others.
 
-Two thousand sentences of our own (helpdesk mails, and the sentences that ship with the tests). In
-each a word is exchanged for one that reads alike and is written alike, and what is decided about
-all the other words must stay: treatment, class, strength of the noise, the point it starts from.
-Choices are seeded, and nothing here is drawn: a failure is a breach.
+Two thousand of our sentences. In each, one word is exchanged for a word with the same reading and
+case. Treatment, class, strength of the noise and starting point of all other words must stay.
+Choices are seeded, so a failure is a breach.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The promise on bytes: under one key and session an exchanged word changes no third word.
 
-In texts of three sentences of our own a word is exchanged for another of its class and shape, as in
-`test_exchange`. What is released in its place may change, and what is released of the word after it
-in its sentence, whose noise is drawn by both; all else must stay to the byte. Keys are fixed and
-sentences seeded: a failure is a breach, or two names that by chance (one in some hundred pairs) get
-one surrogate, of which the later then gives way.
+In texts of three sentences one word is exchanged as in `test_exchange`. Its own release may change,
+and the next word's, because both words draw that noise. All else must stay to the byte. Keys are
+fixed and sentences seeded. So a failure is a breach, or two names with one surrogate (one in some
+hundred pairs).
 """
 
 from __future__ import annotations

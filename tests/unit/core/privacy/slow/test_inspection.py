@@ -1,4 +1,4 @@
-"""Classes that hide nobody and readings that let words pass are found, though all hashes fit."""
+"""Classes that hide nothing and readings that let words pass are refused, though hashes fit."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_class_too_small_is_refused(bundle: Bundle, name: str) -> None:
 
 
 def test_a_class_in_one_place_is_refused(bundle: Bundle, tmp_path: Path) -> None:
-    """All words of a class in one point: every noisy point is nearest to the first of them."""
+    """With all words in one point, every noisy point is nearest to the first word."""
     folder = Path(shutil.copytree(bundle.folder, tmp_path / "bundle"))
     found = bundle.manifest.classes["=FACT"]
     members = bundle.class_members("=FACT")

@@ -1,4 +1,4 @@
-"""What a level protects, the device finds out for itself, and whoever says otherwise is caught."""
+"""The device measures a level's protection, and refuses false claims."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def counts() -> PublicCounts:
 
 
 def _claiming(bundle: Bundle, name: str = "balanced", **claims: Any) -> Bundle:
-    """The bundle, of whose levels one is left that claims something else than was measured."""
+    """Return the bundle with one level that claims other figures."""
     level = replace(bundle.manifest.level(MECHANISM, "balanced"), **claims)
     return _with(bundle, {name: level} if name else {}, () if name else (level,))
 

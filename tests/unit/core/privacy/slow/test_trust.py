@@ -70,7 +70,7 @@ def test_names_planted_among_the_words_are_drawn(folder: Path, policy: str, mech
 
 
 def test_words_of_longer_lists_are_read_by_the_second_list(folder: Path) -> None:
-    """The default bundle has none of them; a bundle with more words has."""
+    """Only bundles with more words than the default have them."""
     plant(folder, {"algae": "dishwasher", "airlift": "quillfeather", "whoever": "dishwashers"})
     bundle = Bundle.open(folder)
     trusted = TrustedWords.of(bundle)

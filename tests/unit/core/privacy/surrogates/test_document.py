@@ -19,8 +19,7 @@ def keyed(*what: str) -> np.random.Generator:
 
 
 def words(*marked: str, start: int = 0) -> list[DrawnSurrogate]:
-    """Words as ``KIND:text``, side by side, all of them of names by their looks; "-" is a word
-    between that is not drawn."""
+    """Parse ``KIND:text`` words, adjacent names by their looks; "-" is an undrawn word between."""
     parts = [(place, *each.partition(":")[::2]) for place, each in enumerate(marked, start)]
     kinds = ["-", *(kind for _, kind, _ in parts), "-"]
     return [

@@ -1,4 +1,4 @@
-"""What stands for an identifier is valid in its format, and nobody's."""
+"""A surrogate of an identifier is valid in its format and belongs to no person."""
 
 import calendar
 import ipaddress

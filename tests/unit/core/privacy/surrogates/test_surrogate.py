@@ -1,4 +1,4 @@
-"""What is drawn depends on the shape and the stream, never on the word."""
+"""A draw depends on the shape and the stream, never on the word."""
 
 import string
 from collections import defaultdict
@@ -17,7 +17,7 @@ KINDS = st.sampled_from(surrogate.KINDS)
 
 
 class Counted:
-    """A seeded stream that counts what is taken from it."""
+    """A seeded stream that counts its draws."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""What is in no list becomes a plain word, or another thing of its sort."""
+"""An unlisted word becomes a plain word or another of its sort."""
 
 import unicodedata
 

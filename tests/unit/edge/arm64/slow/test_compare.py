@@ -1,6 +1,6 @@
-"""Two machines agree within the stated tolerances, and the comparer notices when they do not.
+"""Two machines agree within the tolerances, or the comparer fails.
 
-What it compares is made by `make check-arm64`, which takes too long to be a test.
+`make check-arm64` makes the inputs.
 """
 
 from __future__ import annotations

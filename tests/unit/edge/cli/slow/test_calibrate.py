@@ -1,4 +1,4 @@
-"""`sotto calibrate`: the table, a level for a target, and what it costs."""
+"""`sotto calibrate`: the table, a level for a target, and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sotto doctor` measures what a bundle claims, over the built bundle."""
+"""`sotto doctor` measures a bundle's claims, over the built bundle."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ main(sys.argv[1:])
 
 @contextmanager
 def typed(device: Device, *arguments: str) -> Iterator[Popen[str]]:
-    """A command in a process of its own."""
+    """Run a command in its own process."""
     with Popen(
         [sys.executable, "-c", PROGRAM, *arguments],
         env=device.environment,
@@ -52,7 +52,7 @@ def typed(device: Device, *arguments: str) -> Iterator[Popen[str]]:
 
 
 def interrupted(process: Popen[str]) -> str:
-    """Presses Ctrl-C; what it then says."""
+    """Press Ctrl-C; return the error output."""
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -110,7 +110,7 @@ def test_cut_off_anywhere_it_is_in_one_place_at_least_and_the_same_command_goes_
 
 
 def _cut_at(patched: pytest.MonkeyPatch, number: int) -> Callable[[], int]:
-    """Ends the process at that step of its own; gives how many there were."""
+    """End the process at a given step; return the number of steps."""
     made = 0
 
     def counted(step: Callable[..., object]) -> Callable[..., object]:

@@ -79,7 +79,7 @@ def server() -> Iterator[tuple[Server, threading.Event]]:
 
 @contextmanager
 def served(device: Device, first: str) -> Iterator[tuple[subprocess.Popen[str], Door]]:
-    """A daemon with its OpenAI endpoint, in a process of its own."""
+    """Run a daemon with its OpenAI endpoint in its own process."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     with subprocess.Popen(
@@ -97,7 +97,7 @@ def served(device: Device, first: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 def drained(take: Callable[[], object]) -> None:
-    """Takes until there is nothing more, on a thread of its own."""
+    """Read to the end on a new thread."""
 
     def run() -> None:
         with suppress(OSError, grpc.RpcError, StopIteration):
@@ -114,8 +114,8 @@ def test_a_daemon_with_open_streams_ends_within_its_grace(
     server: tuple[Server, threading.Event],
     how: str,
 ) -> None:
-    """16 calls of gRPC and 16 of HTTP, whose clients read, or do not, whose server goes silent,
-    whose threads do not end when they are told to; and a bundle that is still being read."""
+    """16 gRPC and 16 HTTP calls: reading, not reading, a silent server, stuck threads, and a bundle
+    that still loads."""
     upstream, silent = server
     if how == "silent":
         silent.set()

@@ -1,4 +1,4 @@
-"""Units: systemd finds nothing wrong with them, and the agent runs under what they forbid."""
+"""systemd accepts our units, and the agent runs under their restrictions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ needs_systemd = pytest.mark.skipif(
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """A program in a folder whose name systemd would read another way, were it not quoted."""
+    """Return a program in a folder whose name systemd would misread unquoted."""
     folder = tmp_path / "a b 100%i"
     folder.mkdir()
     file = folder / "sotto"
@@ -41,7 +41,7 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def user() -> str:
-    """Somebody who is not root; nobody runs as them here."""
+    """Return an existing user other than root and nobody."""
     import pwd
 
     return next(u.pw_name for u in pwd.getpwall() if u.pw_uid > 0 and u.pw_name != "nobody")

@@ -1,4 +1,4 @@
-"""Signed bundles whose figures or finder are wrong are refused."""
+"""Signed bundles with false figures or a blind finder are refused."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ HELD = {"", "-shm"}
 
 @pytest.fixture
 def daemon(tmp_path: Path, bundle_folder: Path) -> Iterator[Daemon]:
-    """A daemon in a process of its own, with a cloud, an upstream and an OpenAI endpoint."""
+    """Run a daemon in its own process, with a cloud, an upstream and an OpenAI endpoint."""
     token = tmp_path / "token"
     token.touch(mode=0o600)
     token.write_text(f"{TOKEN}\n")
@@ -68,7 +68,7 @@ def daemon(tmp_path: Path, bundle_folder: Path) -> Iterator[Daemon]:
 
 
 def _sotto(daemon: Daemon, *arguments: str) -> str:
-    """What a command prints, as a process beside the daemon."""
+    """Return the output of a command beside the daemon."""
     program = [sys.executable, "-c", PROGRAM.format("edge"), *arguments]
     told = subprocess.run(
         program, env=environment() | daemon.environ, capture_output=True, text=True, check=True

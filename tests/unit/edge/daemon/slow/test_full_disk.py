@@ -118,8 +118,7 @@ def device(
 
 
 def _fill(device: _Device, disk: FullDisk) -> dict[str, str]:
-    """Takes every byte, also those that the daemon's log of changes had left; gives what it
-    answered until then."""
+    """Fill the disk, the log's freed bytes included; return the daemon's last answer."""
     disk.fill()
     answers = {}
     for number in range(ENOUGH):

@@ -327,8 +327,7 @@ def shapes(canary: str, number: int) -> list[Any]:
 
 @dataclass
 class Probe:
-    """Asks an OpenAI endpoint with planted canaries, and looks for them in what the server was
-    told."""
+    """Asks an OpenAI endpoint with canaries, and looks for them in the server's requests."""
 
     door: Door
     server: Server

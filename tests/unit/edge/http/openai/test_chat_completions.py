@@ -1,4 +1,4 @@
-"""Chats over HTTP: what leaves is released, what comes is turned back, in OpenAI's words."""
+"""Chats over HTTP leave privatised, and answers come back restored, in OpenAI's form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embeddings over HTTP: who goes away is not waited for, whatever the cloud does."""
+"""Embeddings over HTTP: the endpoint does not wait for a departed client."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def test_several_continuations(at_server: tuple[Door, Server]) -> None:
 
 
 def thinking(name: str) -> Callable[[dict[str, Any]], Iterator[bytes]]:
-    """An answer after a thought, both of which repeat what was asked."""
+    """Return an answer after a thought; both repeat the question."""
 
     def answer(body: dict[str, Any]) -> Iterator[bytes]:
         text = body["messages"][-1]["content"]

@@ -1,4 +1,4 @@
-"""Functions over HTTP: what is told of them is released, what is called is turned back."""
+"""Functions over HTTP: descriptions leave privatised, calls come back restored."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The page in a real browser: it shows text as text, by keyboard and on small screens, and asks
-nobody else."""
+"""The device's page in a real browser: text as text, keyboard, small screens, no other host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in classifier learns what is there, nothing else, and never more from more noise."""
+"""The stand-in classifier learns the signal alone, and never more from more noise."""
 
 from __future__ import annotations
 

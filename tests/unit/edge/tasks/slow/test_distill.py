@@ -83,7 +83,7 @@ def vote(
 
 
 def prompts_of(server: Server) -> list[str]:
-    """What teachers asked, without the question whether anybody answers."""
+    """Return the teachers' prompts without the server check."""
     return [b["prompt"] for _, _, b in server.asked if b["prompt"] != distill._NOTHING_PRIVATE]
 
 

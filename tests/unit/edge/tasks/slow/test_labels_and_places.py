@@ -14,7 +14,7 @@ from tests.unit.edge.tasks.test_what_the_cloud_learns import _labels
 
 
 def _spelt(number: int) -> list[agent.LabelledText]:
-    """Different texts whose release shows which is which."""
+    """Return different texts with distinguishable releases."""
     return [
         agent.LabelledText(text=f"The garden {n:012}", label=("outside", "clinic")[n % 2])
         for n in range(number)
@@ -46,8 +46,8 @@ def test_labels_are_randomised_once_and_for_all(customizer: Customizer, device: 
 
 
 def test_the_place_of_an_example_tells_nothing(customizer: Customizer, device: Parts) -> None:
-    """The correlation of places in the table and in the upload: normal with a deviation of
-    1/sqrt(399), within 4.9 of them (two-sided, alpha = 1e-6)."""
+    """The correlation of table and upload order: deviation 1/sqrt(399), within 4.9 deviations (two-
+    sided, alpha = 1e-6)."""
     number = 400
     examples = _spelt(number)
     place = {

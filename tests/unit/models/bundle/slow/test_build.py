@@ -57,7 +57,7 @@ def test_the_manifest_describes_the_files(small_build: Bundle) -> None:
 def test_it_brings_the_cards_of_what_it_was_made_from(
     small_build: Bundle, shipped_models: Path
 ) -> None:
-    """Whose texts the models learnt, and the licence, go where the models go."""
+    """Licences and authors of the training texts go with the models."""
     brought = {
         path.stem: path.read_text("utf-8") for path in (small_build.folder / CARDS).iterdir()
     }
@@ -154,7 +154,6 @@ def test_wrong_arguments_leave_nothing(tmp_path: Path, shipped_models: Path) -> 
 
 @pytest.fixture
 def unfinished(bundle: Bundle, tmp_path: Path) -> Path:
-    """What a build has written by the time the denoiser is added."""
     for name in ("tokenizer.json", "vocabulary.txt", "tokens.npy", "token_prior.npy"):
         shutil.copyfile(bundle.folder / name, tmp_path / name)
     return tmp_path

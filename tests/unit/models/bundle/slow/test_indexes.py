@@ -1,4 +1,4 @@
-"""A class gets a graph only where the graph finds what it should and saves time."""
+"""A class gets a graph only if the graph finds enough and saves time."""
 
 import sys
 

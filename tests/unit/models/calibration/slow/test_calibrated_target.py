@@ -1,6 +1,8 @@
-"""What `sotto calibrate` returns for a target holds against the strongest attacker on single words,
-on text that neither the builder nor the attacker has seen. A target speaks of who reads the words
-around as well; what that leaves to the one on single words, `levels.single_word` says."""
+"""A target of `sotto calibrate` holds against the strongest single-word attacker.
+
+The text is new to builder and attacker. `levels.single_word` accounts for attackers that read
+context.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,7 @@ def asked(bundle: Bundle, home: Path, mechanism: str, target: float) -> float:
 
 
 def success(bundle: Bundle, met: Weights, known: Weights, eta: float, seed: int) -> float:
-    """Share of `WORDS` words of running text ``met`` that the maximum-a-posteriori attacker, who
-    knows the language as ``known``, guesses from their noisy vectors."""
+    """Return the MAP attacker's success on `WORDS` words of ``met``, with ``known`` as language."""
     classes = {name: bundle.class_members(name) for name in bundle.manifest.classes}
     random = np.random.default_rng(seed)
     right = words = 0

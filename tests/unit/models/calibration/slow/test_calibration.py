@@ -1,4 +1,4 @@
-"""Levels keep what they promise, against search and attack done the plain way."""
+"""Levels keep their promise against a plain search and attack."""
 
 from __future__ import annotations
 
@@ -178,9 +178,10 @@ def test_the_bundles_levels_hold_on_fresh_noise(
 
 @pytest.mark.parametrize("mechanism", ["pct2t.v1", "t2t.v1"])
 def test_no_level_gives_rare_words_or_names_away(bundle: Bundle, mechanism: str) -> None:
-    """An attacker who finds a tail no more often than all words does no better on it than on the
-    rest. The manifest's figures come from at least 5,000 words each: a standard error below 0.7
-    points, so that a success as large as on the rest would fail here half of the time."""
+    """The attacker's success on a tail must not exceed the success on the rest.
+
+    The figures come from at least 5,000 words each: a standard error below 0.7 points.
+    """
     for level in bundle.manifest.calibration[mechanism].values():
         assert level.map_attack_rare <= level.map_attack
         names = mechanism == "t2t.v1"  # under the other the policy has names drawn anew

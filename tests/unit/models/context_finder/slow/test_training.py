@@ -1,4 +1,4 @@
-"""Training reads the sentence, and writes what the device can run."""
+"""Training reads the sentence, and writes a network that devices run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RECIPE = ContextFinderHyperparameters(
 
 
 def sentences(n: int) -> list[Marked]:
-    """A word names somebody after "ask", and nobody after "the"; only the neighbour tells."""
+    """Return sentences in which a word is a name after "ask" and none after "the"."""
     random = np.random.default_rng(3)
     found = []
     for number in range(n):

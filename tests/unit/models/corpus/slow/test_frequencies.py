@@ -1,4 +1,4 @@
-"""Counts are what the sources say, the same each time, and hold no identifier."""
+"""Counts match the sources, are reproducible, and hold no identifier."""
 
 from __future__ import annotations
 

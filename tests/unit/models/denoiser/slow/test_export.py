@@ -1,4 +1,4 @@
-"""What devices run is what was trained, on real passages, at any length."""
+"""Devices run the trained network, on real passages at any length."""
 
 import json
 from pathlib import Path

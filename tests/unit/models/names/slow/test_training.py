@@ -1,4 +1,4 @@
-"""Training learns from looks alone what a word names, and writes what the device can run."""
+"""Training learns from looks alone, and writes a network that devices run."""
 
 from __future__ import annotations
 

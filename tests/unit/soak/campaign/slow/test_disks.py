@@ -1,4 +1,4 @@
-"""The power cut is one: what was synced is there, and nothing else."""
+"""A power cut keeps synced data and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The named moments are there, and a process dies at the one that it is asked to."""
+"""The named moments exist, and the chosen process dies there."""
 
 from __future__ import annotations
 

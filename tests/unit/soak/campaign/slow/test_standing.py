@@ -1,4 +1,4 @@
-"""What a kill could leave behind is seen, whichever it is."""
+"""Each kind of leftover after a kill is found."""
 
 from __future__ import annotations
 

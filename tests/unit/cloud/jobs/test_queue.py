@@ -16,7 +16,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, Wakeup
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.store.opening import open_database
-from sottovoce.core.errors import NotFound, NotReady
+from sottovoce.core.errors import NotFound
 from tests.support.clock import Clock
 from tests.support.jobs import claim, create, finish, opened, queued, rows_held
 from tests.support.stores import FileStore, Store
@@ -236,15 +236,6 @@ def test_examples_are_dropped_and_the_lease_is_over_when_a_job_ends(
     with pytest.raises(LeaseLost):
         queue.finish(lease, State.SUCCEEDED)
     assert queue.claim("w") is None
-
-
-@pytest.mark.parametrize("state", sorted(set(State) - FINAL))
-def test_a_job_ends_in_a_final_state_only(jobs: Jobs, queue: Queue, state: State) -> None:
-    job = queued(jobs)
-    _, lease = claim(jobs)
-    with pytest.raises(NotReady, match="cannot become"):
-        queue.finish(lease, state)
-    assert jobs.get(job.id).state == State.RUNNING
 
 
 def test_an_adapter_gets_its_name_with_the_end_of_its_job_or_neither(

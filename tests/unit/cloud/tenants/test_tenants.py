@@ -9,7 +9,6 @@ import pytest
 
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, Unauthenticated
-from tests.support.caller import credentials
 from tests.support.stores import Store
 
 
@@ -19,24 +18,6 @@ def tenants(tmp_path: Path, store: Store) -> Iterator[Tenants]:
     database = store.open(tmp_path)
     yield Tenants(database)
     database.close()
-
-
-def test_the_token_opens_its_own_tenant_only(tenants: Tenants) -> None:
-    first, second = tenants.enroll("acme"), tenants.enroll("other")
-    assert tenants.authenticate(credentials("acme", first)) == "acme"
-    assert tenants.authenticate(credentials("other", second)) == "other"
-    with pytest.raises(Unauthenticated):
-        tenants.authenticate(credentials("acme", second))
-
-
-def test_a_wrong_token_and_an_unknown_tenant_read_the_same(tenants: Tenants) -> None:
-    tenants.enroll("acme")
-    said = set()
-    for name in ("acme", "nobody"):
-        with pytest.raises(Unauthenticated) as caught:
-            tenants.authenticate(credentials(name, "guess"))
-        said.add(str(caught.value))
-    assert len(said) == 1
 
 
 @pytest.mark.parametrize(
@@ -64,14 +45,6 @@ def test_the_token_itself_is_nowhere_on_disk(
     held = store.on_disk(tmp_path)
     assert b"acme" in held
     assert token.encode() not in held
-
-
-def test_a_renewed_token_replaces_the_old_one(tenants: Tenants) -> None:
-    old = tenants.enroll("acme")
-    new = tenants.renew("acme")
-    assert tenants.authenticate(credentials("acme", new)) == "acme"
-    with pytest.raises(Unauthenticated):
-        tenants.authenticate(credentials("acme", old))
 
 
 def test_names_are_unique_and_fit_for_folders(tenants: Tenants) -> None:

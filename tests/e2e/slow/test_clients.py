@@ -74,12 +74,6 @@ def test_the_python_packages_own_tests_pass(device: Device) -> None:
     assert "skipped" not in told
 
 
-def test_the_counts_of_a_runners_tests_are_shown() -> None:
-    told = "ok 1 - a\n# tests 3\n# pass 2\n# fail 0\n# skipped 1\n# duration_ms 1.5\n"
-    assert check.summary_of(told) == "2 passed, 1 skipped"
-    assert check.summary_of("....\n4 passed in 0.51s\n") == "4 passed in 0.51s"
-
-
 def test_a_sensor_is_an_app_by_its_token_over_tcp(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
@@ -117,18 +111,6 @@ def test_a_conversation_is_remembered_by_its_last_turns(monkeypatch: pytest.Monk
         assert len(server.asked[-1][2]["messages"]) == 1
         client["agent"].process(f"room {conversations - 1}", "again")
         assert len(server.asked[-1][2]["messages"]) == 3
-
-
-def test_a_client_that_fails_or_differs_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    def crash() -> str:
-        return builds.run([sys.executable, "-c", "raise SystemExit('no agent')"], CLIENTS)
-
-    assert check.holds("good", lambda: SAID, SAID)
-    assert not check.holds("other", lambda: "what else", SAID)
-    assert not check.holds("broken", crash, SAID)
-    told = capsys.readouterr().out
-    assert "other       FAILED: 'what else'" in told
-    assert "no agent" in told
 
 
 def test_what_was_installed_before_its_sources_changed_is_not_new(tmp_path: Path) -> None:

@@ -45,11 +45,6 @@ def test_with_json_the_figures_are_all_that_is_printed(
     assert printed.count("\n") == 1
 
 
-def test_progress_is_no_part_of_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [*console.track([1, 2], "counting")] == [1, 2]
-    assert not capsys.readouterr().out
-
-
 def test_names_that_nobody_knows_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     parser = console.parser("thing", "What is it?")
     console.ask_names(parser, "--tasks", ("a", "b", "c"), ("b",))

@@ -57,13 +57,6 @@ def test_custext_keeps_the_share_it_is_asked_for(small: Small) -> None:
     assert (sent == every).mean() == pytest.approx(KEPT, abs=5 * (0.25 / len(every)) ** 0.5)
 
 
-def test_custext_sets_hold_every_word_once_but_for_the_rest(small: Small) -> None:
-    members = np.concatenate([*small._sets])
-    assert len(members) == len(set(members.tolist())) == WORDS // small.size * small.size
-    assert small._place.min() == 0
-    assert small._place.max() == len(small._sets) - 1
-
-
 class SmallSan(SanText):
     """Over the same points, one group."""
 

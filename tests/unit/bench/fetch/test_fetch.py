@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -346,17 +345,3 @@ def test_every_set_that_the_benches_read_is_fetched_or_said_to_be_left() -> None
     assert {"pii", "uner_ewt", "wnut17", "ud_gum", "ud_ewt", "btc", "prompts"} <= spoken
     assert not SETS.keys() & LEFT_OUT.keys()
     assert all(w.url.startswith("https://") for each in SETS.values() for w in each.files)
-
-
-def test_no_address_is_a_persons() -> None:
-    """Of a host where anyone may have an account, those of makers and of workshops are named."""
-    makers = {"UniversalDependencies", "UniversalNER", "nyu-mll", "noisy-text"}
-    makers |= {"GateNLP", "lm-sys", "lmarena", "nltk"}
-    named = set()
-    for wanted in (each for source in SETS.values() for each in source.files):
-        parted = urlsplit(wanted.url)
-        if parted.netloc.endswith(".github.io"):
-            named.add(parted.netloc.removesuffix(".github.io"))
-        elif re.search("github|gitlab|huggingface", parted.netloc):
-            named.add(parted.path.split("/")[1])
-    assert named == makers

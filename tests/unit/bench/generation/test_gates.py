@@ -6,14 +6,11 @@ import gzip
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bench.generation import gates, webnlg
 from bench.generation.conversation import SETTINGS, Device
 from bench.generation.webnlg import Entry
-from sottovoce.core.privacy.restoration import Restoration
-from sottovoce.core.privacy.surrogate_table import Place
 from tests.support.paths import MODELS
 
 ENTRIES = [
@@ -59,23 +56,6 @@ def test_what_a_faithful_cloud_gives_back_comes_back(device: Device) -> None:
     assert found.alike
     assert 1 <= found.held <= 2
     assert gates.gates(found)["kept"]
-
-
-def test_words_that_no_surrogate_is_behind_are_counted_when_they_change(device: Device) -> None:
-    release = device.release("The bridge is in Aarhus.", SETTINGS["names"])
-    words, false = gates._false(release, "The tunnel is in Aarhus.", "It is red.", "It is Ida.")
-    assert (words, false) == (7, 2)
-    # What is turned back wrongly where a surrogate stood is another matter.
-    assert gates._false(release, "The bridge is in Lyon.", "It is red.", "It is red.") == (7, 0)
-
-
-def test_a_stream_that_is_not_the_whole_is_noticed() -> None:
-    way_back = Restoration([Place("Ida", "Theodora", "PERSON")])
-    answer = "Ida and Ida's brother"
-    random = np.random.default_rng(0)
-    whole = way_back.restore(answer).text
-    assert gates._streamed(way_back, answer, whole, random)[0]
-    assert not gates._streamed(way_back, answer, answer, random)[0]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import zipfile
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import torch
 
 from bench.generation import gemma
 from tests.support import decoders
-from tests.support.paths import ROOT
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 WORDS = ["a", "b", "c", "▁", "ab", "bc", "▁a", "abc", "\n", "\n\n"]
@@ -82,20 +80,3 @@ def test_what_cuts_or_reads_wrongly_is_refused(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(gemma.WrongModel, match="wrong weights"):
             gemma.check(words, _Loss(loss))
     gemma.check(words, _Loss(2.0))
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [([], "accept them"), (["--accept-gemma-terms", "--folder", str(ROOT)], "is there already")],
-)
-def test_nothing_is_fetched_unasked(
-    given: list[str],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["gemma", *given])
-    monkeypatch.setattr(gemma, "_make", lambda *_: pytest.fail("fetched"))
-    with pytest.raises(SystemExit):
-        gemma.main()
-    assert said in capsys.readouterr().err

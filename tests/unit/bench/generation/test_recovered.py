@@ -8,10 +8,9 @@ import pytest
 
 from bench.attacks.public import Public
 from bench.generation.conversation import SETTINGS
-from bench.generation.recovered import Attackers, _named
+from bench.generation.recovered import Attackers
 from bench.generation.webnlg import Entry
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.text.words import split
 from tests.support.paths import MODELS
 
 PLACES = ["Aarhus", "Lyon", "Budapest", "Harrietstown", "the old station"]
@@ -24,17 +23,6 @@ ENTRIES = [
     for year in range(1850, 1858)
     for place in PLACES
 ]
-
-
-def test_words_of_subjects_and_objects_are_judged_and_relations_are_not() -> None:
-    facts = ENTRIES[0].facts
-    named = _named(ENTRIES[0], ())
-    words = [word.text for word in split(facts, ())]
-    judged = [word for word, one in zip(words, named, strict=True) if one]
-    assert judged == ["Ramona", "Sitwell", "Aarhus", "Aarhus", "1850"]
-    old = [word.text for word in split(ENTRIES[4].facts, ())]
-    assert not _named(ENTRIES[4], ())[old.index("the")]
-    assert _named(ENTRIES[4], ())[old.index("old")]
 
 
 @pytest.fixture(scope="module")

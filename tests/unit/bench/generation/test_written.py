@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
 import pytest
-from rich.console import Console
 
 from bench.generation.cells import CLEAR, Cell, Texts
 from bench.generation.cloud import Written
@@ -73,13 +70,3 @@ def test_nothing_is_said_of_every_level_until_all_were_run() -> None:
     assert written.aims(whole[1:])["gain"] is None
     again = {**row("names", 13.0, 11.0), "reconstruction": True}
     assert written.aims([again, *whole[1:]]) == {"names": None, "gain": None}
-
-
-def test_the_table_is_told() -> None:
-    rows = found(WRONG)
-    figures = {"asked": 4, "known": 8, "epochs": 1, "rows": rows, "aims": written.aims(rows)}
-    out = StringIO()
-    Console(file=out, width=200).print(*written.show(figures))
-    assert "names at least 0.90 of clear in chrF: missed" in out.getvalue()
-    assert "at every level: not all were run" in out.getvalue()
-    assert "0.30 to 0.70" in out.getvalue()

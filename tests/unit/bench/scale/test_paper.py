@@ -10,7 +10,7 @@ import pytest
 
 from bench.scale import __main__ as program
 from bench.scale.simulation import POLICIES, Cloud
-from bench.scale.sizing import Prices, first, needs
+from bench.scale.sizing import Prices, needs
 from sottovoce.cloud.config import Settings
 from sottovoce.v1 import inference_pb2 as wire
 from tests.support.backbones import tiny_bert
@@ -52,10 +52,6 @@ def test_needs_are_multiplication() -> None:
     more = Prices(database_reads=1e6, balancer_gb=1.0)
     changed = {need.what.partition(",")[0]: need for need in needs(Cloud(), more, reads=0)}
     assert (changed["database"].units, changed["balancers"].units) == (1, 60)
-
-
-def test_what_binds_first_is_what_another_machine_does_not_mend() -> None:
-    assert first(needs(Cloud(), Prices(), 0)).what == "database, reads"
 
 
 def test_a_call_reads_the_database_as_often_as_is_said(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import gzip
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from bench.attacks import __main__ as attacks
-from bench.attacks import membership
 from bench.attacks.membership import chance, halves, likelihood_ratios, success
 from bench.attacks.shadows import CLEAR, Bools, Learner, Pool, Target, confidences, seen_by
 
@@ -118,11 +115,3 @@ def test_models_are_trained_once(pool: Pool, tmp_path: Path) -> None:
     assert np.array_equal(first["the text"], again["the text"])
     seen_by(pool, Target("lora", CLEAR, 1.0), members, tmp_path / "cache")
     assert len(trained) == 9
-
-
-def test_it_is_reached_from_all_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-    monkeypatch.setattr(membership, "main", asked.append)
-    monkeypatch.setattr(sys, "argv", ["attacks", "--quick", "--only", "membership", "--shadows=8"])
-    attacks.main()
-    assert asked == [["--quick", "--shadows=8"]]

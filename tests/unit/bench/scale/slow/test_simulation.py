@@ -78,13 +78,6 @@ def test_a_hot_tenant_drowns_its_replica_by_hash_and_not_with_a_bound() -> None:
     assert hashed.spilled is random.spilled is None
 
 
-def test_equal_tenants_need_no_bound() -> None:
-    equal = replace(SMALL, zipf=0.0, cache=SMALL.tenants)
-    hashed = found(equal, "tenant hash")
-    assert (hashed.refused, hashed.hits, hashed.reads) == (0, 1, 0)
-    assert hashed.busiest < 1.5
-
-
 def test_who_waits_for_an_adapter_is_late_by_that_and_nobody_else() -> None:
     slow = replace(SMALL, read_ms=500.0)
     outcome = found(slow, "random")
@@ -96,8 +89,3 @@ def test_who_waits_for_an_adapter_is_late_by_that_and_nobody_else() -> None:
 def test_a_seed_says_all(policy: str) -> None:
     assert found(SMALL, policy, 3_000) == found(SMALL, policy, 3_000)
     assert found(SMALL, policy, 3_000) != found(SMALL, policy, 3_000, seed=1)
-
-
-def test_an_unknown_policy_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="tenant hash"):
-        simulate(SMALL, "nearest", 10)

@@ -21,7 +21,7 @@ LEVELS = ("strong", "balanced", "light")  # the strongest first
 def test_every_policy_is_shown_with_the_levels_of_its_noise_and_nothing_is_charged(
     device: Device,
 ) -> None:
-    (shown,) = device.json("try", TEXT, "--all")
+    (shown,) = device.json("try", TEXT, "--all", "--draws", "4")
     assert shown["text"] == TEXT
     tried = [(each["policy"], each["level"]) for each in shown["tried"]]
     assert tried == [
@@ -31,8 +31,8 @@ def test_every_policy_is_shown_with_the_levels_of_its_noise_and_nothing_is_charg
     ]
     for each in shown["tried"]:
         assert each["allowed"]
-        (released,) = each["releases"]
-        assert ("4711" in released) is (each["policy"] == "personal")  # a small number passes
+        passed = all("4711" in released for released in each["releases"])
+        assert passed is (each["policy"] == "personal")  # a small number passes
         assert 0 < each["guessed"] <= 1
     names = [each for each in shown["tried"] if each["policy"] == "names"]
     assert all(each["releases"][0].startswith("the pond and the garden, ") for each in names)

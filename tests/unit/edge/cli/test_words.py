@@ -23,18 +23,11 @@ def test_words_are_listed_moved_and_taken_out(device: Device) -> None:
 
 
 def test_a_word_that_the_configuration_hides_stays_hidden(device: Device) -> None:
-    device.sotto("config", "set", "hide.words", "Falcon")
-    assert "stay hidden" in device.sotto("words", "allow", "falcon").stderr
+    device.sotto("config", "set", "hide.words", "Velnor")
+    assert "stay hidden" in device.sotto("words", "allow", "velnor").stderr
     told = json.loads(device.sotto("words", "list", "--json").stdout)
-    assert (told["hide"], told["allow"]) == (["Falcon"], ["falcon"])
-    assert "Falcon" not in device.sotto("privatize", "the Falcon").stdout
-
-
-def test_the_last_word_counts(device: Device) -> None:
-    device.sotto("words", "hide", "Falcon", "heron")
-    device.sotto("words", "allow", "falcon")
-    told = json.loads(device.sotto("words", "list", "--json").stdout)
-    assert (told["hide"], told["allow"]) == (["heron"], ["falcon"])
+    assert (told["hide"], told["allow"]) == (["Velnor"], ["velnor"])
+    assert "Velnor" not in device.sotto("privatize", "the Velnor").stdout
 
 
 def test_the_owner_is_told_that_other_policies_let_no_allowed_word_pass(device: Device) -> None:

@@ -153,13 +153,13 @@ def test_an_app_hides_more_than_the_owner_at_every_endpoint(
     found: Found, path: str, body: dict[str, Any]
 ) -> None:
     door, apps, cloud = found
-    text = "they were in the garden by the pond"
+    text = "they had the letter by the pond"
     asked = json.loads(json.dumps(body).replace("TEXT", text))
-    mail = dataclasses.replace(door, key=apps.new("mail", hides=Hides(words=("the garden",))))
+    mail = dataclasses.replace(door, key=apps.new("mail", hides=Hides(words=("the letter",))))
     assert [each.ask(f"/v1/{path}", asked).status for each in (door, mail)] == [200, 200]
     of_the_owner, of_the_app = map(last_text, cloud.asked)
     assert of_the_owner == text
-    assert "garden" not in of_the_app
+    assert "letter" not in of_the_app
     assert of_the_app.endswith("by the pond")
 
 

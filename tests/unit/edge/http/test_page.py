@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.http.messages import LARGEST_HEAD
 from sottovoce.core.http.page import SESSION
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import Client, connect
@@ -26,9 +25,8 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import configured, running
 from tests.support.openai_endpoint import Answer, Door, entered
-from tests.support.raw_heads import AMBIGUOUS, ask, head, padded
 
-MARKUP = "<img src=x onerror=alert(1)> Anna</script> was in the garden"
+MARKUP = "<img src=x onerror=alert(1)> Zelphira</script> was in the garden"
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ def test_a_text_is_tried_and_nothing_is_charged(page: Page) -> None:
             text = "".join(piece["text"] for piece in draw)
             assert text.startswith("<")  # as it is: the page puts it in as text
             assert {piece["became"] for piece in draw} <= {"", "pass", "noise", "draw"}
-            assert "Anna" not in text
+            assert "Zelphira" not in text  # in no list that is drawn from
     assert [trial["level"] for trial in answer.json] == ["strong", "balanced", "light"]
     assert page.device.agent.GetStatus(agent.GetStatusRequest()).ledger == before
 
@@ -226,17 +224,3 @@ def test_it_ends_with_its_daemon_and_is_not_there_unasked(
 def test_it_stands_on_loopback_alone(tmp_path: Path, small_bundle_folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"ui\.address"):
         configured(tmp_path, bundle=small_bundle_folder, SOTTO_UI_ADDRESS="0.0.0.0:0")
-
-
-@pytest.mark.parametrize("over", [1, 40_000])
-def test_a_head_is_bounded_however_it_arrives(page: Page, over: int) -> None:
-    answered = ask(page.door, padded(page.door, LARGEST_HEAD + over))
-    assert (answered.statuses, answered.closed) == ([431], True)
-
-
-@pytest.mark.parametrize("wrong", AMBIGUOUS)
-def test_what_can_be_read_in_two_ways_is_refused(page: Page, wrong: str) -> None:
-    more, status = AMBIGUOUS[wrong]
-    sent = head(page.door, more, method="POST", path=SESSION) + "3\r\nabc\r\n0\r\n\r\n"
-    answered = ask(page.door, sent + head(page.door))
-    assert (answered.statuses, answered.closed) == ([status], True)

@@ -77,14 +77,15 @@ def choose(browser: Browser, name: str, ready: str) -> str:
 
 def test_a_text_is_shown_before_and_after(shown: tuple[Browser, str]) -> None:
     browser, _ = shown
-    text = f"{MARKUP} Anna was in the garden by the pond, 4711"
+    text = f"{MARKUP} Zelphira was in the garden by the pond, AX-68042-7713"
     browser.run(f"document.getElementById('text').value = {text!r}")
     browser.run("document.getElementById('level').value = 'balanced'")
     browser.run("document.getElementById('policy').value = 'content'")
     browser.run("document.getElementById('form').requestSubmit()")
     browser.until("document.querySelectorAll('#tried ol li').length === 5")
     drawn = browser.run(_LINES)
-    assert all("<" in each and "Anna" not in each and "4711" not in each for each in drawn)
+    assert all("<" in each for each in drawn)
+    assert not [each for each in drawn if "Zelphira" in each or "68042" in each]
     assert browser.run("document.querySelectorAll('#tried mark.draw').length") >= 5
     assert "of 100 words with noise" in browser.run("document.getElementById('tried').innerText")
 
@@ -105,18 +106,18 @@ def _button(label: str) -> str:
 
 def test_one_click_hides_a_word_and_one_takes_that_back(shown: tuple[Browser, str]) -> None:
     browser, _ = shown
-    _tries(browser, "Anna was in the garden")
+    _tries(browser, "Anna was in the clinic")
     assert "Anna (name)" in browser.run("document.getElementById('tried').innerText")
-    browser.run(f"{_button('Always hide: garden')}.click()")
-    browser.until("document.getElementById('said').textContent.includes('garden')")
+    browser.run(f"{_button('Always hide: clinic')}.click()")
+    browser.until("document.getElementById('said').textContent.includes('clinic')")
     assert browser.run("document.activeElement.id") == "said"  # a screen reader goes on there
-    assert "garden (listed)" in browser.run("document.getElementById('tried').innerText")
+    assert "clinic (listed)" in browser.run("document.getElementById('tried').innerText")
     drawn = browser.run(_LINES)
-    assert not [each for each in drawn if "garden" in each]
-    assert "garden" in browser.run("document.getElementById('words').innerText")
-    browser.run(f"{_button('Remove: garden')}.click()")
+    assert not [each for each in drawn if "clinic" in each]
+    assert "clinic" in browser.run("document.getElementById('words').innerText")
+    browser.run(f"{_button('Remove: clinic')}.click()")
     browser.until("document.getElementById('said').textContent.includes('neither')")
-    assert "garden" not in browser.run("document.getElementById('words').innerText")
+    assert "clinic" not in browser.run("document.getElementById('words').innerText")
 
 
 def test_a_phrase_is_typed_and_hidden_by_keyboard(shown: tuple[Browser, str]) -> None:
@@ -215,18 +216,6 @@ def test_a_small_screen_shows_all_of_it(shown: tuple[Browser, str], dark: bool) 
             assert browser.run("document.documentElement.scrollWidth") <= 320
         paper = browser.run("getComputedStyle(document.body).backgroundColor")
         assert paper == ("rgb(23, 24, 27)" if dark else "rgb(253, 252, 249)")
-    finally:
-        browser.window(900, 900)
-
-
-@pytest.mark.parametrize("width", [1200, 800, 390])
-def test_nothing_is_clipped(shown: tuple[Browser, str], width: int) -> None:
-    browser, _ = shown
-    browser.window(width, 900)
-    try:
-        for name, ready in READY.items():
-            choose(browser, name, ready)
-            assert browser.clipped == []
     finally:
         browser.window(900, 900)
 

@@ -46,13 +46,6 @@ def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_damaged_or_foreign_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "sottovoce.db").write_bytes(b"not a database, " * 100)
-    with pytest.raises(DataLoss, match="damaged") as caught:
-        SqliteDatabase(tmp_path)
-    assert "--state" in caught.value.fix
-
-
 @pytest.mark.parametrize(
     ("version", "fix"),
     [

@@ -235,17 +235,3 @@ def test_unknown_levels_and_mechanisms_name_those_there_are(small_bundle: Bundle
     with pytest.raises(NotFound, match=r"pct2t\.v1, pct2t\.v2, t2t\.v1") as caught:
         manifest.level("t9t.v1", "strong")
     assert caught.value.subject == "mechanism"
-
-
-def test_the_built_bundle_is_sound(bundle_folder: Path) -> None:
-    bundle = Bundle.open(bundle_folder)
-    manifest = bundle.manifest
-    assert np.allclose(np.linalg.norm(bundle.space, axis=1), 1, atol=1e-5)
-    assert len(bundle.word_ids) == len(bundle.words) == manifest.words
-    for name in manifest.classes:
-        members = bundle.class_members(name)
-        assert np.all(np.diff(members) > 0)
-        assert members[-1] < manifest.words
-    for mechanism in ("pct2t.v1", "t2t.v1"):
-        etas = [manifest.level(mechanism, level).eta for level in ("strong", "balanced", "light")]
-        assert etas == sorted(etas)

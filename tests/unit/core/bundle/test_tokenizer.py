@@ -56,12 +56,6 @@ def test_ids_are_the_librarys(ours: Tokenizer, text: str) -> None:
     assert ours.normalize(text) == whole.normalizer.normalize_str(text)
 
 
-def test_the_vocabulary_is_not_kept_twice(tmp_path: Path) -> None:
-    file = saved(tmp_path, library())
-    assert json.loads(file.read_text())["model"]["vocab"] == {"[UNK]": 1}
-    assert (tmp_path / VOCABULARY).read_text().split() == TOKENS
-
-
 def test_other_tokenizers_stay_with_the_library(tmp_path: Path) -> None:
     other = tokenizers.Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
     file = saved(tmp_path, other)

@@ -278,6 +278,6 @@ def _calls(privatizer: Privatizer, text: str) -> int:
     ],
 )
 def test_work_grows_with_the_text_and_no_faster(privatizer: Privatizer, part: str) -> None:
-    number = 6_000 // len(part)
+    number = 3_000 // len(part)
     few, many = (_calls(privatizer, part * n) for n in (number, 3 * number))
     assert many < 4 * few

@@ -140,13 +140,6 @@ def test_the_end_does_not_wait_for_a_collector_that_is_silent(
     assert ended
 
 
-def test_the_end_does_not_wait_for_a_collector_that_is_away() -> None:
-    with collecting() as collector:
-        url = collector.url
-    with traced("trainer", url), tracing.span("job"):
-        pass
-
-
 @pytest.mark.parametrize(
     ("url", "plaintext", "said"),
     [

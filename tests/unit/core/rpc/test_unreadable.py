@@ -21,7 +21,7 @@ from sottovoce.core.rpc.status import ErrorInterceptor, from_rpc_error
 GARBAGE = b"\xff"
 GOOD = health_pb2.HealthCheckRequest(service="it")
 SHAPES = ["unary_unary", "unary_stream", "stream_unary", "stream_stream"]
-CALLS = 200
+CALLS = 80
 
 
 def _one(request: Any, context: grpc.ServicerContext) -> bytes:

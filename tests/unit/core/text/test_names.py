@@ -3,7 +3,6 @@
 import gzip
 import json
 import shutil
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text import names as module
-from sottovoce.core.text.names import KINDS, LISTED, Found, NameFinder, NameNetwork
+from sottovoce.core.text.names import KINDS, LISTED, NameFinder, NameNetwork
 from sottovoce.core.text.onnx_models import session, weights
 from sottovoce.core.text.tagger import FEATURES, HASHES
 from sottovoce.core.text.word_classes import READINGS, look_up
@@ -223,35 +222,23 @@ def test_takes_any_words(finder: NameFinder, words: list[str], data: st.DataObje
     assert ((found.kinds < len(KINDS)) & (found.probability <= 1.000_001)).all()
 
 
-def test_threads_may_share_it(finder: NameFinder, read: Reader) -> None:
-    words, seen = read(TEXT * 4)
-    alone = finder.find(words, seen)
-    found: list[Found] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(finder.find(words, seen))) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    for each in found:
-        np.testing.assert_array_equal(each.probability, alone.probability)
-
-
 def test_finds_most_names_that_people_marked(finder: NameFinder, read: Reader) -> None:
-    """Universal NER on the test part of the web treebank, of which nothing was learned: of some
-    470 words in names that the list takes for ordinary ones, .80 must be found."""
+    """The finder did not learn from the test part of the web treebank in Universal NER.
+
+    Of some 470 words in names that the list takes for ordinary ones, .80 must be found.
+    """
     path = "uner_ewt/test.jsonl.gz"
     found = []
     with gzip.open(shared_data(path) / path, "rt", encoding="utf-8") as file:
         for entry in map(json.loads, file):
+            inside = np.array([tag != "O" for tag in entry["ner_tags"]])
+            if not inside.any():
+                continue
             words, seen = read(" ".join(entry["tokens"]))
             if len(words) != len(entry["tokens"]):
                 continue  # the device cuts elsewhere
             kinds = finder.find(words, seen).kinds
             ordinary = (seen - FIRST_WORD) // 3 < READINGS.index("REFERENCE")
-            inside = np.array([tag != "O" for tag in entry["ner_tags"]])
             found += (kinds[inside & ordinary & (seen >= FIRST_WORD)] > 0).tolist()
     assert len(found) > 200
     assert np.mean(found) > 0.8
@@ -305,15 +292,6 @@ def test_a_description_that_would_find_nothing_is_refused(
     change(folder, **changes)
     with pytest.raises(DataLoss, match="damaged"):
         NameFinder.load(folder)
-
-
-def test_half_a_description_is_refused(tmp_path: Path) -> None:
-    folder = copy(tmp_path)
-    whole = (folder / "names.json").read_text("utf-8")
-    for half in (whole[: len(whole) // 2], "[]", "\N{LATIN SMALL LETTER E WITH ACUTE}"):
-        (folder / "names.json").write_text(half, encoding="latin-1")
-        with pytest.raises(DataLoss, match="damaged"):
-            NameFinder.load(folder)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.text import onnx_models
-from sottovoce.core.text.onnx_models import check, check_file, session, weights
+from sottovoce.core.text.onnx_models import check, check_file, weights
 from tests.support.onnx_bytes import field, graph, loop, model, node, tensor
 from tests.support.paths import MODELS, ROOT
 
@@ -165,14 +165,6 @@ import sys
 from sottovoce.core.text.onnx_models import session
 session(sys.argv[1])
 """
-
-
-def test_the_file_is_not_kept_beside_the_network() -> None:
-    model = next(MODELS.rglob("*.onnx")).read_bytes()
-    held = sys.getrefcount(model)
-    opened = session(model)
-    assert opened
-    assert sys.getrefcount(model) == held
 
 
 def test_the_runtime_gathers_nothing_for_its_makers(tmp_path: Path) -> None:

@@ -91,16 +91,6 @@ def test_is_right_about_words_it_was_not_trained_on(tagger: OnnxTagger) -> None:
     assert np.mean(right) > 0.945
 
 
-def test_is_right_about_messages_without_capitals_and_full_stops(tagger: OnnxTagger) -> None:
-    right = []
-    for words, tags in gold("ud_ewt/test.conllu.gz"):
-        typed = [word.lower() for word in words]
-        if tags[-1] == "PUNCT" and len(typed) > 1:
-            typed, tags = typed[:-1], tags[:-1]
-        right += [a == b for a, b in zip(names(tagger, typed), tags, strict=True)]
-    assert np.mean(right) > 0.91
-
-
 def test_confidence_is_the_share_of_right_tags(tagger: OnnxTagger) -> None:
     sentences = gold("ud_ewt/test.conllu.gz")
     tags = tagger.tag([word for words, _ in sentences for word in words])

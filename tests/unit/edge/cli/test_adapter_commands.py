@@ -68,13 +68,6 @@ def test_a_training_is_followed_and_cancelled(linked: Device, cloud: StubCloud) 
     assert "sotto list" in linked.sotto("cancel", "none", code=4).stderr
 
 
-def test_what_was_trained_can_be_read_again(linked: Device) -> None:
-    with running(linked.config):
-        _customize(linked, "river")
-        (line,) = linked.sotto("logs", "desk").stdout.splitlines()
-    assert line.endswith("ready, held-out accuracy 87.5%")
-
-
 def test_an_agent_that_runs_forgets_a_deleted_name_in_its_ledger_too(linked: Device) -> None:
     with running(linked.config):
         _customize(linked, "river")

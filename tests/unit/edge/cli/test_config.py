@@ -131,24 +131,6 @@ def test_an_invalid_value_is_refused_and_changes_nothing(device: Device, name: s
     assert list(_file(device).parent.iterdir()) == [_file(device)]
 
 
-@pytest.mark.parametrize(
-    ("name", "known"),
-    [
-        ("privacy.level", ("strong", "balanced", "light", "attack:0.3")),
-        ("privacy.mechanism", ("pct2t.v2", "t2t.v1")),
-        ("privacy.policy", ("names", "all")),
-        ("predict.where", ("device", "cloud", "auto")),
-    ],
-)
-def test_a_refusal_lists_the_known_values(
-    device: Device, name: str, known: tuple[str, ...]
-) -> None:
-    told = device.sotto("config", "set", name, "medium", code=78).stderr
-    assert "'medium'" in told
-    assert all(value in told for value in known)
-    assert not _file(device).exists()
-
-
 def test_a_variable_that_overrides_does_not_hide_a_wrong_value(
     new_device: Callable[..., Device],
 ) -> None:

@@ -132,16 +132,6 @@ def test_pate_takes_a_file_of_public_texts(linked: Device, cloud: StubCloud) -> 
     assert sum(not e.label for e in cloud.examples()) == 32
 
 
-def test_without_watching_it_returns_at_once(linked: Device, cloud: StubCloud) -> None:
-    cloud.may_train.clear()
-    with running(linked.config):
-        (queued,) = linked.json("customize", "desk", "--input", _table(linked), "--no-watch")
-        assert queued["state"] in ("uploading", "training")
-        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "training")
-        cloud.may_train.set()
-        until(lambda: linked.json("status")[0]["customizations"][0]["state"] == "ready")
-
-
 def test_the_same_again_waits_for_what_is_on_its_way(linked: Device, cloud: StubCloud) -> None:
     cloud.may_train.clear()
     asked = ("customize", "desk", "--input", _table(linked), "--no-watch")

@@ -108,9 +108,3 @@ def test_what_goes_wrong_is_told(linked: Device, cloud: StubCloud) -> None:
     linked.environment["SOTTO_PRIVACY_LEDGER_LIMIT"] = "59"
     assert "ledger" in linked.sotto("embed", TEXT, code=5).stderr
     assert cloud.queries == []
-
-
-def test_levels_are_in_the_status(device: Device) -> None:
-    (status,) = device.json("status")
-    assert {level["name"] for level in status["embed_levels"]} == {"strong", "balanced", "light"}
-    assert all(level["eta"] and level["map_attack"] == 0.5 for level in status["embed_levels"])

@@ -84,7 +84,7 @@ def test_trailers_are_bounded_and_mean_nothing(
     door, _ = at_cloud
     trailers = f"Authorization: Bearer wrong\r\nContent-Length: 3\r\nA: {'b' * size}\r\n\r\n"
     sent = head(door, CHUNKED, method="POST", path=CHAT) + CHUNKS + trailers
-    answered = ask(door, sent, patience=10 if status == 431 else 5)
+    answered = ask(door, sent, patience=10 if status == 431 else 2)
     assert (answered.statuses, answered.closed) == ([status], status == 431)
 
 

@@ -17,7 +17,6 @@ from sottovoce.core.errors import ConfigError, DataLoss, QuotaExceeded
 from sottovoce.edge.state.database import DATABASE, KEY, VERSION, NoiseKeys, Store
 from sottovoce.edge.state.ledger import Ledger, Spending
 from tests.support.full_disk import in_memory, no_mounts
-from tests.support.locks import locked
 
 INSERT = "INSERT INTO outbox VALUES (?, x'', 0, x'', ?, x'', 0, x'')"
 
@@ -253,28 +252,7 @@ def test_threads_and_processes_share_it(tmp_path: Path) -> None:
         store.close()
 
 
-ELSEWHERE = """
-import pathlib, sys
-from sottovoce.edge.state.database import Store
-from sottovoce.edge.state.ledger import Ledger
-store = Store.open(pathlib.Path(sys.argv[1]))
-Ledger(store, 0).charge_once(b"elsewhere", 7)
-store.close()
-"""
 """What a command does in a process of its own."""
-
-
-def test_to_open_it_twice_takes_no_locks_away(tmp_path: Path) -> None:
-    """POSIX drops a process's locks on a file when the process closes any descriptor of it."""
-    store = Store.open(tmp_path)
-    Store.open(tmp_path).close()
-    assert locked(os.getpid(), tmp_path / DATABASE) == {"", "-shm"}
-    subprocess.run([sys.executable, "-c", ELSEWHERE, tmp_path], check=True)
-    assert (tmp_path / f"{DATABASE}-wal").exists()  # its user here is still known
-    Ledger(store, 0).charge_once(b"here", 5)
-    subprocess.run([sys.executable, "-c", ELSEWHERE, tmp_path], check=True)
-    assert store.rows("SELECT spent FROM ledger") == [(12.0,)]
-    store.close()
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])

@@ -13,7 +13,6 @@ from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 from tests.support.agent import configured, opened
 from tests.support.echo import EchoingCloud, echo, echoing_cloud, last_text
-from tests.support.everyday_requests import REQUESTS
 
 USER, ASSISTANT = generation.ROLE_USER, generation.ROLE_ASSISTANT
 
@@ -43,16 +42,6 @@ def shown(device: Parts, *turns: tuple[int, str]) -> str:
 
 def left(cloud: EchoingCloud) -> list[str]:
     return [turn.released_text for turn in cloud.asked[-1].conversation.turns]
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_the_echo_of_an_everyday_request_is_exact(
-    device: tuple[Parts, EchoingCloud], name: str
-) -> None:
-    parts, cloud = device
-    cloud.answer = echo
-    assert shown(parts, (USER, REQUESTS[name])) == REQUESTS[name]
-    assert left(cloud)[-1] != REQUESTS[name]
 
 
 def test_a_given_name_and_a_surname_alone_come_back(device: tuple[Parts, EchoingCloud]) -> None:

@@ -7,7 +7,6 @@ followed. The end-to-end tests use the shipped denoiser.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +28,6 @@ from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, unpa
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client import retry
-from sottovoce.edge.client.retry import WINDOW
 from sottovoce.edge.state.ledger import Spending
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.predict import Embedder
@@ -39,7 +37,6 @@ from tests.support.agent import configured, opened
 from tests.support.embedding import TEXT, embed_request, embed_stream, row
 from tests.support.plain_denoiser import PlainDenoiser
 from tests.support.stub_cloud import StubCloud, stub_cloud
-from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -336,41 +333,6 @@ def test_an_answer_that_is_no_embedding_is_not_passed_on(
     monkeypatch.setattr(cloud, "embedding", lambda *_: answer)
     with pytest.raises(SottovoceError, match="no embedding"):
         device.embedder.embed(embed_request())
-
-
-def test_the_first_error_comes_after_the_answers_before_it(device: Parts) -> None:
-    asked = [embed_request(), embed_request(), embed_request(" "), embed_request()]
-    answers = device.embedder.embed_stream(embed_stream(*asked))
-    assert [next(answers).request_id, next(answers).request_id] == ["0", "1"]
-    with pytest.raises(InvalidInput, match="empty"):
-        next(answers)
-
-
-def test_a_stream_runs_no_further_ahead_than_its_window(device: Parts) -> None:
-    taken = answered = 0
-
-    def requests() -> Iterator[agent.EmbedStreamRequest]:
-        nonlocal taken
-        for request in embed_stream(*[embed_request("river")] * (3 * WINDOW)):
-            taken += 1
-            assert taken - answered <= WINDOW + 3
-            yield request
-
-    for _ in device.embedder.embed_stream(requests()):
-        answered += 1
-    assert answered == 3 * WINDOW
-
-
-def test_a_stream_whose_reader_leaves_ends_its_threads(device: Parts) -> None:
-    list(
-        device.embedder.embed_stream(embed_stream(embed_request()))
-    )  # what stays: the channel, the server's pool
-    before = threading.active_count()
-    endless = (agent.EmbedStreamRequest(request=embed_request("river")) for _ in iter(int, 1))
-    answers = device.embedder.embed_stream(endless)
-    next(answers)
-    answers.close()
-    until(lambda: threading.active_count() <= before)
 
 
 def _resident() -> int:

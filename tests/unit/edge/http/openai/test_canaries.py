@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import http.client
 import json
+import logging
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -264,6 +265,14 @@ def pruned(body: dict[str, Any], path: Path_) -> dict[str, Any]:
     return found
 
 
+def _read_as(endpoint: str, path: Path_) -> tuple[str, str]:
+    """Return the endpoint and place, or the place within a schema, which has one reader."""
+    for depth in (path.index(each) + 1 for each in ("parameters", "schema") if each in path):
+        if path[depth:]:
+            return "schema", written(path[depth:])
+    return endpoint, written(path)
+
+
 def written(path: Path_) -> str:
     """A path as the reader writes it, without numbers of items."""
     text = "".join("[]" if isinstance(step, int) else f".{step}" for step in path)
@@ -338,6 +347,7 @@ class Probe:
     told: bytes = b""
     refused: list[bytes] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
+    cores: set[str] = field(default_factory=set)
 
     def ask(self, endpoint: str, body: Any, cores: dict[str, str], *, escape: bool = False) -> int:
         """Return the status; ``cores`` are the canaries' by their places."""
@@ -360,6 +370,7 @@ class Probe:
         told = json.dumps(self.server.asked, ensure_ascii=False, default=str)
         assert (response.status == 200) >= bool(self.server.asked)
         self.placed += len(cores)
+        self.cores |= {*cores.values()}
         if self.server.asked:
             squeezed_ = squeezed(told)
             self.found += [f"{endpoint} {at}" for at, core in cores.items() if core in squeezed_]
@@ -372,7 +383,7 @@ class Probe:
         texts = []
         for path, value in nodes(whole):
             body = pruned(whole, path) if path else whole
-            place = (endpoint, written(path), type(value).__name__)
+            place = (*_read_as(endpoint, path), type(value).__name__)
             new = place not in seen
             seen.add(place)
             for number, kind in enumerate(_OF_KINDS) if path and new else ():
@@ -443,6 +454,7 @@ def test_no_canary_reaches_the_server(
     bundle_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     read: set[tuple[str, str]] = set()
     take = Fields.take
@@ -461,6 +473,7 @@ def test_no_canary_reaches_the_server(
     with (
         before_a_server(tmp_path, bundle_folder, **settings) as (door, server),
         closing(http.client.HTTPConnection(*door.place, timeout=60)) as connection,
+        caplog.at_level(logging.DEBUG),
     ):
         server.answer = ended
         probe = Probe(door, server, "personal", connection)
@@ -479,5 +492,7 @@ def test_no_canary_reaches_the_server(
     with capsys.disabled():
         print(f" {probe.placed} placements ", end="")
     assert not probe.found
+    logged = squeezed(caplog.text)
+    assert not [core for core in probe.cores if core in logged]
     assert not probe.refused
     assert probe.placed >= 4_000

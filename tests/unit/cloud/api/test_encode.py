@@ -14,7 +14,6 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from numpy.typing import NDArray
 
-from sottovoce.cloud.config import Settings
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.core.privacy.noise import SecureRandom
@@ -22,25 +21,13 @@ from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
-from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller
-from tests.support.cloud import Cloud, cloud
+from tests.support.cloud import Cloud
 from tests.support.examples import examples
-from tests.support.tiny_bundle import tiny_bundle
 
 TEXTS = [row.text for row in examples(40, seed=9)]
 ALMOST_NO_NOISE = 5_000.0
 MANY = 10_000
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    root = tmp_path_factory.mktemp("cloud")
-    bert = tiny_bert(root / "bert")
-    bundle = tiny_bundle(root / "bundle", bert)
-    settings = Settings(root / "state", (bundle,), f"unix:{root}/s.sock", str(bert))
-    with cloud(settings) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from sottovoce.cloud.api.inference_service import CALLS_PER_TENANT, WINDOW, InferenceService
-from sottovoce.cloud.config import ServerLimits, Settings
+from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.store import adapters
 from sottovoce.cloud.store.adapters import AdapterFiles, locate, uninstall
@@ -22,26 +22,13 @@ from sottovoce.core import errors
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
-from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller
-from tests.support.cloud import Cloud, cloud
+from tests.support.cloud import Cloud
 from tests.support.examples import examples
 from tests.support.serving import install_adapter, make
-from tests.support.tiny_bundle import tiny_bundle
 from tests.support.waiting import until
 
 TEXTS = [row.text for row in examples(200, seed=5)]
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """A server."""
-    root = tmp_path_factory.mktemp("cloud")
-    bert = tiny_bert(root / "bert")
-    bundle = tiny_bundle(root / "bundle", bert)
-    settings = Settings(root / "state", (bundle,), f"unix:{root}/s.sock", str(bert))
-    with cloud(settings) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

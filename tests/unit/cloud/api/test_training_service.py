@@ -22,21 +22,11 @@ from sottovoce.cloud.tenants import quotas
 from sottovoce.core import errors
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
-from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller, message
 from tests.support.cloud import Cloud, cloud
 from tests.support.examples import examples
-from tests.support.tiny_bundle import tiny_bundle
 
 LONG = Example("word " * 10_000, "garden")
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A backbone and its bundle."""
-    root = tmp_path_factory.mktemp("cloud")
-    bert = tiny_bert(root / "bert")
-    return bert, tiny_bundle(root / "bundle", bert)
 
 
 @pytest.fixture

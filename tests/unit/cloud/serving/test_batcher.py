@@ -250,14 +250,6 @@ def test_what_is_counted() -> None:
     assert 0 < seconds <= 6 * (time.perf_counter() - began)
 
 
-def test_a_process_that_ends_does_not_wait_for_the_thread() -> None:
-    batcher = Batcher()
-    (thread,) = (t for t in threading.enumerate() if t is batcher._thread)
-    assert (thread.daemon, thread.name) == (True, "model")
-    batcher.close()
-    assert not thread.is_alive()
-
-
 def test_who_waits_for_room_is_told_at_once_when_the_batcher_closes() -> None:
     batcher, gate = Batcher(per_tenant=1, patience=600), Gate()
     answers = [batcher.submit(gate, 0)]
@@ -384,15 +376,6 @@ def test_the_next_cost_is_that_of_the_next_item() -> None:
     assert queue.next_cost() == 3
     queue.pop()
     assert queue.next_cost() == 7
-
-
-def test_who_comes_late_begins_where_the_others_are() -> None:
-    queue = filled(here=[0.25] * 8)
-    for _ in range(3):
-        queue.pop()
-    for _ in range(4):
-        queue.push("late", "late", 0.25)
-    assert Counter(queue.pop() for _ in range(4)) == {"here": 2, "late": 2}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50)), min_size=1))

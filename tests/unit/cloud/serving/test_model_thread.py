@@ -129,16 +129,6 @@ def test_predictions_are_answered_between_the_steps_of_long_texts(
         assert [len(list(stream)) for stream in streams] == [10] * 3
 
 
-def test_one_text_that_cannot_go_on_ends_alone(bones: Path) -> None:
-    with closing(ModelThread(backbone.load(str(bones)))) as thread:
-        continuation = Continuation(thread)
-        long, short = (continuation.submit(text, 30) for text in (TEXT * 2, "When"))
-        got: list[int] = []
-        with pytest.raises(InvalidInput, match="too long"):
-            got.extend(token for token in long)
-        assert list(short) == alone(bones, "When", 30)
-
-
 def test_what_a_row_holds_is_given_back_however_its_stream_ends(bones: Path) -> None:
     returned: list[str] = []
     thread = ModelThread(backbone.load(str(bones)))

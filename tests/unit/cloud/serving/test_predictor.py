@@ -64,12 +64,6 @@ def test_a_mixed_batch_answers_as_each_adapter_alone(
         assert answer == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_adapters_do_differ(bert: str, trained: list[AdapterFiles]) -> None:
-    first, second, third = (alone(bert, files, TEXTS[:1])[0] for files in trained)
-    assert set(first) != set(second) != set(third)
-    assert first["office"] != pytest.approx(second["office"], abs=1e-3)
-
-
 def test_probabilities_are_sorted_and_sum_to_one(
     trained: list[AdapterFiles], predictor: Predictor
 ) -> None:
@@ -113,12 +107,6 @@ def test_an_adapter_of_another_backbone_is_refused(
         pytest.raises(BundleMismatch, match="another backbone"),
     ):
         predictor.submit(trained[0], TEXTS[0]).result()
-
-
-def test_closing_answers_what_was_asked(bert: str, trained: list[AdapterFiles]) -> None:
-    with predicting(bert, batch=4) as predictor:
-        answers = [predictor.submit(trained[0], text) for text in TEXTS]
-    assert all(answer.done() for answer in answers)
 
 
 def test_a_text_the_tokenizer_does_not_know_still_gets_an_answer(

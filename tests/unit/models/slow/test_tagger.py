@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.onnx_models import session
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
-from sottovoce.models.corpus.texts import TAG_ID, Sentence, read_conllu
+from sottovoce.models.corpus.texts import TAG_ID, Sentence
 from sottovoce.models.tagger import (
     NO_WORD,
     Network,
@@ -119,10 +119,6 @@ def test_a_missing_treebank_is_named(tmp_path: Path) -> None:
         train_tagger(tmp_path, tmp_path / "out")
 
 
-def test_reads_back_what_the_fixture_wrote(data: Path) -> None:
-    assert read_conllu(data / "ud_ewt" / "dev.conllu.gz") == sentences(100, seed=100)
-
-
 def test_loss_asks_for_any_of_the_allowed_tags() -> None:
     scores = torch.log(torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.2, 0.2, 0.6]]]))
     allowed = torch.tensor([[0b011, 0b100, NO_WORD]])
@@ -174,10 +170,6 @@ def network() -> Network:
 @pytest.fixture
 def rows() -> torch.Tensor:
     return torch.randint(0, 32, (2, 11, 16), generator=torch.Generator().manual_seed(2))
-
-
-def test_scores_every_tag_of_every_word(network: Network, rows: torch.Tensor) -> None:
-    assert network(rows, torch.ones(2, 11)).shape == (2, 11, len(UPOS))
 
 
 def test_a_score_depends_on_as_many_words_as_there_are_layers(

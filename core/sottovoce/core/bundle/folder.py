@@ -11,6 +11,7 @@ the format.
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -59,7 +60,7 @@ class Bundle:
         folder: Path,
         manifest: Manifest,
         identity: str,
-        stamps: Mapping[Path, _Stamp] = MappingProxyType({}),
+        stamps: Mapping[str, _Stamp] = MappingProxyType({}),
     ) -> None:
         self.folder = folder
         self.manifest = manifest
@@ -103,7 +104,7 @@ class Bundle:
         """
         try:
             # Noted before a file is read, so that a change meanwhile shows.
-            stamps = {folder / MANIFEST: _stamp(folder / MANIFEST)}
+            stamps = {str(folder / MANIFEST): _stamp(folder / MANIFEST)}
             data = (folder / MANIFEST).read_bytes()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotReady(
@@ -126,7 +127,7 @@ class Bundle:
                 raise _damaged(path, "is a link out of the bundle's folder")
             if not file.is_file() or file.stat().st_size != stored.bytes:
                 raise _damaged(path, "is missing or truncated")
-            stamps[file] = _stamp(file)
+            stamps[str(file)] = _stamp(file)
             if sha256(file) != stored.sha256:
                 raise _damaged(path, "was altered")
         for path in _unlisted(folder, manifest):
@@ -251,8 +252,8 @@ def _unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield path.as_posix()
 
 
-def _stamp(file: Path) -> _Stamp:
-    found = file.stat()
+def _stamp(file: str | Path) -> _Stamp:
+    found = os.stat(file)
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 

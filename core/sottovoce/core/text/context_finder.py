@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.platform.schema import Range, Sha256, decode, parse_object
-from sottovoce.core.text.names import KINDS, Layer, linear, scaled
+from sottovoce.core.text.names import KINDS, Layer, linear, summed
 from sottovoce.core.text.onnx_models import check, weights
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, Rows
 
@@ -80,13 +80,7 @@ class ContextNetwork:
             rows: Ints2d (n, features * HASHES), of the table.
         """
         n = len(rows)
-        first, *others = (
-            scaled(self._table.take(each, axis=0), self._scale.take(each, axis=0))
-            for each in np.moveaxis(rows.reshape(n, -1, HASHES), 2, 0)
-        )
-        for other in others:
-            first += other
-        state = self._mix.ended(first.reshape(n, -1) @ self._mix.weight)
+        state = self._mix.ended(summed(self._table, self._scale, rows) @ self._mix.weight)
         for distance, (layer, (before, itself, after)) in zip(
             self._distances, self._layers, strict=True
         ):

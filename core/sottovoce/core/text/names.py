@@ -39,6 +39,7 @@ __all__ = [
     "NameNetwork",
     "linear",
     "scaled",
+    "summed",
 ]
 
 _Floats = NDArray[np.float32]
@@ -106,7 +107,11 @@ class NameNetwork:
         looks = np.vstack([self._look, np.zeros_like(self._look[:1])])
         self._first = [looks @ part for part in self._threes[0]]
         self._join = Layer.of(stored, "join", "join_norm")
+        self._join_halves = np.split(self._join.weight, [self._mix.weight.shape[1]])
         self._out, self._out_bias = linear(stored, "out")
+        by_feature = self._mix.weight.reshape(len(FEATURES), -1, self._mix.weight.shape[1])
+        self._but_shape = by_feature[_BUT_SHAPE].reshape(-1, by_feature.shape[2])
+        self._of_shape = by_feature[_SHAPE]
 
     def run(self, _: None, inputs: Mapping[str, NDArray[np.int32]]) -> list[_Floats]:
         """Return the same result as onnxruntime, except for the last bits.
@@ -119,21 +124,19 @@ class NameNetwork:
         """
         return [self.scores(self._features(inputs["rows"]) @ self._mix.weight, inputs["looks"])]
 
-    def first(self, rows: NDArray[np.int32], features: Sequence[int]) -> _Floats:
+    def first(self, rows: NDArray[np.int32], *, shape: bool) -> _Floats:
         """Return the first layer's output for some features of words: Floats2d (n, width).
 
         It goes word by word, because in a larger product the last bits depend on a word's position.
 
         Args:
             rows: Ints2d (n, features * HASHES), of the table.
-            features: their places among all.
+            shape: whether they are the rows of the shape alone, or of all other features.
         """
-        width = self._table.shape[1]
-        weight = self._mix.weight.reshape(-1, width, self._mix.weight.shape[1])[features]
-        weight = weight.reshape(-1, weight.shape[2])
+        weight = self._of_shape if shape else self._but_shape
         found = np.empty((len(rows), weight.shape[1]), np.float32)
-        for place, row in enumerate(self._features(rows)):
-            found[place] = row @ weight
+        for row, output in zip(self._features(rows), found, strict=True):
+            np.matmul(row, weight, out=output)
         return found
 
     def scores(self, first: _Floats, looks: NDArray[np.int32]) -> _Floats:
@@ -143,22 +146,16 @@ class NameNetwork:
             first: the first layer's outputs for all features, added up; it is overwritten.
             looks: Ints1d (n,).
         """
-        width = first.shape[1]
-        joint = self._around(looks) @ self._join.weight[width:]
-        joint += self._mix.ended(first) @ self._join.weight[:width]
+        itself, around = self._join_halves
+        joint = self._around(looks) @ around
+        joint += self._mix.ended(first) @ itself
         scores: _Floats = self._join.ended(joint) @ self._out
         scores += self._out_bias
         return scores
 
     def _features(self, rows: NDArray[np.int32]) -> _Floats:
         """Return Floats2d (n, features * width) of words, the hashes of each feature added up."""
-        first, *others = (
-            scaled(self._table.take(each, axis=0), self._scale.take(each, axis=0))
-            for each in np.moveaxis(rows.reshape(len(rows), -1, HASHES), 2, 0)
-        )
-        for other in others:
-            first += other
-        return first.reshape(len(rows), -1)
+        return summed(self._table, self._scale, rows)
 
     def _around(self, looks: NDArray[np.int32]) -> _Floats:
         """Return the contribution of a word's and its neighbours' looks: Floats2d (n, width)."""
@@ -186,6 +183,20 @@ class NameNetwork:
 def linear(stored: Mapping[str, NDArray[Any]], name: str) -> tuple[_Floats, _Floats]:
     """Return a linear layer's weight and bias from the constants of a network."""
     return scaled(stored[f"{name}.whole"], stored[f"{name}.scale"]), stored[f"{name}.bias"]
+
+
+def summed(table: NDArray[np.int8], scale: _Floats, rows: NDArray[np.int32]) -> _Floats:
+    """Return Floats2d (n, features * width): rows of a table, the hashes of each feature added up.
+
+    Args:
+        table, scale: whole numbers of one byte, and what to multiply each row by.
+        rows: Ints2d (n, features * HASHES), of the table.
+    """
+    found = scaled(table.take(rows[:, ::HASHES], axis=0), scale.take(rows[:, ::HASHES], axis=0))
+    for place in range(1, HASHES):
+        others = rows[:, place::HASHES]
+        found += scaled(table.take(others, axis=0), scale.take(others, axis=0))
+    return found.reshape(len(rows), -1)
 
 
 def scaled(whole: NDArray[np.int8], scale: _Floats) -> _Floats:
@@ -265,7 +276,7 @@ class NameFinder:
         self._session = session
         self._spec = spec
         self._thresholds = np.array([0.0, *thresholds], np.float32)
-        self._listed = listed
+        self._listed = None if listed is None else np.asarray(listed)  # read faster than a memmap
 
     @classmethod
     def load(cls, folder: Path, *, words: int = 0) -> Self:
@@ -319,7 +330,7 @@ class NameFinder:
         """
         rows = self._spec.rows_of(words).reshape(len(words), len(FEATURES), HASHES)
         kept = rows[:, _BUT_SHAPE].reshape(len(words), -1)
-        return np.asarray(self._session.first(kept, _BUT_SHAPE))
+        return np.asarray(self._session.first(kept, shape=False))
 
     def find(
         self,
@@ -357,7 +368,7 @@ class NameFinder:
             first = self.of_listed(words)
         else:
             inside = ids < len(self._listed)
-            first = np.asarray(self._listed)[np.where(inside, ids, -1)]  # of -1 any
+            first = self._listed[np.where(inside, ids, -1)]  # of -1 any
             if others := np.flatnonzero((ids < 0) | ~inside).tolist():
                 first[others] = self.of_listed([words[place] for place in others])
         rows, numbers = self._plain, dict(_PLAIN)
@@ -374,7 +385,7 @@ class NameFinder:
     def _of_shapes(self, shapes: Sequence[str]) -> NDArray[np.float32]:
         """Return the part of the first layer's output that follows from words' shapes."""
         rows = self._spec.rows_of_feature("shape", shapes)
-        return np.asarray(self._session.first(rows, [_SHAPE]))
+        return np.asarray(self._session.first(rows, shape=True))
 
     def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
         """Return the same as `find`, for words whose `alone` is known already.

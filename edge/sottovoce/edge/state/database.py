@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DATABASE",
     "KEY",
+    "LEDGER_FIGURES",
     "LEDGER_ROW",
     "SCHEMA",
     "VERSION",
@@ -57,6 +58,7 @@ __all__ = [
     "noise_place",
     "only_one",
     "sign_ledger",
+    "write_ledger",
 ]
 
 _FILE: Final = "agent.lock"
@@ -203,10 +205,11 @@ CREATE INDEX corrections_by_adapter ON corrections (adapter, number);
 
 
 DATABASE = "agent.db"
-LEDGER_ROW = (
-    "SELECT spent, releases, label_epsilon, labels_randomized, labels_as_they_are,"
-    " adapters_private, adapter_epsilon, adapter_delta, mac FROM ledger"
+LEDGER_FIGURES = (
+    *("spent", "releases", "label_epsilon", "labels_randomized", "labels_as_they_are"),
+    *("adapters_private", "adapter_epsilon", "adapter_delta"),
 )
+LEDGER_ROW = f"SELECT {', '.join(LEDGER_FIGURES)}, mac FROM ledger"
 """Selects the ledger's single row."""
 _WAIT_SECONDS = 15
 _LOST = "is gone or empty, and its key is still there"
@@ -539,7 +542,15 @@ def sign_ledger(transaction: sqlite3.Connection, seal: Seal) -> None:
     The hash does not stop an attacker with the key, or the return of a whole older database.
     """
     for *row, _ in transaction.execute(LEDGER_ROW).fetchall():
-        transaction.execute("UPDATE ledger SET mac = ?", (_mac(seal, row),))
+        write_ledger(transaction, seal, row)
+
+
+def write_ledger(transaction: sqlite3.Connection, seal: Seal, figures: Sequence[float]) -> None:
+    """Write the ledger's figures, in the order of `LEDGER_FIGURES`, and their keyed hash."""
+    transaction.execute(_WRITE_LEDGER, (*figures, _mac(seal, figures)))
+
+
+_WRITE_LEDGER: Final = f"UPDATE ledger SET {' = ?, '.join(LEDGER_FIGURES)} = ?, mac = ?"
 
 
 def ledger_figures(rows: Iterable[Sequence[Any]], seal: Seal) -> list[Any]:
@@ -555,5 +566,5 @@ def ledger_figures(rows: Iterable[Sequence[Any]], seal: Seal) -> list[Any]:
     )
 
 
-def _mac(seal: Seal, row: list[float]) -> bytes:
+def _mac(seal: Seal, row: Sequence[float]) -> bytes:
     return seal.name(b"ledger", *(repr(figure).encode() for figure in row))

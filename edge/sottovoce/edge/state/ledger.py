@@ -420,10 +420,10 @@ class Ledger:
 
     def _add(self, transaction: sqlite3.Connection, **amounts: float) -> None:
         """Add to the ledger's figures, once the row is verified, and sign it again."""
-        self._figures(transaction)
-        added = ", ".join(f"{name} = {name} + :{name}" for name in amounts)
-        transaction.execute(f"UPDATE ledger SET {added}", amounts)
-        database.sign_ledger(transaction, self._store.seal)
+        figures = dict(zip(database.LEDGER_FIGURES, self._figures(transaction), strict=True))
+        for name, amount in amounts.items():
+            figures[name] += amount
+        database.write_ledger(transaction, self._store.seal, [*figures.values()])
 
     def _figures(self, transaction: sqlite3.Connection) -> list[Any]:
         return database.ledger_figures(transaction.execute(database.LEDGER_ROW), self._store.seal)

@@ -8,6 +8,7 @@ once too: files that differ from the pulled bytes are never used for a release.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -329,4 +330,8 @@ class Engine:
             _log.info("no bundle in use yet: %s", error.problem)
 
     def _moved(self, opened: Bundle) -> bool:
-        return opened.folder != folder_in_use(self._config) or opened.changed()
+        try:
+            same = os.path.samefile(self._config.current, opened.folder)
+        except OSError:  # there is no such link: the bundle may be an installed one
+            same = opened.folder == folder_in_use(self._config)
+        return not same or opened.changed()

@@ -91,7 +91,8 @@ class PCT2T2(SphericalNoise):
 
     def eta_of(self, name: str) -> float:
         """Its own; where none was found for it, the least of all."""
-        return self.etas.get(name, min(self.etas.values(), default=self.eta))
+        found = self.etas.get(name)
+        return min(self.etas.values(), default=self.eta) if found is None else found
 
     def protects(self, tag: str) -> bool:
         """Whether words of the reading ``tag`` get noise."""

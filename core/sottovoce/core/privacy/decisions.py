@@ -67,9 +67,8 @@ _SIGN: Final = re.compile(r"([$+<=>^`|~])\1*|[<=>|~^+]=|=[>~]|<>|<=>|<<=|>>=|<\|
 _NONE: Final = "\0"
 """In place of the form of a mark or identifier; no text contains it."""
 _PASS, _NOISE, _DRAW = map(int, Treatment)  # NumPy compares four times faster than with an enum
-_PUNCTUATION: Final = KINDS.index(PUNCTUATION)
-_OTHERS: Final = {Kind.IDENTIFIER: KINDS.index(IDENTIFIER), Kind.PUNCTUATION: _PUNCTUATION}
-_WORD: Final = Kind.WORD  # read four times faster than of an enum
+_PUNCTUATION, _IDENTIFIER = KINDS.index(PUNCTUATION), KINDS.index(IDENTIFIER)
+_WORD, _MARK = Kind.WORD, Kind.PUNCTUATION  # read four times faster than of an enum
 
 
 Alone = Callable[[Sequence[str], NDArray[np.int32]], NDArray[np.float32]]
@@ -89,8 +88,9 @@ class KnownWords:
     Attributes, all by the numbers that `numbers` gives:
         forms: the normal form; for marks and identifiers, a form that no word has.
         facts: "id" of a listed word, else -1; "kind", a place in `KINDS` before names are
-            found; "look", see `looks.looks`; whether it is "never" a name, whatever the finder
-            says; whether it is listed "otherwise" than it was typed, see `_otherwise`.
+            found; whether it is "never" a name, whatever the finder says; whether it is listed
+            "otherwise" than it was typed, see `_otherwise`; with a finder, "look", see
+            `looks.looks`.
         alone: its features in the finder.
     """
 
@@ -127,42 +127,45 @@ class KnownWords:
         return np.array(which, np.intp)
 
     def _learn(self, words: Sequence[Word]) -> None:
-        others = [0 if kind is _WORD else _OTHERS[kind] for _, _, _, kind, _ in words]
         texts = [text if kind is _WORD else "" for text, _, _, kind, _ in words]
         forms = [self._vectors.normal_form(text) if text else _NONE for text in texts]
         lower = [text.lower() for text in texts]
         ids = self._vectors.ids(forms)
         kinds = look_up(self._readings, ids)
-        facts = np.empty(len(words), _FACTS)
-        facts["id"], facts["look"] = ids, looks(words, kinds)
-        # One that is listed is a word among its like, and moves as they do.
-        signs = np.array([_SIGN.fullmatch(text) is not None for text in texts]) & (ids < 0)
-        none = np.where(signs, _PUNCTUATION, others)
-        facts["kind"] = np.where(none, none, kinds)
-        facts["never"] = (none > 0) | [
-            word.clitic or form == text in _CONNECTING
-            for word, form, text in zip(words, forms, texts, strict=True)
-        ]
-        facts["otherwise"] = [
-            form != small and _otherwise(form, text)
-            for form, small, text in zip(forms, lower, texts, strict=True)
-        ]
-        self.forms += forms
-        self.facts = np.concatenate([self.facts, facts])
+        told: list[tuple[int, int, int, bool, bool]] = []
+        for word, text, form, small, listed, kind in zip(
+            words, texts, forms, lower, ids.tolist(), kinds.tolist(), strict=True
+        ):
+            if not text:
+                other = _PUNCTUATION if word.kind is _MARK else _IDENTIFIER
+                told.append((listed, other, 0, True, False))
+            # One that is listed is a word among its like, and moves as they do.
+            elif listed < 0 and _SIGN.fullmatch(text):
+                told.append((listed, _PUNCTUATION, 0, True, _otherwise(form, small, text)))
+            else:
+                never = word.clitic or form == text in _CONNECTING
+                told.append((listed, kind, 0, never, _otherwise(form, small, text)))
+        facts = np.array(told, _FACTS)
         if self._ask:
+            facts["look"] = looks(words, kinds)
             same = [a == b or a.lower() == b for a, b in zip(forms, lower, strict=True)]
             but_case = np.where(facts["look"] < FIRST_WORD, 0, np.where(same, ids, -1))
             alone = self._ask(texts, but_case)
             self.alone = np.concatenate([self.alone, alone]) if len(self.alone) else alone
+        self.forms += forms
+        self.facts = np.concatenate([self.facts, facts]) if len(self.facts) else facts
 
 
-def _otherwise(form: str, text: str) -> bool:
+def _otherwise(form: str, small: str, text: str) -> bool:
     """Return whether a word differs from its look-up form in more than case.
 
     Otherwise, an accent or invisible character that the look-up form drops could leave the device
     unnoticed. A word that passes must be typed as it is listed.
+
+    Args:
+        form, small, text: the look-up form, the word in small letters, and the word as typed.
     """
-    if not text:
+    if form == small:
         return False
     plain = text.replace("’", "'")
     return form not in (plain, plain.lower())
@@ -338,6 +341,7 @@ class Decider:
         self._tagger = tagger
         self._unsure_below = unsure_below
         self._stage = stage
+        self._tables: dict[tuple[str, Mechanism | None], NDArray[np.uint8]] = {}
 
     def context(self, mechanism: Mechanism, policy: Policy) -> Contextual | None:
         """Return the tagger's part in the decision, or None if a word's own kind decides.
@@ -367,7 +371,7 @@ class Decider:
         Raises:
             InvalidInput: a word over 4,096 characters.
         """
-        table = _table(policy, None if context else mechanism)
+        table = self._table(policy, None if context else mechanism)
         names = (*KINDS, *(context.tagset if context else ()))
         reach = max([0, *(asked.reach for asked in (self._finder, context) if asked)])
         alone = self._finder.alone if self._finder else None
@@ -444,6 +448,13 @@ class Decider:
                 like[own.start : own.stop + 2],
                 reasons[own],
             )
+
+    def _table(self, policy: Policy, mechanism: Mechanism | None) -> NDArray[np.uint8]:
+        """Return the treatment of each of `KINDS`, as few of which are kept as the owner allows."""
+        key = policy.name, mechanism
+        if key not in self._tables:
+            self._tables[key] = _table(policy, mechanism)
+        return self._tables[key]
 
     def _windows(self, words: Iterable[Word], reach: int) -> Iterator[tuple[list[Word], slice]]:
         """Yield windows with ``reach`` more words on either side, and the place of each window."""

@@ -86,8 +86,11 @@ def draw(random: Random, n: int, r: int, eta: float | NDArray[np.float64]) -> Fl
     pairs = (r + 1) // 2
     spread = np.sqrt(-2.0 * np.log1p(-random.random((n, pairs))))
     angle = 2.0 * np.pi * random.random((n, pairs))
-    direction = np.hstack([spread * np.cos(angle), spread * np.sin(angle)])[:, :r]
-    direction *= length / np.linalg.norm(direction, axis=1, keepdims=True)
+    direction = np.empty((n, 2 * pairs))
+    np.multiply(spread, np.cos(angle), out=direction[:, :pairs])
+    np.multiply(spread, np.sin(angle), out=direction[:, pairs:])
+    direction = direction[:, :r]
+    direction *= length / np.sqrt((direction * direction).sum(axis=1, keepdims=True))
     return direction.astype(np.float32)
 
 
@@ -275,7 +278,10 @@ def _numbers(secret: bytes) -> Iterator[float]:
             yield (bits >> 11) * 2.0**-53
 
 
+_LENGTH: Final = struct.Struct(">Q").pack
+
+
 def _framed(part: str) -> bytes:
     """Return ``part`` with its length in front, so that no two lists of parts look equal."""
     data = part.encode("utf-8", "surrogatepass")
-    return len(data).to_bytes(8, "big") + data
+    return _LENGTH(len(data)) + data

@@ -29,7 +29,7 @@ from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
 from sottovoce.core.privacy.personal import REASONS, Personal
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
-from sottovoce.core.privacy.release import Draft, Output, Release
+from sottovoce.core.privacy.release import Draft, Release
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.core.privacy.signs import TITLES
@@ -226,15 +226,22 @@ class Privatizer:
         shifted = ShiftedDates(document, draws.surrogate) if policy.context else None
         charge, place = 0.0, 0
         for decision in decided:
-            replaced = self._with_noise(decision, before, mechanism, draws)
-            charge += mechanism.charge(list(decision.classes.values()))
+            replaced: dict[int, str] = {}
+            if not policy.context:  # which gives no noise
+                replaced = self._with_noise(decision, before, mechanism, draws)
+                charge += mechanism.charge(list(decision.classes.values()))
             with self._stage("draws"):
                 dates = shifted.replace(decision.words, decision.drawn()) if shifted else {}
                 replaced |= dates | _drawn(decision, surrogates, place, document, dates)
             place += len(decision.words)
             reasons += decision.reasons.tobytes()
             with self._stage("text"):
-                draft.write(decision.words, _outputs(decision, replaced))
+                draft.write(
+                    decision.words,
+                    _replaced(decision.words, replaced),
+                    decision.tags,
+                    decision.treatments,
+                )
         if policy.context:
             surrogates.keep_cities(personal.cities)
         return Release(
@@ -310,7 +317,7 @@ class Privatizer:
         with self._stage("search"):
             found = self._listed.take(self._nearest(classes, mechanism, noisy).tolist())
             return {
-                place: word_shapes.apply(word_shapes.shape(decision.words[place].text), word)
+                place: word_shapes.in_case_of(decision.words[place].text, word)
                 for place, word in zip(places, found, strict=True)
             }
 
@@ -353,17 +360,17 @@ def _drawn(
         done: places of words that are replaced already.
         document: the whole text.
     """
-    like = decision.like_names
+    like, tags = decision.like_names.tolist(), decision.tags.tolist()
     words: list[DrawnSurrogate] = []
     end = len(document)
     for place in decision.drawn():
         if place in done:
             continue
-        word, kind = decision.words[place], KINDS[decision.tags[place]]
+        word, kind = decision.words[place], KINDS[tags[place]]
         form = word.text if kind == IDENTIFIER else decision.forms[place]
         if kind == "NAME" and word.text.islower():
             kind = UNLISTED  # "washer" reads as a name, and a noun reads better in its place
-        sides = bool(like[place]), bool(like[place + 2])
+        sides = like[place], like[place + 2]
         gap = document[end : word.start] if 0 <= word.start - end <= _NEAR else ""
         titled = kind == "PERSON" and _titled(decision.words, place)
         words.append(DrawnSurrogate(first + place, kind, word.text, form, *sides, gap, titled))
@@ -384,12 +391,12 @@ def _titled(words: Sequence[Word], place: int) -> bool:
     return bool(before) and before[-1].lower() in TITLES
 
 
-def _outputs(decision: Decision, replaced: Mapping[int, str]) -> list[Output]:
-    """For each word what takes its place, as `Draft.write` wants it."""
-    texts = [word.text for word in decision.words]
+def _replaced(words: Sequence[Word], replaced: Mapping[int, str]) -> list[str]:
+    """Return the text of each word, or what takes its place."""
+    texts = [word.text for word in words]
     for place, text in replaced.items():
         texts[place] = text
-    return [*zip(texts, decision.tags.tolist(), decision.treatments.tolist(), strict=True)]
+    return texts
 
 
 @cache

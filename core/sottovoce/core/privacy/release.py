@@ -8,17 +8,18 @@ named on request.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import ne
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.core.privacy.policies import Treatment
 from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import Word, iter_words
 
-__all__ = ["Draft", "Output", "Release", "WordRelease"]
-
-Output = tuple[str, int, int]
-"""The replacement of a word, the number of its tag, and the number of its `Treatment`."""
+__all__ = ["Draft", "Release", "WordRelease"]
 
 _LENGTHS, _MARKS = "I", "H"
 _TREATMENT, _REPLACED, _TAG = 3, 4, 3  # two bits, one bit, and the rest
@@ -138,22 +139,35 @@ class Draft:
         self.lengths = array(_LENGTHS)
         self.marks = array(_MARKS)
 
-    def write(self, words: Iterable[Word], outputs: Iterable[Output]) -> None:
-        """Puts the outputs in place of the next words of the document."""
+    def write(
+        self,
+        words: Sequence[Word],
+        texts: Sequence[str],
+        tags: NDArray[np.uint8],
+        treatments: NDArray[np.uint8],
+    ) -> None:
+        """Put texts in place of the next words of the document.
+
+        Args:
+            words: these words.
+            texts: the replacement of each.
+            tags, treatments: Ints1d (n,), the number of each word's tag and of its `Treatment`.
+        """
         pieces: list[str] = []
-        document, done, lengths, marks = self._document, self._done, self.lengths, self.marks
-        for (typed, start, end, _, _), (text, tag, treatment) in zip(words, outputs, strict=True):
+        document, done = self._document, self._done
+        for (_, start, end, _, _), text in zip(words, texts, strict=True):
             if done != start:
                 pieces.append(document[done:start])
             pieces.append(text)
             done = end
-            lengths.append(len(text))
-            # The one comparison of output and input. Nothing depends on it: it is reported to the
-            # owner of the text, on the device.
-            replaced = _REPLACED if text != typed else 0
-            marks.append(tag << _TAG | replaced | treatment)
         self._done = done
         self._pieces.append("".join(pieces))
+        self.lengths.extend(map(len, texts))
+        # The one comparison of output and input. Nothing depends on it: it is reported to the
+        # owner of the text, on the device.
+        replaced = np.fromiter(map(ne, texts, [word.text for word in words]), np.bool_, len(texts))
+        marks = tags.astype(np.uint16) << _TAG | replaced * np.uint16(_REPLACED) | treatments
+        self.marks.frombytes(marks.tobytes())
 
     def text(self) -> str:
         """The released text, once every word is written."""

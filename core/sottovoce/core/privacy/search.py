@@ -64,7 +64,10 @@ class ExactIndex:
         self._rows = rows
 
     def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
-        n, scores = len(queries), np.empty(_SCORES, np.float32)
+        n = len(queries)
+        if n * len(self._rows) <= _SCORES and n < _MANY:  # one tile
+            return (queries @ self._rows.T).argmax(axis=1)
+        scores = np.empty(_SCORES, np.float32)
         chunks = [slice(start, min(start + _QUERIES, n)) for start in range(0, n, _QUERIES)]
         found, place = np.zeros(n, np.int64), np.empty(n, np.int64)
         best, score = np.full(n, -np.inf, np.float32), np.empty(n, np.float32)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["EDGE", "FIRST_WORD", "IDENTIFIER", "LOOKS", "MARKS", "Case", "apply", "looks", "shape"]
+__all__ = ["EDGE", "FIRST_WORD", "IDENTIFIER", "LOOKS", "MARKS", "Case", "apply", "in_case_of", "looks", "shape"]
 
 
 class Case(enum.Enum):
@@ -62,6 +62,15 @@ def apply(case: Case, word: str) -> str:
     if case is _LOWER:
         return word.lower()
     return word.upper() if case is _UPPER else word[:1].upper() + word[1:].lower()
+
+
+def in_case_of(typed: str, word: str) -> str:
+    """Return ``word`` in the case of another.
+
+    >>> in_case_of("Anna", "lake")
+    'Lake'
+    """
+    return word.lower() if typed.islower() else apply(shape(typed), word)  # the common case first
 
 
 EDGE: Final = 0
@@ -111,7 +120,11 @@ def looks(words: Sequence[Word], readings: NDArray[np.uint8]) -> NDArray[np.uint
         (n_words,) numbers from 1 up to `LOOKS`.
     """
     firsts = (FIRST_WORD + readings.astype(int) * len(_CASES)).tolist()
-    cases = {text: _CASES[shape(text)] for text in {word.text for word in words}}
+    small = _CASES[_LOWER]
+    cases = {
+        text: small if text.islower() else _CASES[shape(text)]
+        for text in {word.text for word in words}
+    }
     found = [
         first + cases[text]
         if kind is _WORD

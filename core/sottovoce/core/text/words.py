@@ -13,6 +13,7 @@ import enum
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from sottovoce.core.text import identifiers
@@ -103,9 +104,18 @@ def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
 
 
 def iter_words(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
-    """Yield the same words one by one, for documents whose words would fill the memory."""
+    """Return the same words one by one, for documents whose words would fill the memory."""
+    stretches = identifiers.spelled(document)
+    if (first := next(stretches, None)) is None:  # most texts
+        return _plain_and_others(document, 0, len(document), clitics)
+    return _with_spelled(document, chain([first], stretches), clitics)
+
+
+def _with_spelled(
+    document: str, stretches: Iterable[tuple[int, int]], clitics: Sequence[str]
+) -> Iterator[Word]:
     done = 0
-    for first, last in identifiers.spelled(document):
+    for first, last in stretches:
         yield from _plain_and_others(document, done, first, clitics)
         yield from _between(document, first, last, clitics)
         done = last
@@ -118,15 +128,13 @@ def _plain_and_others(
     """Yield the words of a part of ``document`` between white space or the document's ends."""
     done = start
     for plain in _PLAIN.finditer(document, start, end):
-        first, last = plain.span(1)
+        _, (first, last), (_, stop) = plain.regs
         if first - done > 1:  # more than white space
             yield from _between(document, done, first, clitics)
-        text, mark = plain.groups()
-        yield _new(Word, (text, first, last, _WORD, False))
-        done = last
-        if mark:
-            done = last + 1
-            yield _new(Word, (mark, last, done, _PUNCTUATION, False))
+        yield _new(Word, (document[first:last], first, last, _WORD, False))
+        if stop > last:
+            yield _new(Word, (document[last:stop], last, stop, _PUNCTUATION, False))
+        done = stop
     yield from _between(document, done, end, clitics)
 
 

@@ -154,7 +154,7 @@ CREATE TABLE noise_key (
     sealed BLOB NOT NULL               -- 32 bytes
 );
 CREATE TABLE charged (                 -- what the ledger was charged for, oldest first
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    number INTEGER PRIMARY KEY,
     digest BLOB UNIQUE NOT NULL        -- of settings, bundle and document, under the noise key
 );
 CREATE TABLE labelled (                -- examples whose labels were charged, oldest first

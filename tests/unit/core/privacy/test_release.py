@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sottovoce.core.privacy.policies import IDENTIFIER, PUNCTUATION, Treatment
-from sottovoce.core.privacy.release import Draft, Output, Release, WordRelease
+from sottovoce.core.privacy.release import Draft, Release, WordRelease
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text.words import split
+from sottovoce.core.text.words import Word, split
 
 TAGS = ("NOUN", "VERB", "X", IDENTIFIER, PUNCTUATION)
 CLITICS = ("n't",)
 PASS, NOISE, DRAW = Treatment
+
+Output = tuple[str, int, int]
+"""The replacement of a word, the number of its tag, and its treatment."""
+
+
+def write(draft: Draft, words: Sequence[Word], outputs: Sequence[Output]) -> None:
+    tags, treatments = (np.array([each[at] for each in outputs], np.uint8) for at in (1, 2))
+    draft.write(words, [text for text, _, _ in outputs], tags, treatments)
 
 
 def written(document: str, outputs: list[Output]) -> Release:
     """A release with these outputs in place of the document's words, written in two parts."""
     words = list(split(document, CLITICS))
     draft = Draft(document)
-    draft.write(words[:2], outputs[:2])
-    draft.write(words[2:], outputs[2:])
+    write(draft, words[:2], outputs[:2])
+    write(draft, words[2:], outputs[2:])
     return Release(
         text=draft.text(),
         document=document,
@@ -74,7 +84,7 @@ def test_the_words_are_those_that_the_endings_were_cut_for() -> None:
 def test_words_without_outputs_and_outputs_without_words_are_refused() -> None:
     for outputs in ([("a", 0, NOISE)], [("a", 0, NOISE)] * 3):
         with pytest.raises(ValueError, match="zip"):
-            Draft("pond is").write(split("pond is", CLITICS), outputs)
+            write(Draft("pond is"), split("pond is", CLITICS), outputs)
 
 
 def test_a_report_that_does_not_fit_the_document_is_refused() -> None:

@@ -450,7 +450,7 @@ class Decider:
             )
 
     def _table(self, policy: Policy, mechanism: Mechanism | None) -> NDArray[np.uint8]:
-        """Return the treatment of each of `KINDS`, as few of which are kept as the owner allows."""
+        """Return the treatment of each of `KINDS`; a table of each setting is kept."""
         key = policy.name, mechanism
         if key not in self._tables:
             self._tables[key] = _table(policy, mechanism)

@@ -66,7 +66,8 @@ class ExactIndex:
     def nearest(self, queries: Floats2d) -> NDArray[np.int64]:
         n = len(queries)
         if n * len(self._rows) <= _SCORES and n < _MANY:  # one tile
-            return (queries @ self._rows.T).argmax(axis=1)
+            only: NDArray[np.int64] = (queries @ self._rows.T).argmax(axis=1)
+            return only
         scores = np.empty(_SCORES, np.float32)
         chunks = [slice(start, min(start + _QUERIES, n)) for start in range(0, n, _QUERIES)]
         found, place = np.zeros(n, np.int64), np.empty(n, np.int64)

@@ -19,7 +19,18 @@ from numpy.typing import NDArray
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["EDGE", "FIRST_WORD", "IDENTIFIER", "LOOKS", "MARKS", "Case", "apply", "in_case_of", "looks", "shape"]
+__all__ = [
+    "EDGE",
+    "FIRST_WORD",
+    "IDENTIFIER",
+    "LOOKS",
+    "MARKS",
+    "Case",
+    "apply",
+    "in_case_of",
+    "looks",
+    "shape",
+]
 
 
 class Case(enum.Enum):

@@ -22,6 +22,8 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import encoder_of, pool
+from sottovoce.cloud.models.rows import Row
+from sottovoce.cloud.models.unpadded import Unpadded
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.noise import Floats2d
 
@@ -44,6 +46,7 @@ class Encoder:
         self._tokenizer = backbone.tokenizer
         self._model = encoder_of(backbone.model).to(device)
         self.device = torch.device(device)
+        self._unpadded = Unpadded.of(self._model) if self.device.type == "cpu" else None
         self._table = self._model.get_input_embeddings()
         self.width = backbone.hidden_size
         self._before, self._after = special_tokens(self._tokenizer)
@@ -104,6 +107,9 @@ class Encoder:
         return table
 
     def _pooled(self, rows: Sequence[Tensor]) -> Tensor:
+        if self._unpadded is not None:
+            found = self._unpadded(rows, [Row()] * len(rows))
+            return F.normalize(torch.stack([each.float().mean(0) for each in found]), dim=1)
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
         inputs = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)  # (B, n, h)
         mask = torch.arange(inputs.shape[1], device=self.device) < lengths[:, None]

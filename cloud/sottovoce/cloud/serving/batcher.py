@@ -32,6 +32,7 @@ import torch
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models.backbone import LoadedBackbone, pack, to_bfloat16
 from sottovoce.cloud.models.classifier import encoder_of
+from sottovoce.cloud.models.unpadded import Unpadded
 from sottovoce.core.errors import Overloaded, Unavailable
 
 __all__ = [
@@ -542,6 +543,8 @@ class ModelThread(DeviceThread):
 
     Attributes:
         encoder: the part that reads text, frozen; for work on this thread only.
+        unpadded: passes over the encoder with little padding; None on a GPU and for families that
+            `Unpadded` does not know.
     """
 
     def __init__(self, backbone: LoadedBackbone, *, packed: bool = True, **options: Any) -> None:
@@ -552,3 +555,26 @@ class ModelThread(DeviceThread):
             to_bfloat16(self.encoder)
         elif packed:
             pack(self.encoder)
+        self.unpadded = Unpadded.of(self.encoder) if self.device.type == "cpu" else None
+
+    def passes(self, shapes: Sequence[tuple[int, int, int]]) -> list[list[int]]:
+        """Return the rows to run together; rows that `unpadded` runs stay in their order."""
+        if self.unpadded is None:
+            return super().passes(shapes)
+        cut: list[list[int]] = []
+        padded: list[int] = []
+        left = 0
+        for place, (model, *sizes) in enumerate(shapes):
+            if model:
+                padded.append(place)
+                continue
+            if sum(sizes) > left:
+                cut.append([])
+                left = self._tokens_a_pass
+            cut[-1].append(place)
+            left -= sum(sizes)
+        cut += [
+            [padded[at] for at in chosen]
+            for chosen in super().passes([shapes[place] for place in padded])
+        ]
+        return sorted(cut, key=min)

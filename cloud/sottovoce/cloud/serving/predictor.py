@@ -178,8 +178,11 @@ class Predictor:
     @torch.inference_mode()
     def _forward(self, served: Sequence[_Served], rows: Sequence[Encoded]) -> Tensor:
         """Return the texts' mean states, Float (B, h) on the CPU; all of one model."""
-        batch = collate(rows, self._backbone.tokenizer.pad_token_id or 0).to(self._thread.device)
         joined = [adapter.row for adapter in served]
+        if self._thread.unpadded is not None and not served[0].model:
+            found = self._thread.unpadded([torch.tensor(row.ids) for row in rows], joined)
+            return torch.stack([_mean(*each) for each in zip(found, rows, strict=True)])
+        batch = collate(rows, self._backbone.tokenizer.pad_token_id or 0).to(self._thread.device)
         states = run(self._encoder, batch.ids, batch.attention, joined)
         return pool(states.float(), batch.text).cpu()
 
@@ -203,6 +206,12 @@ class Predictor:
         if weight.shape != (len(adapter.labels), self._backbone.hidden_size):
             raise misfit()
         return served
+
+
+def _mean(states: Tensor, row: Encoded) -> Tensor:
+    """Return the mean of a text's states, see `pool`: Float (n, h) -> Float (h,)."""
+    text = row.text if any(row.text) else (True,) * len(row.text)
+    return states[torch.tensor(text)].float().mean(0)
 
 
 def _too_long(tokens: int, most: int) -> InvalidInput:

@@ -53,6 +53,7 @@ from sottovoce.cloud.store.keys import SIGNING_KEY, signature_of
 from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.codes import Codes
+from sottovoce.core.errors import Unavailable
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.v1 import (
@@ -179,6 +180,7 @@ class Server:
         )
         self.address = self.listener.address
         self.thread = ModelThread(loaded, dtype=dtype, metrics=self.metrics)
+        self.thread.on_device_loss = lambda: self.database.lost()
         self.predictor = Predictor(self.thread, memory=settings.adapter_memory)
         self.embedder = Embedder(self.thread, self.bundles)
         models = ModelsService(
@@ -247,11 +249,20 @@ class Server:
         self.listener.start()
 
     def stop(self) -> None:
-        """Refuse new calls, let open calls end, and free everything."""
+        """Refuse new calls, let open calls end, and free everything.
+
+        Raises:
+            Unavailable: the GPU failed while it ran.
+        """
         self.listener.stop()
         self.thread.close()
         self.listener.close()
         self.database.close()
+        if self.thread.device_lost:
+            raise Unavailable(
+                "the GPU failed, and a process cannot open it again",
+                fix="start the server again; a supervisor does that",
+            )
 
 
 def _upstream(settings: Settings) -> Upstream | None:

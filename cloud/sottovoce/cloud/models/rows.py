@@ -39,7 +39,6 @@ __all__ = [
     "prefix_width",
     "run",
     "run_fronted",
-    "stack_left",
     "stacked",
     "updated",
 ]
@@ -72,7 +71,7 @@ def run_fronted(
     embeds = bare.get_input_embeddings()(inputs) if inputs.ndim == 2 else inputs
     front = 0
     if any(p is not None for p in prompts):
-        stacked, mask = stack_left(prompts, embeds)
+        stacked, mask = _stack(prompts, embeds)
         front = stacked.shape[1]
         embeds = torch.cat([stacked, embeds], 1)  # (B, P + n, h)
         attention = torch.cat([mask, attention], 1)
@@ -82,7 +81,7 @@ def run_fronted(
     if not any(p is not None for p in prefixes):
         found = encoder(inputs_embeds=embeds, attention_mask=attention, **options)
         return found.last_hidden_state[:, front:]  # type: ignore[no-any-return]
-    stacked, mask = stack_left(prefixes, embeds)
+    stacked, mask = _stack(prefixes, embeds)
     with _cached(bare, _cache(bare, stacked)) as cache:
         found = encoder(
             inputs_embeds=embeds,
@@ -147,7 +146,7 @@ def key_value_shape(config: Any) -> tuple[int, int, int]:
     )
 
 
-def stack_left(rows: Sequence[Tensor | None], like: Tensor) -> tuple[Tensor, Tensor]:
+def _stack(rows: Sequence[Tensor | None], like: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows of unequal length as one tensor, aligned to the text, and their mask."""
     width = next(row.shape[1] for row in rows if row is not None)
     filled = [like.new_zeros(0, width) if row is None else row.to(like) for row in rows]

@@ -16,6 +16,7 @@ brings a separate decoder and shares the device.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -43,11 +44,14 @@ __all__ = [
     "ModelThread",
     "Step",
     "Stream",
+    "device_loss",
+    "is_device_loss",
     "numbers",
     "passes",
 ]
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class FairQueue(Generic[T]):
@@ -250,6 +254,10 @@ class Batcher:
         streams_per_tenant: open streams of one tenant.
         pieces: unread pieces of one stream; beyond them, its row pauses.
         patience: seconds to wait for room before a request is refused.
+
+    Attributes:
+        device_lost: whether no later work can run, see `is_device_loss`.
+        on_device_loss: called once, on the model's thread.
     """
 
     def __init__(
@@ -265,6 +273,8 @@ class Batcher:
         patience: float = PATIENCE,
         metrics: Metrics | None = None,
     ) -> None:
+        self.device_lost = False
+        self.on_device_loss: Callable[[], None] = lambda: None
         self._batch, self._tokens = batch, tokens
         self._most, self._per_tenant = waiting, per_tenant
         self._streams, self._streams_per_tenant = streams, streams_per_tenant
@@ -416,6 +426,12 @@ class Batcher:
                 self._give(waiting, error)
 
     def _give(self, waiting: _Waiting, answer: Any) -> None:
+        if isinstance(answer, Exception) and is_device_loss(answer):
+            if not self.device_lost:
+                _log.critical("the device failed; this process must start again: %s", answer)
+                self.device_lost = True
+                self.on_device_loss()
+            answer = device_loss()
         self._metrics.latency.observe(time.perf_counter() - waiting.since)
         waiting.give(answer)
 
@@ -432,6 +448,31 @@ class Batcher:
                 batch.append(self._queue.pop())
             self._changed.notify_all()
         return batch
+
+
+_LOST: Final = (
+    "device-side assert",
+    "illegal memory access",
+    "illegal instruction",
+    "misaligned address",
+    "unspecified launch failure",
+    "uncorrectable ECC",
+    "launch timed out",
+)
+
+
+def is_device_loss(error: Exception) -> bool:
+    """Return whether no later work of this process can run on its GPU.
+
+    CUDA answers every later call with the same error, for all tenants.
+    """
+    told = str(error)
+    return isinstance(error, RuntimeError) and "CUDA error" in told and any(f in told for f in _LOST)
+
+
+def device_loss() -> Unavailable:
+    """Return the error of work on a lost device."""
+    return Unavailable("the cloud's device failed", fix="send the same message again later")
 
 
 def _resolve(answer: Future[Any], found: Any) -> None:
@@ -538,12 +579,12 @@ class ModelThread(DeviceThread):
 
     Args:
         backbone: a freshly loaded model; it is moved, cast and hooked.
-        packed: optimise float32 layers, see `pack`.
+        packed: optimise layers, see `pack`.
         options: see `DeviceThread`.
 
     Attributes:
         encoder: the part that reads text, frozen; for work on this thread only.
-        unpadded: passes over the encoder with little padding; None on a GPU and for families that
+        unpadded: passes over the encoder without padding; None on a GPU and for families that
             `Unpadded` does not know.
     """
 
@@ -553,14 +594,18 @@ class ModelThread(DeviceThread):
         self.encoder: Any = encoder_of(backbone.model).to(self.device).requires_grad_(False)
         if self.dtype == torch.bfloat16:
             to_bfloat16(self.encoder)
-        elif packed:
+        if packed:
             pack(self.encoder)
         self.unpadded = Unpadded.of(self.encoder) if self.device.type == "cpu" else None
 
-    def passes(self, shapes: Sequence[tuple[int, int, int]]) -> list[list[int]]:
-        """Return the rows to run together; rows that `unpadded` runs stay in their order."""
+    def encoder_passes(self, shapes: Sequence[tuple[int, int, int]]) -> list[list[int]]:
+        """Return the encoder's rows to run together; those that `unpadded` runs keep their order.
+
+        Args:
+            shapes: as in `passes`; model 0 is the encoder with its own weights.
+        """
         if self.unpadded is None:
-            return super().passes(shapes)
+            return self.passes(shapes)
         cut: list[list[int]] = []
         padded: list[int] = []
         left = 0
@@ -575,6 +620,6 @@ class ModelThread(DeviceThread):
             left -= sum(sizes)
         cut += [
             [padded[at] for at in chosen]
-            for chosen in super().passes([shapes[place] for place in padded])
+            for chosen in self.passes([shapes[place] for place in padded])
         ]
         return sorted(cut, key=min)

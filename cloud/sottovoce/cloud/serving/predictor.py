@@ -146,7 +146,7 @@ class Predictor:
                 fit.append(place)
             else:  # on a GPU, such a pass would end all later passes of the process too
                 yield place, _too_long(length, self._most - front)
-        for chosen in self._thread.passes([shapes[place] for place in fit]):
+        for chosen in self._thread.encoder_passes([shapes[place] for place in fit]):
             places = [fit[at] for at in chosen]
             served = [requests[place].adapter for place in places]
             these = [rows[place] for place in places]
@@ -194,12 +194,15 @@ class Predictor:
             assert adapter.weight is not None
             weight, cue = adapter.weight, ()
         row = adapter.method.row(self._encoder, adapter.tensors)
+        unpadded = self._thread.unpadded is not None and row.weights is None
         served = _Served(
             labels=adapter.labels,
             bundle_id=str(adapter.origin.get("bundle_id", "")),
             weight=weight,
             bias=adapter.bias,
-            row=row.to(self._thread.device, self._thread.dtype),
+            row=row.to(
+                self._thread.device, torch.float32 if unpadded else self._thread.dtype
+            ),
             cue=cue,
             model=0 if row.weights is None else next(self._numbers),
         )
@@ -291,7 +294,7 @@ class Embedder:
             inputs |= zip(places, rows, strict=True)
         known = list(inputs)
         shapes = [(0, 0, len(inputs[place])) for place in known]
-        for together in self._thread.passes(shapes):
+        for together in self._thread.encoder_passes(shapes):
             chunk = [known[i] for i in together]
             found = self._encoder.encode([inputs[place] for place in chunk]).numpy()
             yield from zip(chunk, found, strict=True)

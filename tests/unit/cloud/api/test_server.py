@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+import torch
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -23,7 +25,7 @@ from sottovoce.cloud.api import server
 from sottovoce.cloud.api import server as server_module
 from sottovoce.cloud.api.server import Server
 from sottovoce.cloud.config import STORE_VARIABLE, Settings
-from sottovoce.core.errors import BundleMismatch, ConfigError
+from sottovoce.core.errors import BundleMismatch, ConfigError, Unavailable
 from sottovoce.v1 import bundles_pb2, inference_pb2
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller
@@ -35,9 +37,12 @@ from tests.support.waiting import until
 
 
 @contextlib.contextmanager
-def process(folders: tuple[Path, Path], state: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """``sotto-cloud serve`` on a free port, and its address."""
-    command = [sys.executable, "-c", "from sottovoce.cloud.cli import main; main()", "serve"]
+def process(
+    folders: tuple[Path, Path], state: Path, before: str = ""
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``sotto-cloud serve`` on a free port, and its address; ``before`` is code to run first."""
+    code = f"{before}\nfrom sottovoce.cloud.cli import main; main()"
+    command = [sys.executable, "-c", code, "serve"]
     options = ["--listen", "127.0.0.1:0", "--state", state, "--bundle", folders[1]]
     started = subprocess.Popen(
         [*command, *options, "--backbone", folders[0], "--training-threads", "1", "--json"],
@@ -191,6 +196,39 @@ def test_a_stopping_server_finishes_what_it_has_begun(
         answered += [len(answer.response.scores) for answer in stream]
         stopping.join(30)
         assert answered == [3] * 20
+
+
+_FAILS_ON_SIGNAL = """
+import signal
+import torch
+from sottovoce.cloud.api import server
+
+class Failing(server.Server):
+    def start(self):
+        super().start()
+        signal.signal(signal.SIGUSR1, lambda *_: self.thread.submit(self.fail, None))
+
+    def fail(self, requests):
+        raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+
+server.Server = Failing
+"""
+
+
+@pytest.mark.skipif(not hasattr(torch, "AcceleratorError"), reason="torch before 2.8")
+def test_a_failed_gpu_ends_the_server_for_its_supervisor(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with (
+        process(folders, tmp_path, _FAILS_ON_SIGNAL) as (started, address),
+        grpc.insecure_channel(address) as channel,
+    ):
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        started.send_signal(signal.SIGUSR1)
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        watch.cancel()
+        assert started.wait(60) == Unavailable.exit_code
 
 
 def test_a_taken_port_is_named(folders: tuple[Path, Path], tmp_path: Path) -> None:

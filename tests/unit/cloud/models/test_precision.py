@@ -87,9 +87,17 @@ def test_weights_take_no_second_copy_and_others_may_take_their_place() -> None:
     assert not torch.allclose(model(inputs), other(inputs), atol=1e-2)
 
 
-def test_what_is_trained_or_not_float32_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_is_laid_out_too() -> None:
+    model = layers().requires_grad_(False).to(torch.bfloat16)
+    inputs = torch.randn(5, 24, dtype=torch.bfloat16)
+    before = model(inputs)
+    assert pack(model)
+    assert torch.allclose(model(inputs), before, atol=1e-2)
+
+
+def test_what_is_trained_or_of_other_numbers_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not pack(layers())
-    assert not pack(layers().requires_grad_(False).to(torch.bfloat16))
+    assert not pack(layers().requires_grad_(False).double())
     monkeypatch.setattr(backbone, "WORTH", float("inf"))
     model = layers().requires_grad_(False)
     assert not pack(model)

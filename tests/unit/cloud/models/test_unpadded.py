@@ -1,4 +1,4 @@
-"""Texts of different lengths in blocks: the states are those of each text alone."""
+"""Texts of different lengths in one pass: the states are those of each text alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.methods.lora import LoraUpdates, targets
 from sottovoce.cloud.models.rows import Row, draw_prefix, draw_prompt, run
-from sottovoce.cloud.models.unpadded import Unpadded, blocks
+from sottovoce.cloud.models.unpadded import Unpadded
 from tests.support.backbones import tiny_bert, tiny_encoder
 
 LENGTHS = (31, 1, 5, 90, 6, 5, 200, 33)
@@ -90,14 +90,3 @@ def test_other_families_are_left_to_padding(families: dict[str, Path], tmp_path:
     encoder = opened("bert", tmp_path / "bert")
     encoder.config.is_decoder = True  # a token would see later ones
     assert Unpadded.of(encoder) is None
-
-
-def test_blocks_hold_every_text_once_at_the_least_cost() -> None:
-    assert blocks([]) == []
-    assert blocks([9, 3, 9, 3, 3], 2) == [[1, 3, 4], [0, 2]]
-    assert blocks([5, 6], 1_000) == [[0, 1]]
-    lengths = torch.randint(5, 200, (40,), generator=torch.Generator().manual_seed(0)).tolist()
-    cut = blocks(lengths, 4)
-    assert sorted(place for block in cut for place in block) == list(range(40))
-    padded = sum(len(block) * max(lengths[place] for place in block) for block in cut)
-    assert padded + 4 * len(cut) <= 1.1 * sum(lengths)

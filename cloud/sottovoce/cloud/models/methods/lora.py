@@ -94,15 +94,14 @@ class LoraUpdates(Updates):
         widest = max(there, key=lambda row: row.packed.shape[1])
         rank, width = max(len(row.packed) for row in there), widest.packed.shape[1]
         none = widest.packed.new_zeros(rank, width)
-        packed = torch.stack(
-            [none if row is None else _padded(row.packed, rank, width) for row in rows]
-        )  # (B, R, width)
+        parts = [none if row is None else _padded(row.packed, rank, width) for row in rows]
+        packed = torch.stack(parts) if len(parts) > 1 else parts[0][None]  # (B, R, width)
         # Cut once: in training, a cut in each layer would make a full-size gradient each.
         sizes = [size for _, *both in widest.layers for size in both]
-        parts = torch.split(packed, [*sizes, width - sum(sizes)], 2)
+        matrices = torch.split(packed, [*sizes, width - sum(sizes)], 2)
         updates: dict[str, Update] = {
             name: partial(_add, a, b)
-            for (name, *_), a, b in zip(widest.layers, parts[::2], parts[1::2], strict=False)
+            for (name, *_), a, b in zip(widest.layers, matrices[::2], matrices[1::2], strict=False)
         }
         return updates
 

@@ -29,7 +29,7 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.backbone import fast_bfloat16
-from sottovoce.cloud.models.batches import collate, encode
+from sottovoce.cloud.models.batches import Encoded, collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of, pool
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import adapt, lora_config, targets
@@ -78,8 +78,8 @@ class Shared:
     """Ours: one forward pass for rows of all adapters."""
 
     def __init__(self, folders: Sequence[Path], precision: str) -> None:
-        loaded = backbone.load("default")
-        self._thread = ModelThread(loaded, dtype=DTYPES[precision])
+        self.backbone = backbone.load("default")
+        self._thread = ModelThread(self.backbone, dtype=DTYPES[precision])
         self._predictor = Predictor(self._thread)
         self._adapters = [AdapterFiles.of(folder) for folder in folders]
         for adapter in self._adapters:  # all in memory, as they are on the other sides
@@ -88,6 +88,16 @@ class Shared:
     def submit(self, adapter: int, text: str) -> Future[Any]:
         """Submit one text of tenant ``adapter``."""
         return self._predictor.submit(self._adapters[adapter], text, tenant=str(adapter))
+
+    def run(self, rows: Sequence[Encoded]) -> None:
+        """Run the server's passes over texts of all adapters in turn, in the caller's thread."""
+        held = [self._predictor._adapters.acquire(each) for each in self._adapters]
+        served = [held[place % len(held)][0] for place in range(len(rows))]
+        shapes = [each.shape(row) for each, row in zip(served, rows, strict=True)]
+        for places in self._thread.encoder_passes(shapes):
+            self._predictor._forward([served[p] for p in places], [rows[p] for p in places])
+        for _, release in held:
+            release()
 
     def close(self) -> None:
         """End the thread."""

@@ -49,7 +49,7 @@ class Unpadded:
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder
         self._layers = [
-            (f"encoder.layer.{number}.", layer) for number, layer in enumerate(encoder.encoder.layer)
+            (f"encoder.layer.{place}.", layer) for place, layer in enumerate(encoder.encoder.layer)
         ]
         self._depth, self._heads, self._width = key_value_shape(encoder.config)
         self._first = first_position(encoder)

@@ -467,7 +467,8 @@ def is_device_loss(error: Exception) -> bool:
     CUDA answers every later call with the same error, for all tenants.
     """
     told = str(error)
-    return isinstance(error, RuntimeError) and "CUDA error" in told and any(f in told for f in _LOST)
+    of_cuda = isinstance(error, RuntimeError) and "CUDA error" in told
+    return of_cuda and any(failure in told for failure in _LOST)
 
 
 def device_loss() -> Unavailable:

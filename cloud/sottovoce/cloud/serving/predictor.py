@@ -200,9 +200,7 @@ class Predictor:
             bundle_id=str(adapter.origin.get("bundle_id", "")),
             weight=weight,
             bias=adapter.bias,
-            row=row.to(
-                self._thread.device, torch.float32 if unpadded else self._thread.dtype
-            ),
+            row=row.to(self._thread.device, torch.float32 if unpadded else self._thread.dtype),
             cue=cue,
             model=0 if row.weights is None else next(self._numbers),
         )

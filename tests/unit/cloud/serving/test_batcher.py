@@ -117,6 +117,29 @@ def test_work_that_breaks_down_leaves_the_thread_running(batcher: Batcher) -> No
     assert batcher.submit(enumerate, 2).result(60) == 2
 
 
+@pytest.mark.parametrize(
+    ("message", "lost"),
+    [
+        ("CUDA error: device-side assert triggered", True),
+        ("CUDA error: an illegal memory access was encountered", True),
+        ("CUDA error: out of memory", False),
+        ("the text speaks of a device-side assert", False),
+    ],
+)
+def test_a_lost_device_is_told_once(batcher: Batcher, message: str, lost: bool) -> None:
+    told: list[bool] = []
+    batcher.on_device_loss = lambda: told.append(True)
+
+    def fail(requests: Sequence[int]) -> Iterator[tuple[int, int]]:
+        raise RuntimeError(message)
+
+    for _ in range(2):
+        with pytest.raises(Unavailable if lost else RuntimeError):
+            batcher.submit(fail, 0).result(60)
+    assert told == [True] * lost
+    assert batcher.device_lost == lost
+
+
 def test_a_flood_does_not_hold_up_another_tenant(batcher: Batcher) -> None:
     gate = Gate()
     answers = [batcher.submit(gate, 0, tenant="flood")]

@@ -78,7 +78,7 @@ class Unpadded:
         states = self._embedded(texts, rows, lengths)
         for number, (name, layer) in enumerate(self._layers):
             states = self._layer(number, name, layer, states, lengths, parts)
-        pairs = zip(states.split(lengths), rows, strict=True)
+        pairs = zip(torch.split(states, lengths), rows, strict=True)
         return [each[row.front :] for each, row in pairs]
 
     def _text(self, row: Row) -> _Text:
@@ -136,7 +136,7 @@ class Unpadded:
     ) -> Iterator[Tensor]:
         """Yield each text's attention: Float (n_i, h)."""
         heads = [
-            each.view(1, -1, self._heads, self._width).transpose(1, 2).split(lengths, 2)
+            torch.split(each.view(1, -1, self._heads, self._width).transpose(1, 2), lengths, 2)
             for each in three
         ]  # three times Float (1, H, n_i, d)
         for text, query, key, value in zip(texts, *heads, strict=True):
@@ -155,7 +155,8 @@ def _updated(
         return outputs
     wide = outputs.dtype != torch.float32
     changed = torch.zeros_like(outputs, dtype=torch.float32) if wide else outputs
-    parts = zip(inputs.float().split(lengths), changed.split(lengths), updates, strict=True)
+    halves = (torch.split(each, lengths) for each in (inputs.float(), changed))
+    parts = zip(*halves, updates, strict=True)
     for text, old, own in parts:
         for update in own:
             new = update(text[None], old[None])

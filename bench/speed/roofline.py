@@ -248,7 +248,7 @@ def show(figures: Figures) -> Table:
 
 def measure(options: argparse.Namespace) -> Figures:
     """Return all rows."""
-    rounds, count = (4, 64) if options.quick else (15, 256)
+    rounds, count = (3, 32) if options.quick else (15, 256)
     source, texts = sentences(options.data)
     bundle = Bundle.open(options.bundle)
     found = []

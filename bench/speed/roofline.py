@@ -134,10 +134,10 @@ def serving(texts: Sequence[str], precision: str, rounds: int) -> list[Figures]:
     """Return rows for SST-2's lengths, and for mixed and equal lengths; and for embedding."""
     with tempfile.TemporaryDirectory() as root:
         side = Shared(make_adapters(Path(root), ADAPTERS), precision)
-    try:
-        return _serving(side, texts, precision, rounds)
-    finally:
-        side.close()
+        try:
+            return _serving(side, texts, precision, rounds)
+        finally:
+            side.close()
 
 
 def _serving(side: Shared, texts: Sequence[str], precision: str, rounds: int) -> list[Figures]:

@@ -27,6 +27,10 @@ _OBJECTS: Final = listed("objects")
 """What follows the verb of an order."""
 _DETERMINERS: Final = frozenset({"a", "an", "the", "this", "that"})
 _PEOPLE: Final = listed("relations") | listed("who") | listed("living") | listed("person_keys")
+_RELATIONS: Final = listed("foreign_relations")
+_BEFORE_NOUNS: Final = (
+    listed("foreign_functions_before_nouns") | listed("foreign_functions") | {"die", "le", "ma"}
+)
 _BEFORE_ORDERS: Final = frozenset({"please", "to", "then", "don't", "not", "and", "just", "also"})
 _ENDS: Final = frozenset('.!?:;•*-#"“')
 
@@ -39,6 +43,9 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         hides: what each hides; a single word beside a found person is part of the name.
     """
     yield from _orders(sight)
+    for place in range(1, len(sight.lower)):
+        if sight.lower[place] in _RELATIONS and sight.lower[place - 1] in _BEFORE_NOUNS:
+            yield place  # "mein Sohn Felix"
     phrases = _phrases()
     for place, first in enumerate(sight.lower):
         for rest in phrases.get(first, ()):

@@ -257,6 +257,7 @@ _ENGLISH: Final = listed_signs("in_sentences") | {
 }
 _SMALL: Final = listed_signs("foreign_functions") | listed_signs("foreign_functions_before_nouns")
 """Function words that pass in small letters, names among them: "una", "alla"."""
+_GREETINGS: Final = listed_signs("foreign_greetings")
 _NAMINGS: Final = listed_signs("foreign_namings")
 _REFLEXIVE: Final = ("się",)
 _ENDINGS: Final = tuple(listed_signs("foreign_endings"))
@@ -323,16 +324,17 @@ def passes_abroad(sight: Sight, place: int, named: float, language: Language) ->
 
 
 def names_abroad(sight: Sight) -> Iterator[int]:
-    """Yield the words that follow "ich heiße", "je m'appelle" or the like."""
+    """Yield names after "ich heiße" or the like, and capitals after "Gruß"."""
     for place in range(1, len(sight.words)):
-        if sight.lower[place - 1] not in _NAMINGS:
+        greets = sight.lower[place - 1] in _GREETINGS
+        if not greets and sight.lower[place - 1] not in _NAMINGS:
             continue
         at = place + (sight.lower[place] in _REFLEXIVE)
         for step in range(_MOST_WORDS):
             if at + step >= len(sight.words) or sight.breaks(at + step):
                 break
             text = sight.words[at + step].text
-            if not text.isalpha() or (step and not text[0].isupper()):
+            if not text.isalpha() or ((step or greets) and not text[0].isupper()):
                 break
             if sight.lower[at + step] in _FUNCTIONS:
                 break

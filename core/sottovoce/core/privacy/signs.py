@@ -127,6 +127,7 @@ def signs(sight: Sight) -> Iterator[Sign]:
     yield from _speakers(sight)
     yield from _relations(sight)
     yield from _beside_relations(sight)
+    yield from _relations_abroad(sight)
     yield from _subjects(sight)
 
 
@@ -332,6 +333,26 @@ def _relations(sight: Sight) -> Iterator[Sign]:
             if not name or not sight.capital(at) or sight.words[at].kind is not _WORD:
                 break
             yield Sign(at, "persons")
+
+
+def _relations_abroad(sight: Sight) -> Iterator[Sign]:
+    """Yield names with a capital after a relation of another language: "mi hermana Lucía"."""
+    for place in range(1, len(sight.words) - 1):
+        whose, after = sight.lower[place - 1], place + 1
+        if whose not in _POSSESSIVES_ABROAD or sight.lower[place] not in _RELATIONS_ABROAD:
+            continue
+        marks = sight.marks[after]
+        noun = whose.startswith(("mein", "unser"))  # German nouns have a capital
+        ordinary = noun and marks & Mark.WORD and not marks & Mark.NAME
+        if sight.gaps[after] == " " and sight.capital(after) and not ordinary:
+            yield Sign(after, "persons")
+
+
+_RELATIONS_ABROAD: Final = listed("foreign_relations")
+_POSSESSIVES_ABROAD: Final = frozenset(
+    "mein meine meinem meinen meiner unser unsere mon ma mes notre nos mi mis nuestra nuestro mio"
+    " mia mijn meu minha".split()
+)
 
 
 def _beside_relations(sight: Sight) -> Iterator[Sign]:

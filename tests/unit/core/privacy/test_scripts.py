@@ -50,6 +50,7 @@ def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) ->
         "Explícame la diferencia entre ser y estar con ejemplos.",
         "Scrivi una ricetta per la pasta alla carbonara senza panna.",
         "Hoe zeg ik mijn huur op?",
+        "Viele Grüße von meine Mutter",
     ],
 )
 def test_a_question_in_another_language_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -97,10 +98,24 @@ def test_a_name_in_another_script_is_drawn(
         ("Meine Frau Sabine und mein Chef Herr Morgen sind hier.", "Sabine Morgen"),
         ("Mi chiamo Giulia Rossi e abito a Bologna.", "Giulia Rossi Bologna"),
         ("Nazywam się Agnieszka Kowalska, mieszkam w Krakowie.", "Agnieszka Kowalska Krakowie"),
+        ("Mi hermana Lucía y mi vecino Paco no se hablan.", "Paco"),
+        ("Mein Sohn Felix und mein Bruder Jonas wohnen hier.", "Jonas"),
+        ("Mon mari Luc et ma fille Zoé arrivent demain.", "Luc"),
+        ("Escribe una carta a mi vecino, saludos Lucía", "Lucía"),
     ],
 )
 def test_a_name_in_another_language_is_drawn(privatizer: Privatizer, text: str, name: str) -> None:
     assert not {*name.split()} & {*re.findall(r"\w+", released(privatizer, text))}
+
+
+@pytest.mark.parametrize(
+    ("text", "relation"),
+    [("Mein Sohn Felix wohnt hier.", "Mein Sohn "), ("Mon mari Luc est malade.", "Mon mari ")],
+)
+def test_a_relation_passes_before_the_name(
+    privatizer: Privatizer, text: str, relation: str
+) -> None:
+    assert privatizer.release(text, PERSONAL, key=KEY).text.startswith(relation)
 
 
 def test_an_ideograph_of_a_name_becomes_an_ideograph(privatizer: Privatizer) -> None:

@@ -349,10 +349,7 @@ def _relations_abroad(sight: Sight) -> Iterator[Sign]:
 
 
 _RELATIONS_ABROAD: Final = listed("foreign_relations")
-_POSSESSIVES_ABROAD: Final = frozenset(
-    "mein meine meinem meinen meiner unser unsere mon ma mes notre nos mi mis nuestra nuestro mio"
-    " mia mijn meu minha".split()
-)
+_POSSESSIVES_ABROAD: Final = listed("foreign_possessives")
 
 
 def _beside_relations(sight: Sight) -> Iterator[Sign]:

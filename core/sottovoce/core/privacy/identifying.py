@@ -50,7 +50,7 @@ _LOCAL = re.compile(
     r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|example\.(?:com|org|net))(?::\d{2,5})?"
 )
 _PUBLIC_SITE = re.compile(
-    r"(?:(?:www|[a-z]{2}|api|docs?|developers?|learn|support|help|wiki|forum|news|m)\.){0,2}"
+    r"(?:www\.)?(?:[a-z]{2}|api|docs?|developers?|learn|support|help|wiki)\."
     r"([a-z]{4,})(?:\.(?:com|org|net|io|gov|dev|ai|co|edu|uk|de|fr|es|nl|eu)){1,2}"
 )
 _OF_ACCOUNTS = re.compile(

@@ -34,7 +34,7 @@ from bench.speed.training import ours
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import Encoded, collate, encode
 from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.serving.batcher import CPU_TOKENS
+from sottovoce.cloud.serving.model_thread import CPU_TOKENS
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.search import ExactIndex
 

@@ -33,7 +33,7 @@ from sottovoce.cloud.models.batches import Encoded, collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier, encoder_of, pool
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import adapt, lora_config, targets
-from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 

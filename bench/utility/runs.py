@@ -17,7 +17,7 @@ from bench.utility.tasks import Device, Task, join
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.adapters import to_local
-from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train

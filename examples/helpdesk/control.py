@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone
-from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.run import Watch

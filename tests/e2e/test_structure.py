@@ -32,7 +32,7 @@ def total(items: list[int], rate=0.2) -> float:
 TEXT = f"""\
 # Report for Zelphira Quarnivel
 
-1. **Jorvane** called, see [the page](https://example.org/a/b?x=1&y=2).
+1. **Jorvane** called, see [the page](https://brindlewick.org/a/b?x=1&y=2).
 2. _Nothing_ else; ~~old~~ `inline code` and ***both***.
    - done at 10:30
    - ask `zelphira.quarnivel@example.org`
@@ -122,7 +122,7 @@ def test_links_are_links(left_and_shown: tuple[str, str]) -> None:
     assert url.scheme == "https"
     assert url.hostname
     assert url.hostname.endswith((".example.org", ".example.com", ".example.net"))
-    assert link != "https://example.org/a/b?x=1&y=2"
+    assert link != "https://brindlewick.org/a/b?x=1&y=2"
 
 
 def test_names_and_long_numbers_come_back(left_and_shown: tuple[str, str]) -> None:

@@ -22,7 +22,7 @@ from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
-from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request
 from sottovoce.cloud.store.adapters import AdapterFiles, digest, install
 from sottovoce.cloud.store.database import Database

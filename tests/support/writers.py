@@ -17,9 +17,9 @@ import torch
 from sottovoce.cloud.models import adapters, decoder
 from sottovoce.cloud.models.decoder import Decoder, TextGenerator
 from sottovoce.cloud.models.methods import Full, Method
-from sottovoce.cloud.serving.batcher import DeviceThread
 from sottovoce.cloud.serving.generation import Asked, Done, Piece, Sampling
 from sottovoce.cloud.serving.generator import Generator
+from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.store.adapters import AdapterFiles
 
 __all__ = ["Writer", "made", "read", "short", "writing"]

@@ -43,8 +43,8 @@ from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder, methods
 from sottovoce.cloud.models.adapters import to_local
-from sottovoce.cloud.serving.batcher import ModelThread, numbers
 from sottovoce.cloud.serving.generator import Generator
+from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Embedder, Predictor
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.store import bundles

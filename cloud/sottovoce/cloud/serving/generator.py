@@ -32,7 +32,7 @@ from sottovoce.cloud.models.decoder import (
 )
 from sottovoce.cloud.models.rows import Row, Update, stacked
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache, check_bundle, opened
-from sottovoce.cloud.serving.batcher import DeviceThread, Step, Stream
+from sottovoce.cloud.serving.batcher import Step, Stream
 from sottovoce.cloud.serving.generation import (
     Asked,
     Characters,
@@ -42,6 +42,7 @@ from sottovoce.cloud.serving.generation import (
     Piece,
     choose,
 )
+from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.errors import InvalidInput, Overloaded, QuotaExceeded, SottovoceError
 from sottovoce.core.rpc.streams import Stops

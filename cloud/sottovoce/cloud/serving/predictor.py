@@ -29,7 +29,7 @@ from sottovoce.cloud.models.classifier import pool
 from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.cloud.models.rows import Row, first_position, misfit, run
 from sottovoce.cloud.serving.adapter_cache import BUDGET, AdapterCache, check_bundle, opened
-from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady

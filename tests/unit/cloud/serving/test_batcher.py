@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.cloud.metrics import Metrics
-from sottovoce.cloud.serving.batcher import FLOOR, Batcher, FairQueue, passes
+from sottovoce.cloud.serving.batcher import FLOOR, Batcher, FairQueue
+from sottovoce.cloud.serving.model_thread import passes
 from sottovoce.core.errors import InvalidInput, Overloaded, Unavailable
 from tests.support.waiting import until
 

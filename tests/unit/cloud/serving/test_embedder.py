@@ -15,7 +15,7 @@ import torch
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Embedder, Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train

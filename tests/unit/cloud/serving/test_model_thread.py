@@ -15,7 +15,8 @@ from torch.nn.utils.rnn import pad_sequence
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.serving.batcher import ModelThread, Step, Stream, passes
+from sottovoce.cloud.serving.batcher import Step, Stream
+from sottovoce.cloud.serving.model_thread import ModelThread, passes
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.core.errors import InvalidInput, Unavailable
 from tests.support.serving import make

@@ -12,7 +12,7 @@ from sottovoce.cloud.job import Job, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone, decoder
-from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.training.worker import Worker

@@ -25,7 +25,7 @@ from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.serving.batcher import ModelThread
+from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.training.dp_sgd import steps, trainer

@@ -213,17 +213,6 @@ def test_shipped_counts_look_like_english(shipped: FrequencyTable) -> None:
     assert shipped.count("'s", "PART", clitic=True) > 1_000
 
 
-def test_prior_sums_to_one_and_follows_the_counts(shipped: FrequencyTable) -> None:
-    words = ["house", "run", "quokka", "the"]
-    for tag in ("NOUN", None):
-        assert shipped.prior(words, tag).sum() == pytest.approx(1)
-        assert (shipped.prior(words, tag) > 0).all()
-    house, run, quokka, the = shipped.prior(words, "NOUN")
-    assert house > run > quokka
-    assert house > the
-    assert shipped.prior(words).argmax() == 3
-
-
 def test_the_shipped_lists_are_up_to_date(shipped_models: Path, tmp_path: Path) -> None:
     command = ["device-counts", "--models", str(shipped_models), "--out", str(tmp_path)]
     result = CliRunner().invoke(main, command, catch_exceptions=False)

@@ -14,6 +14,9 @@ from tests.unit.edge.cli.conftest import Device
 
 WORDS = {"wet": "river garden stone", "dry": "doctor"}
 
+FEWEST = 10
+"""Of 40 texts the noise lets at least so many be answered, but for once in 100,000 runs."""
+
 
 @pytest.fixture
 def server() -> Iterator[Server]:
@@ -47,14 +50,14 @@ def test_a_table_is_written_that_can_be_trained_on(linked: Device, server: Serve
     said = linked.sotto(*command(linked, server)).stdout
     header, *rows = output(linked).read_text().splitlines()
     assert header == "text\tlabel"
-    assert len(rows) == 20
-    assert f"20 of 40 public texts were answered: {output(linked)}" in said
+    assert FEWEST <= len(rows) <= 20
+    assert f"{len(rows)} of 40 public texts were answered: {output(linked)}" in said
     assert "your 160 examples" in said
     assert "40 teachers" in said
     right = [
         ("doctor" in text) == (label == "dry") for text, label in (r.split("\t") for r in rows)
     ]
-    assert sum(right) >= 18
+    assert sum(right) >= 0.85 * len(rows)
     told = linked.json("ledger")[0]
     assert told["adapters_private"] == 1
     assert server.asked[-1][2]["model"] == "default"
@@ -64,7 +67,8 @@ def test_a_table_is_written_that_can_be_trained_on(linked: Device, server: Serve
 def test_json_says_what_holds(linked: Device, server: Server) -> None:
     (told,) = linked.json(*command(linked, server, "--shots", "8", "--model", "some/model"))
     assert told["output"] == str(output(linked))
-    assert (told["texts"], told["teachers"], told["answered"]) == (40, 20, 20)
+    assert (told["texts"], told["teachers"]) == (40, 20)
+    assert FEWEST <= told["answered"] <= 20
     assert told["mechanism"] == "pate"
     assert 7.8 < told["epsilon"] <= 8
     assert server.asked[0][2]["model"] == "some/model"

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
-from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import formats
-from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.text.vocabulary import Mark
 
 __all__ = [
@@ -61,7 +58,7 @@ _OF_ACCOUNTS = re.compile(
 """Sites whose pages belong to accounts."""
 _SEGMENT = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){0,3}|(?:[A-Za-z]+[-_.+]){0,12}[A-Za-z]+")
 """A version or a small number, or words: a part of a link that anyone can read."""
-_BETWEEN: Final = re.compile(r"[/?#&=:]")
+_BETWEEN = re.compile(r"[/#:]")
 _HOST = re.compile(
     r"(?:[\w-]+\.)+(?:com|org|net|edu|gov|mil|int|biz|io|co|dev|eu|uk|de|fr|es|nl|ch|se|dk|fi|pl"
     r"|cz|ru|cn|jp|kr|br|mx|au|nz|ca|us|za|ie|gr|tr|ua|example|test|local|localhost|invalid"
@@ -159,42 +156,26 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
 
 
 def _public_link(text: str, marks: Marks) -> bool:
-    """Return whether a link names a public site or this machine, and only public words on it.
+    """Return whether a link leads to a manual or to this machine, by public words alone.
 
-    Names of persons do not count as public here. So "github.com/rose" is private.
+    A word that is also a name does not count as public here, and a query never does: it may hold
+    a password.
     """
     link = _LINK.fullmatch(text)
     if link is None or not (link[1] or link[3]):
         return False
-
-    def public(word: str) -> int:
-        return 0 if word in _names() else marks(word) & ~Mark.PLACE
-
     host = link[2].lower()
     if not _LOCAL.fullmatch(host):
         site = _PUBLIC_SITE.fullmatch(host)
-        if not site or not public(site[1]) & Mark.PUBLIC:
+        if not site or not marks(site[1]) & Mark.PUBLIC:
             return False
         if _OF_ACCOUNTS.fullmatch(site[1]) and link[3] not in (None, "/"):
             return False
-    return all(
-        not part
-        or (
-            _SEGMENT.fullmatch(part)
-            and all(
-                public(each.lower())
-                for each in _CUT.findall(part)
-                if each.isalpha() and len(each) > 1
-            )
-        )
-        for part in _BETWEEN.split(link[3] or "")
+    words = _CUT.findall(link[3] or "")
+    known = (marks(word.lower()) for word in words if word.isalpha() and len(word) > 1)
+    return all(found and not found & Mark.NAME for found in known) and all(
+        not part or _SEGMENT.fullmatch(part) for part in _BETWEEN.split(link[3] or "")
     )
-
-
-@lru_cache(1)
-def _names() -> frozenset[str]:
-    """Given names and surnames that ship with the device."""
-    return frozenset((*listed("given"), *listed("family"))) | listed_signs("given_words")
 
 
 def _number(text: str) -> str:

@@ -86,7 +86,7 @@ def test_a_surname_that_is_a_kind_of_street_is_drawn(privatizer: Privatizer) -> 
     [
         *("http://localhost:8080/api/v1/users", "redis://127.0.0.1:6379/0"),
         *(
-            "https://docs.python.org/3/library/re.html#re.sub",
+            "https://docs.python.org/3/library/json.html",
             "https://en.wikipedia.org/wiki/Memory",
         ),
         "https://api.openai.com/v1/chat/completions",
@@ -110,6 +110,8 @@ def test_links_of_public_words_leave_as_typed(privatizer: Privatizer, link: str)
             "http://10.1.4.22/admin",
         ),
         *("https://drive.google.com/file/d/1aB2cD3eF4/view", "https://youtu.be/dQw4w9WgXcQ"),
+        *("http://localhost/login?user=will&password=sunshine", "http://localhost/?pin=4711"),
+        *("http://localhost:8080/patients/hunter", "https://en.wikipedia.org/wiki/May_Green"),
         *("https://meet.google.com/abc-defg-hij", "https://zoom.us/j/98765432101?pwd=abc"),
         *("https://amazon.com/orders/4711882", "http://localhost:3000/users/anna/notes"),
         *("postgres://app:s3cret@localhost:5432/db", "https://www.google.com/search?q=piotr+bilek"),

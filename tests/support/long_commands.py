@@ -12,8 +12,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from tests.support.documented import PAGES, Part, Typed, read
@@ -29,7 +29,10 @@ _RUNS: Final = (
     r"python -m tests\.mutation noise",
 )
 """What can run in any checkout with its bundle and data sets."""
-_ELSEWHERE: Final = re.compile(r"\.\./|CHECKOUT|--full|--before")
+_ELSEWHERE: Final = re.compile(r"\.\./|\b[A-Z]{4,}\b|--full|--before|gemma")
+"""What needs another checkout, the reader's own file, a night or a hub."""
+_MADE: Final = re.compile(r"build/[\w-]+$")
+"""A folder that the page's reader has made before."""
 _QUICK: Final = "--quick"
 
 
@@ -44,9 +47,10 @@ def main() -> int:
     if asked.list:
         return 0
     failed = []
-    for part in sorted(set(_long()), key=str):
-        if re.search(asked.only, str(part)):
-            failed += [] if _run(part) else [str(part)]
+    for words in sorted({tuple(_words(part)) for part in _long()}):
+        line = " ".join(words)
+        if re.search(asked.only, line):
+            failed += [] if _run(words) else [line]
     print("\n".join([f"{len(failed)} failed", *failed]))
     return 1 if failed else 0
 
@@ -63,24 +67,32 @@ def _long() -> Iterator[Part]:
         for typed in read(page)[0]:
             for part in typed.parts:
                 runs = any(re.match(pattern, str(part)) for pattern in _RUNS)
-                if runs and not _ELSEWHERE.search(str(part)):
+                if runs and not _ELSEWHERE.search(str(part)) and all(map(_here, part.words)):
                     yield part
 
 
-def _run(part: Part) -> bool:
-    words = [str(Path(sys.executable)), *part.words] if part.program == "python" else None
-    words = words or [part.program, *part.words]
-    if part.program == "python" and _QUICK not in words and _takes_quick(words):
-        words.append(_QUICK)
-    print(f"--- {part}", flush=True)
+def _here(word: str) -> bool:
+    return not _MADE.match(word) or (ROOT / word).exists()
+
+
+def _words(part: Part) -> list[str]:
+    if part.program != "python":
+        return [part.program, *part.words]
+    words = [sys.executable, *part.words]
+    return [*words, _QUICK] if _QUICK not in words and _quick(words[2]) else words
+
+
+def _run(words: Sequence[str]) -> bool:
+    print(f"--- {' '.join(words)}", flush=True)
     began = time.monotonic()
     done = subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, check=False)
     print(f"--- ended with {done.returncode} after {time.monotonic() - began:.0f} s", flush=True)
     return done.returncode == 0
 
 
-def _takes_quick(words: list[str]) -> bool:
-    asked = [*words[:3], "--help"]
+@cache
+def _quick(module: str) -> bool:
+    asked = [sys.executable, "-m", module, "--help"]
     told = subprocess.run(asked, cwd=ROOT, capture_output=True, check=False, text=True)
     return _QUICK in told.stdout
 

@@ -1,7 +1,6 @@
-"""Draws what crosses to the cloud: `python -m docs.crossing` writes docs/crossing.svg.
+"""Draw what crosses to the cloud: `python -m docs.crossing` writes docs/crossing.svg.
 
-The released name and address are those of a real release under `personal`. The answer is an
-example.
+The released name and address come from a real release under `personal`. The answer is an example.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Writes docs/cli.md and docs/settings.md from the code: `.venv/bin/python docs/generate.py`.
+"""Write docs/cli.md and docs/settings.md from the code: `.venv/bin/python docs/generate.py`.
 
-A test compares both files with what the code says, so that neither goes stale.
+A test compares both files with the code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTINGS = Path(__file__).parent / "settings.md"
 
 
 def help_of(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
-    """The command's help as Markdown, then that of its own commands."""
+    """Return the help of a command and of its subcommands as Markdown."""
     context = click.Context(command, info_name=name, parent=parent, terminal_width=88)
     yield f"## `{context.command_path}`\n\n```\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):

@@ -1,7 +1,7 @@
-"""Takes docs/ui-*.png of real pages in a real browser: `python -m docs.pictures`.
+"""Take docs/ui-*.png of real pages in a real browser: `python -m docs.pictures`.
 
-The device's bundle is the default one, from `make bundle`; the texts are of nobody, and so are the
-provider's tenants and jobs.
+The bundle is the default one, from `make bundle`. The texts, the provider's tenants and the jobs
+are invented.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def of_the_provider() -> None:
 
 
 def of_the_device() -> None:
-    """Texts, ledger and what left."""
+    """Show texts, ledger and releases."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         config = configured(folder, bundle=BUNDLE, SOTTO_UI_RECORD="true")

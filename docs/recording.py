@@ -27,7 +27,7 @@ FILE: Final = Path(__file__).with_name("first_minute.svg")
 COMMANDS: Final = (
     'sotto try --policy personal "My landlord Priya Nair keeps my deposit of 900 euros.'
     ' What can I do?"',
-    'sotto try --policy content --level strong "The plumber sprayed where my infant sleeps."',
+    'sotto try --policy content --level strong "The plumber came while my baby slept."',
 )
 _COLUMNS: Final = 80
 _TYPED_SECONDS: Final = 1.2
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _output(command: str, home: str) -> str:
-    """Return what a command prints on a terminal."""
+    """Return the output of a command on a terminal."""
     here, there = pty.openpty()
     programs = str(Path(sys.executable).parent)
     environment = {

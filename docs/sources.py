@@ -1,4 +1,4 @@
-"""For the site: links from pages to sources, which are no part of it, become names of files."""
+"""For the site: turn links from pages to sources into names of files, as it has no sources."""
 
 from __future__ import annotations
 

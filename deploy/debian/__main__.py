@@ -119,7 +119,7 @@ def _row(what: str, seen: str) -> None:
 def built(
     target: Target, given: str = "", *, fresh: bool, out: Path = OUT, compression: str = "xz"
 ) -> Path:
-    """A package for `target`, with wheels fetched anew or those that were fetched before."""
+    """Build a package for `target`, from wheels fetched now or earlier."""
     folder = OUT / "wheels" / f"{target.architecture}-{target.suite}"
     time = epoch()
     if fresh or not folder.exists():
@@ -131,7 +131,7 @@ def built(
 
 
 def hand_back(folder: Path, environ: Mapping[str, str]) -> None:
-    """Gives what root made in `folder` to who called sudo, as they build there next."""
+    """Give files that root made in `folder` to the caller of sudo, who builds there next."""
     if os.geteuid() != 0 or "SUDO_UID" not in environ or not folder.exists():
         return
     owner = int(environ["SUDO_UID"]), int(environ["SUDO_GID"])

@@ -1,7 +1,7 @@
 """The life of a package in a clean system: installed, used, upgraded, removed, purged.
 
-Each part yields what it has seen to be true, and fails where it is not. A real cloud
-answers on loopback.
+Each part yields the facts that it checked, and fails at the first wrong one. A real cloud answers
+on loopback.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ echo "${COMPREPLY[@]}"
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """One that is there first, and the one that takes its place."""
+    """An earlier package, and the newer one that replaces it."""
 
     earlier: Path
     newest: Path
 
     def version(self, package: Path) -> str:
-        """Of one, as it says itself."""
+        """Return a package's version, from its control file."""
         show = ["dpkg-deb", "--field", str(package), "Version"]
         return subprocess.run(show, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def same_bytes(one: Path, other: Path) -> Rows:
-    """Two builds hold the same, however they are compressed."""
+    """Check that two builds hold the same bytes, whatever their compression."""
     sums = []
     for package in (one, other):
         whole = hashlib.sha256()
@@ -86,17 +86,17 @@ def same_bytes(one: Path, other: Path) -> Rows:
 def life(
     machine: Machine, service: Service, packages: Packages, folder: Path, bundle: Path
 ) -> Rows:
-    """All of it, on a machine without our package.
+    """Check the whole life of a package, on a machine without it.
 
     Args:
-        machine: runs.
-        service: who runs the agent there.
+        machine: a running system.
+        service: runs the agent there.
         packages: for its processor and Python.
-        folder: for what the cloud keeps.
-        bundle: what the cloud gives out.
+        folder: the cloud's state.
+        bundle: the cloud's bundle.
 
     Raises:
-        AssertionError: something does not hold; what, and what was printed.
+        AssertionError: a check fails; the message has the output.
     """
     before = _files(machine)
     yield from _refused(machine, packages.earlier)
@@ -115,7 +115,7 @@ def life(
 
 
 def _files(machine: Machine) -> set[str]:
-    """Every path of the system but what its own tools note about packages and time."""
+    """Return every path of the system, without the notes of Debian's tools."""
     ours = machine.run("find", "/etc", "/usr", "/var", "/opt", "-xdev")
     return {path for path in ours.splitlines() if not path.startswith(_OF_TOOLS)}
 
@@ -128,7 +128,7 @@ def _install(machine: Machine, package: Path, how: str = "--install") -> None:
 
 
 def _refused(machine: Machine, package: Path) -> Rows:
-    """Where another agent runs, nothing of it is touched."""
+    """Check that an installation beside another agent is refused and changes nothing."""
     unit, place = machine.root / "etc/systemd/system" / NAME, f"/var/tmp/{package.name}"  # noqa: S108
     shutil.copyfile(package, machine.folder / place[1:])
     unit.write_text(system_unit(Path("/opt/sotto"), "nobody"))
@@ -164,7 +164,7 @@ def _installed(machine: Machine, package: Path, version: str) -> Rows:
 
 
 def _closed(machine: Machine) -> None:
-    """Nobody but the agent's user looks into its folders."""
+    """Check that only the agent's user can read its folders."""
     modes = machine.run("stat", "-c", "%U:%G %a %n", str(_STATE), str(MACHINE.parent), str(MACHINE))
     who = f"{_USER}:{_USER}"
     assert modes == f"{who} 700 {_STATE}\n{who} 750 {MACHINE.parent}\n{who} 640 {MACHINE}\n", modes
@@ -262,7 +262,7 @@ def _status(machine: Machine) -> dict[str, str]:
 
 
 def _kept(machine: Machine) -> tuple[str, str, str]:
-    """What must outlive packages: bundle and ledger, settings, and a release under the same key."""
+    """Return bundle, ledger, settings and a release, all of which must outlive packages."""
     return (
         _status(machine)["bundle_id"],
         machine.run("sha256sum", str(MACHINE)),
@@ -330,10 +330,10 @@ ON_PURPOSE: Final = frozenset(
 
 
 def linted(package: Path) -> Iterator[tuple[str, str]]:
-    """Has lintian look at a package, where it is installed.
+    """Run lintian on a package, if it is installed.
 
     Raises:
-        AssertionError: it found what is not on purpose.
+        AssertionError: lintian found an unexpected fault.
     """
     if shutil.which("lintian") is None:
         yield "lintian", "not here: apt-get install lintian"
@@ -348,6 +348,6 @@ def linted(package: Path) -> Iterator[tuple[str, str]]:
 
 
 def unexpected(said: str) -> list[str]:
-    """The lines about errors and warnings that are not on purpose."""
+    """Return the lines about unexpected errors and warnings."""
     lines = (re.match(r"[EW]: \S+: (\S+)", line) for line in said.splitlines())
     return [found.string for found in lines if found and found[1] not in ON_PURPOSE]

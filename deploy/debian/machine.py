@@ -1,8 +1,7 @@
 """A clean Debian system that boots on this one: its own processes, files and users, systemd first.
 
-Why it is here: whether a package installs, starts and goes without a trace shows only where nothing
-else was installed. What the kernel shares with it is what a container has; its network is that of
-whoever starts it.
+Only a clean system shows whether a package installs, starts and leaves without a trace. The system
+shares the kernel as a container does, and the network of its starter.
 """
 
 from __future__ import annotations
@@ -33,34 +32,34 @@ _SECONDS: Final = 300.0
 
 
 class Unfit(Exception):
-    """Something that a check needs is not here; says what to do."""
+    """This machine lacks something that a check needs; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One that runs; ``first`` is its process 1, seen from here."""
+    """A running system; ``first`` is its process 1, seen from here."""
 
     folder: Path
     first: int
 
     @property
     def root(self) -> Path:
-        """Its files, with what is mounted there."""
+        """The machine's files, mounts included."""
         return Path(f"/proc/{self.first}/root")
 
     def run(self, *command: str, user: str = "", code: int | None = 0) -> str:
-        """Runs a command there.
+        """Run a command there.
 
         Args:
             command: program and arguments.
-            user: who runs it, as `sudo -u` would; root unless given.
-            code: exit status that is expected; None for any.
+            user: runs the command, as with `sudo -u`; root by default.
+            code: the expected exit status; None for any.
 
         Returns:
-            What it printed on both outputs.
+            The text of both outputs.
 
         Raises:
-            AssertionError: it ended otherwise.
+            AssertionError: another exit status.
         """
         done = subprocess.run(
             self._there(command, user),
@@ -74,14 +73,14 @@ class Machine:
         return done.stdout
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
-        """Starts a command there as root, and does not wait for it; what it says is in `log`."""
+        """Start a command there as root, without waiting; its output is in `log`."""
         with self.log.open("ab") as log:
             there = self._there(command, "")
             return subprocess.Popen(there, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     @property
     def log(self) -> Path:
-        """What `start` has started said."""
+        """Return the output of the command that `start` began."""
         return self.folder / "started.log"
 
     def _there(self, command: tuple[str, ...], user: str) -> list[str]:
@@ -94,7 +93,7 @@ class Machine:
 
 
 def system(target: Target, cache: Path) -> Path:
-    """An archive of a clean system of the target's kind, made once, from Debian's packages.
+    """Return an archive of a clean system of the target's kind, made once, from Debian's packages.
 
     Raises:
         Unfit: mmdebstrap is not here, or there are no user's rights to make one.
@@ -117,14 +116,14 @@ def system(target: Target, cache: Path) -> Path:
 
 @contextmanager
 def running(archive: Path, *, boots: bool = True) -> Iterator[Machine]:
-    """A machine of that system; nothing of it is left afterwards.
+    """Boot a machine from a system's archive, and delete it afterwards.
 
     Args:
         archive: its files.
-        boots: with its systemd; else nothing runs there by itself.
+        boots: whether systemd starts; otherwise nothing runs by itself.
 
     Raises:
-        Unfit: it did not come up.
+        Unfit: the machine did not start.
     """
     group = group_here()
     if group is None:
@@ -176,7 +175,7 @@ def _wait_for_boot(machine: Machine, boot: subprocess.Popen[bytes], wanted: str)
 
 
 def _apart(machine: Machine) -> bool:
-    """Whether it has left this system's files behind."""
+    """Return whether the process has left this system's files behind."""
     return machine.root.samefile(machine.folder)
 
 
@@ -191,7 +190,7 @@ _ELF: Final = (
 
 @contextmanager
 def emulated(target: Target, cache: Path) -> Iterator[str]:
-    """While it lasts, programs for `target` run on this machine; yields what runs them.
+    """Let programs for `target` run on this machine; yield the emulator's path.
 
     Raises:
         Unfit: they cannot.
@@ -227,14 +226,14 @@ def _forget(entry: Path) -> None:
 
 
 def _forget_the_dead() -> None:
-    """Entries of checks that were killed."""
+    """Delete entries of killed checks."""
     for entry in _KERNEL.glob(f"{_NAME}-*"):
         if not Path("/proc", entry.name.rpartition("-")[2]).exists():
             _forget(entry)
 
 
 def _qemu(cache: Path) -> Path:
-    """QEMU's program for aarch64, fetched once."""
+    """Return QEMU's program for aarch64, fetched once."""
     program = cache / "qemu-aarch64"
     if not program.exists():
         if shutil.which("mmdebstrap") is None:
@@ -251,7 +250,7 @@ _GROUP_SECONDS: Final = 60.0
 
 
 def group_here() -> Path | None:
-    """The folder of the group that this process is in; None without version 2 of groups."""
+    """Return the folder of this process's control group; None without cgroups version 2."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         mount, _, kind = line.partition(" - ")
         if kind.startswith("cgroup2 "):
@@ -266,9 +265,9 @@ def group_here() -> Path | None:
 
 @contextmanager
 def own_group(parent: Path) -> Iterator[Path]:
-    """A new group below another one, which is gone afterwards with all that was made in it.
+    """Make a control group below another one, and delete it afterwards with its own groups.
 
-    Whoever is in it must be about to end by then.
+    Its processes must be about to end by then.
     """
     folder = parent / f"check-deb-{secrets.token_hex(4)}"
     folder.mkdir()

@@ -20,17 +20,17 @@ _PRINTED = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "
 def pages(
     group: click.Command, name: str, *, version: str, date: str, files: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """The pages of a program and of every command in it.
+    """Yield the manual pages of a program and of each command.
 
     Args:
         group: the program.
-        name: what it is started by.
+        name: the program's name on the command line.
         version: of the program.
         date: as "2026-01-31".
-        files: paths that belong to it and what they are, for the first page.
+        files: the program's paths and their purpose, for the first page.
 
     Yields:
-        A page's name, such as "sotto-config-set", and its text.
+        A page's name, for example "sotto-config-set", and its text.
     """
     for context in _contexts(click.Context(group, info_name=name)):
         sections = "".join(_sections(context, files))
@@ -94,7 +94,7 @@ def _item(term: str, meaning: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Text that begins a line, where a dot would be a request."""
+    """Escape text that begins a line, where a dot would be a request."""
     text = _text(text)
     return rf"\&{text}" if text.startswith(".") else text
 

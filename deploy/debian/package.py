@@ -111,22 +111,22 @@ def build(
     epoch: int,
     compression: str = "xz",
 ) -> Path:
-    """Builds a package.
+    """Build a package.
 
     Args:
-        wheels: of all that goes in.
-        target: the machine it is for.
+        wheels: the package's content.
+        target: the machine that it is for.
         sources: the repository's root.
         out: folder for the package.
         version: of the package, as Debian writes it.
-        epoch: seconds since 1970, the time of all that is in it.
-        compression: "none" is quick, and as large as what is installed.
+        epoch: the time of all its files, in seconds since 1970.
+        compression: "none" is quick and large.
 
     Returns:
         The file ``sottovoce_VERSION_ARCHITECTURE.deb``.
 
     Raises:
-        subprocess.CalledProcessError: dpkg-deb failed, and has said why.
+        subprocess.CalledProcessError: dpkg-deb failed, and printed why.
     """
     out.mkdir(parents=True, exist_ok=True)
     file = out / f"{NAME}_{version}_{target.architecture}.deb"
@@ -154,7 +154,7 @@ def build(
 
 
 def _place(root: Path, path: PurePosixPath | Path | str) -> Path:
-    """Where an absolute path lies in the tree; its folder is there afterwards."""
+    """Return the place of an absolute path in the tree, and make its folder."""
     place = root / str(path).lstrip("/")
     place.parent.mkdir(parents=True, exist_ok=True)
     return place
@@ -231,7 +231,7 @@ def _pattern(path: PurePosixPath, depth: int) -> str:
 def _changes(
     root: Path, sources: Path, version: str, target: Target, when: datetime.datetime
 ) -> None:
-    """What changed, as we tell it; and as Debian's tools read it, which points there."""
+    """Return our changelog, and Debian's one, which points to ours."""
     ours = (sources / "CHANGELOG.md").read_bytes()
     theirs = _CHANGES.format(
         name=NAME,
@@ -245,7 +245,7 @@ def _changes(
 
 
 def _maintainer() -> str:
-    """Who packages it, as Debian's tools are told."""
+    """Return the package's maintainer, in the form of Debian's tools."""
     name = os.environ.get("DEBFULLNAME", "The Sottovoce authors")
     return f"{name} <{os.environ.get('DEBEMAIL', 'root@localhost')}>"
 
@@ -278,7 +278,7 @@ def _control(root: Path, target: Target, version: str) -> None:
 
 
 def _normalise(root: Path, epoch: int) -> None:
-    """Modes and times that depend on nothing."""
+    """Set modes and times to fixed values."""
     for path in [root, *root.rglob("*")]:
         if not path.is_symlink():
             runs = path.is_dir() or path.stat().st_mode & stat.S_IXUSR

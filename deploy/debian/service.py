@@ -1,8 +1,8 @@
-"""Who runs the agent in a system that is checked: its systemd, or we, as its unit says.
+"""The runner of the agent in a checked system: systemd, or this program by the unit's settings.
 
-Why it is here: a systemd whose processor is emulated boots, but cannot shut its services in, so
-none with much to say starts. There we do of the unit what does without: its command, user,
-folders, environment, limits of rights; and ask for what systemd would see.
+On an emulated processor systemd boots, but cannot confine its services, so confined ones do not
+start. There this program applies the unit's command, user, folders, environment and limits of
+rights, and checks what systemd would see.
 """
 
 from __future__ import annotations
@@ -26,53 +26,53 @@ _SECONDS: Final = 300.0
 
 
 def answers(machine: Machine) -> bool:
-    """Whether the agent's health is SERVING on its own socket."""
+    """Return whether the agent's health is SERVING on its own socket."""
     return serving(f"unix:{machine.root / _SOCKET}")
 
 
 class Service(Protocol):
-    """What the check needs of whoever runs the agent."""
+    """A runner of the agent, as the check needs it."""
 
     def installed(self) -> None:
-        """A package was installed or upgraded."""
+        """Follow the installation or upgrade of a package."""
 
     def unpacked(self) -> None:
-        """A package's files took the place of an earlier one's; its scripts have yet to run."""
+        """Follow the unpacking of a newer package, before its scripts run."""
 
     def restart(self) -> None:
-        """Ends the agent and starts it."""
+        """End the agent and start it."""
 
     def leaving(self) -> None:
-        """The package is about to be removed."""
+        """Prepare for the package's removal."""
 
     def process(self) -> str:
-        """The agent's process there, once it is seen to run as its user and to answer."""
+        """Return the agent's process, once it runs as its user and answers."""
 
     def seen(self) -> Iterator[tuple[str, str]]:
-        """What is true of the unit."""
+        """Return the checked facts about the unit."""
 
 
 @dataclass
 class Systemd:
-    """The system's own: the package's scripts tell it what to do."""
+    """The system's own systemd, which the package's scripts call."""
 
     machine: Machine
 
     def installed(self) -> None:
-        """Nothing: that the package starts the agent is what is checked."""
+        """Do nothing: the package must start the agent itself."""
 
     def unpacked(self) -> None:
-        """Nothing: that the earlier package's script has stopped the agent is what is checked."""
+        """Do nothing: the earlier package's script must have stopped the agent."""
 
     def restart(self) -> None:
-        """As an owner would."""
+        """Restart the unit as an owner would."""
         self.machine.run("systemctl", "restart", service.NAME)
 
     def leaving(self) -> None:
-        """Nothing, likewise."""
+        """Do nothing: the package must stop the agent itself."""
 
     def process(self) -> str:
-        """As systemd names it."""
+        """Return the unit's main process."""
         show = ("systemctl", "show", "-P", "MainPID", "-P", "ActiveState", service.NAME)
         process, state = self.machine.run(*show).split()
         journal = ("journalctl", "-u", service.NAME, "--no-pager")
@@ -82,7 +82,7 @@ class Systemd:
         return process
 
     def seen(self) -> Iterator[tuple[str, str]]:
-        """Started by the package alone, enabled, and nothing wrong with it."""
+        """Check that the package started and enabled the unit, without faults."""
         assert self.machine.run("systemctl", "is-enabled", service.NAME).strip() == "enabled"
         self.process()
         yield "systemctl: enabled, active after install", "health SERVING, as sottovoce"
@@ -95,21 +95,21 @@ class Systemd:
 
 @dataclass
 class ByHand:
-    """We, with what the unit says."""
+    """This program, by the unit's settings."""
 
     machine: Machine
     running: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def installed(self) -> None:
-        """Starts the agent, or the new one."""
+        """Start the agent, or the new one."""
         self.restart()
 
     def unpacked(self) -> None:
-        """Ends the agent, as the earlier package's script has systemd do."""
+        """End the agent, as systemd does for the earlier package's script."""
         self.leaving()
 
     def restart(self) -> None:
-        """SIGTERM, and the unit's command anew."""
+        """Send SIGTERM, and run the unit's command again."""
         self.leaving()
         unit = _read(self.machine)
         for key, parent in (("runtimedirectory", "/run"), ("statedirectory", "/var/lib")):
@@ -124,7 +124,7 @@ class ByHand:
         _answered(self.machine, self.running)
 
     def leaving(self) -> None:
-        """SIGTERM, upon which it ends well."""
+        """Send SIGTERM, and wait for a clean exit."""
         if self.running is not None:
             self.machine.run("sh", "-c", f"kill -TERM {self.process()}")
             ended = self.running.wait(_SECONDS)
@@ -132,20 +132,20 @@ class ByHand:
             assert ended == 0, f"the agent ended with {ended}"
 
     def process(self) -> str:
-        """The one of that user; any other of theirs would be a fault."""
+        """Return the only process of the agent's user."""
         find = f"find /proc -maxdepth 1 -user {service.ACCOUNT} -name '[0-9]*' 2>/dev/null || true"
         (found,) = self.machine.run("sh", "-c", find).split()
         _answered(self.machine)
         return found.removeprefix("/proc/")
 
     def seen(self) -> Iterator[tuple[str, str]]:
-        """Its command runs as the unit says."""
+        """Check that the process has the unit's settings."""
         self.process()
         yield "the unit's command, as its user", "health SERVING (no systemd: it is emulated)"
 
 
 def _answered(machine: Machine, started: subprocess.Popen[bytes] | None = None) -> None:
-    """Waits for an answer: emulated, the agent takes longer than the second it is given."""
+    """Wait for an answer; an emulated agent takes longer than the usual second."""
     deadline = time.monotonic() + _SECONDS
     while not answers(machine):
         assert started is None or started.poll() is None, machine.log.read_text()
@@ -154,7 +154,7 @@ def _answered(machine: Machine, started: subprocess.Popen[bytes] | None = None) 
 
 
 def _read(machine: Machine) -> dict[str, str]:
-    """The unit's [Service], the last of settings that are given twice."""
+    """Return the unit's [Service]; of a repeated setting the last value."""
     parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",))
     parser.read_string((machine.root / _UNIT).read_text())
     return dict(parser["Service"])

@@ -1,7 +1,7 @@
-"""What a package is built for: a processor, and the Python of a Debian release.
+"""Targets of packages: a processor, and the Python of a Debian release.
 
-Why it is here: wheels with compiled parts fit one Python and one processor. A package names both,
-and a release of Debian has one Python.
+Wheels with compiled parts fit one Python and one processor. A package names both, and a release of
+Debian has one Python.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class Target:
 
     @property
     def python(self) -> str:
-        """The version of its Python: "3.13"."""
+        """The target's version of Python: "3.13"."""
         return SUITES[self.suite][1]
 
     @property
     def next_python(self) -> str:
-        """The one after."""
+        """The next version of Python."""
         major, minor = self.python.split(".")
         return f"{major}.{int(minor) + 1}"
 
     @property
     def machine(self) -> str:
-        """The processor as Python calls it."""
+        """The processor's name in Python."""
         return ARCHITECTURES[self.architecture]
 
     @property
     def markers(self) -> dict[str, str]:
-        """What a requirement may depend on, as it is there."""
+        """The target's environment markers (PEP 508)."""
         return {
             "implementation_name": "cpython",
             "os_name": "posix",
@@ -62,7 +62,7 @@ class Target:
 
     @property
     def pip(self) -> list[str]:
-        """Options that have pip choose wheels for it, whatever pip runs on."""
+        """Options for pip, which then chooses wheels for the target."""
         python = self.python.replace(".", "")
         abis = (f"cp{python}", "abi3", "none")
         platforms = [f"manylinux_2_{n}_{self.machine}" for n in _GLIBC]
@@ -71,7 +71,7 @@ class Target:
         return options + [f"--abi={a}" for a in abis] + [f"--platform={p}" for p in platforms]
 
     def version(self, ours: str) -> str:
-        """A package's version: one for a later release of Debian is the newer.
+        """Return a package's version; a later release of Debian has the newer one.
 
         >>> Target("amd64", "trixie").version("0.2.0rc1")
         '0.2.0~rc1+deb13'
@@ -80,10 +80,10 @@ class Target:
 
 
 def debian_version(ours: str) -> str:
-    """A version as Python orders it, written so that dpkg orders it alike.
+    """Return a Python version in a form that dpkg orders alike.
 
     Raises:
-        ValueError: it is no version, or one whose epoch or local part dpkg would order otherwise.
+        ValueError: no version, or one with an epoch or a local part, which dpkg orders otherwise.
 
     >>> debian_version("1.0.dev3"), debian_version("1.0.post1.dev2")
     ('1.0~~dev3', '1.0+post1~~dev2')

@@ -1,7 +1,7 @@
-"""Wheels: fetched for another machine than this one, chosen by what needs what, and laid out.
+"""Wheels: fetched for another machine, chosen by their requirements, and laid out.
 
-Why it is here: pip installs for the Python that it runs on, evaluates markers there, and writes its
-paths into what it installs. A wheel is a zip file whose contents are what is installed.
+pip installs for its own Python, evaluates markers there, and writes its paths into the installed
+files. A wheel is a zip file of the files to install.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _IN_SOURCES: Final = shutil.ignore_patterns("build", "*.egg-info", "__pycache__"
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A wheel file and what it says of itself."""
+    """A wheel file and its metadata."""
 
     file: Path
     about: Message
 
     @classmethod
     def read(cls, file: Path) -> Wheel:
-        """Opens one."""
+        """Open a wheel file."""
         with zipfile.ZipFile(file) as archive:  # setuptools brings wheels within its own
             names = (name for name in archive.namelist() if name.count("/") == 1)
             (name,) = (name for name in names if name.endswith(".dist-info/METADATA"))
@@ -52,7 +52,7 @@ class Wheel:
 
     @property
     def name(self) -> str:
-        """As package indices spell it."""
+        """The name, as package indices spell it."""
         return canonicalize_name(self.about["Name"])
 
     @property
@@ -62,7 +62,7 @@ class Wheel:
 
     @property
     def licence(self) -> str:
-        """The licence it states, in a word or an expression."""
+        """The stated licence, a word or an expression."""
         stated = self.about["License-Expression"] or self.about["License"] or ""
         if stated and "\n" not in stated:
             return stated.strip()
@@ -99,17 +99,17 @@ class Wheel:
 
 
 def fetch(target: Target, sources: Path, folder: Path, epoch: int) -> None:
-    """Fills `folder` with wheels of all that the device needs there, ours built from `sources`.
+    """Fill `folder` with all wheels that the device needs there, ours built from `sources`.
 
     Args:
-        target: for which machine.
-        sources: the repository's root, whose `LOCK` pins the versions and the files.
-        folder: what it held is gone.
-        epoch: seconds since 1970, the time of whatever is built.
+        target: the machine.
+        sources: the repository's root; its `LOCK` pins the versions and the files.
+        folder: emptied first.
+        epoch: the time of all built files, in seconds since 1970.
 
     Raises:
         subprocess.CalledProcessError: pip failed, and has said why.
-        OSError: what the folder held cannot be deleted.
+        OSError: the folder cannot be emptied.
     """
     if folder.exists():
         shutil.rmtree(folder)  # and not in vain: what another user fetched must not go in
@@ -123,11 +123,11 @@ def fetch(target: Target, sources: Path, folder: Path, epoch: int) -> None:
 
 
 def download(target: Target, lock: Path, folder: Path) -> None:
-    """Fetches all that a list names, each with the hash that it names.
+    """Fetch all files of a list, and check their hashes.
 
     Raises:
-        subprocess.CalledProcessError: pip failed, and has said why: there is no such file for the
-            target, or it is another than was listed.
+        subprocess.CalledProcessError: pip failed, and printed why: the target's file is missing,
+            or its hash differs.
     """
     text = lock.read_text(encoding="utf-8")
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as chosen:  # pip reads markers as of here
@@ -138,7 +138,7 @@ def download(target: Target, lock: Path, folder: Path) -> None:
 
 
 def needed(wheels: Iterable[Wheel], first: str, target: Target) -> list[Wheel]:
-    """Those of `wheels` that `first` needs on the target, itself included, by name.
+    """Return the wheels that `first` needs on the target, itself included, by name.
 
     Raises:
         ValueError: one that is needed is missing, or of a version that will not do.
@@ -167,7 +167,7 @@ def _requirements(wheel: Wheel, target: Target) -> list[Requirement]:
 
 
 def unpack(wheel: Wheel, site: Path) -> None:
-    """Lays a wheel's files out in a folder of Python packages.
+    """Lay a wheel's files out in a folder of Python packages.
 
     Raises:
         ValueError: it holds what does not belong there.

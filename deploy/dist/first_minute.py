@@ -57,7 +57,7 @@ _PARTS: Final = ("protos", "core", "edge", "bundle_en")
 
 
 def walk(python: Path, wheels: Path, sources: Path) -> Iterator[tuple[str, str]]:
-    """Walk the first minute with an interpreter; return each step with what it showed.
+    """Walk the first minute with an interpreter; return each step with its output.
 
     Args:
         python: makes the environment.
@@ -140,7 +140,7 @@ _TENANT: Final = "alice"
 
 
 def app(user: User, sources: Path) -> Iterator[tuple[str, str]]:
-    """Walk `docs/tutorial_app.md`; return each step with what it showed.
+    """Walk `docs/tutorial_app.md`; return each step with its output.
 
     Args:
         user: has installed the device with a bundle.

@@ -19,7 +19,7 @@ _WAIT: Final = 60
 
 
 class Failed(Exception):
-    """A step of the walk did not do what a new user is promised."""
+    """A step of the walk broke its promise to a new user."""
 
 
 def check(holds: bool, otherwise: str) -> None:
@@ -56,12 +56,12 @@ class User:
         self._run([str(python), "-m", "venv", str(folder / "venv")])
 
     def megabytes(self) -> float:
-        """Return what the environment takes on disk."""
+        """Return the environment's size on disk."""
         files = (file for file in self._bin.parent.rglob("*") if file.is_file())
         return sum(file.lstat().st_size for file in files) / 1e6
 
     def download(self) -> Path:
-        """Download what the lock of devices names, for this interpreter; return the folder."""
+        """Download the packages of the devices' lock, for this interpreter; return the folder."""
         chosen = ("--only-binary", ":all:", "--no-deps", "--require-hashes")
         to = ("--requirement", str(FOLDER / "edge.txt"), "--dest", str(self._others))
         self.pip("download", *chosen, *to)

@@ -13,17 +13,17 @@ FOLDER: Final = Path(__file__).parent
 
 
 def entries(text: str) -> dict[str, str]:
-    """The entries of a list: by pin (``name==version ; marker``), all lines of it."""
+    """Return the entries of a list: the lines of each pin (``name==version ; marker``)."""
     found = re.findall(r"^[a-z0-9].*(?:\n +--hash=.*)*\n", text, re.MULTILINE)
     return {entry.partition("\n")[0].rstrip("\\ "): entry for entry in found}
 
 
 def for_machine(text: str, markers: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """The name, version and lines of what a machine gets of a list, markers left out.
+    """Yield name, version and lines of a list's entries for a machine, without markers.
 
     Args:
-        text: of the list.
-        markers: what differs there from the Python that runs this, by PEP 508's names.
+        text: the list.
+        markers: differences from the running Python, by PEP 508's names.
     """
     for pin, entry in entries(text).items():
         requirement = Requirement(pin)

@@ -37,7 +37,7 @@ _ALL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What a list is for."""
+    """The purpose of a list."""
 
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Packages of ours, and their extras."""
@@ -96,7 +96,7 @@ def listed(name: str) -> dict[str, str]:
 
 
 def asked(lock: Lock, sources: Path = SOURCES) -> list[Requirement]:
-    """What a list was resolved from: requirements of parts and groups.
+    """Return the requirements behind a list, from parts and groups.
 
     setuptools builds parts, and Python 3.11 puts an old one into every new environment.
     """

@@ -30,8 +30,7 @@ from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, NAMES, PUNCTUATIO
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.names import Found
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED, look_up
-from sottovoce.core.text.word_shapes import FIRST_WORD, looks
+from sottovoce.core.text.word_classes import BY_TAG, FIRST_WORD, READINGS, UNLISTED, look_up, looks
 from sottovoce.core.text.words import Kind, Word
 
 __all__ = [

@@ -36,7 +36,7 @@ from sottovoce.core.privacy.signs import TITLES
 from sottovoce.core.privacy.surrogates.dates import ShiftedDates
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 from sottovoce.core.text.checks import check_text
 from sottovoce.core.text.context_finder import ContextFinder
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
@@ -317,7 +317,7 @@ class Privatizer:
         with self._stage("search"):
             found = self._listed.take(self._nearest(classes, mechanism, noisy).tolist())
             return {
-                place: word_shapes.in_case_of(decision.words[place].text, word)
+                place: word_classes.in_case_of(decision.words[place].text, word)
                 for place, word in zip(places, found, strict=True)
             }
 

@@ -23,7 +23,7 @@ from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.surrogates import dates
 from sottovoce.core.privacy.surrogates.dates import Day
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 from sottovoce.core.text.word_classes import UNLISTED
 
 __all__ = [
@@ -108,12 +108,12 @@ class Meaning:
         if came in self.written:
             return self.written[came]
         released, true = next(iter(self.written.items()))
-        shape = word_shapes.shape(came)
-        if shape is word_shapes.shape(released) or any(map(str.isdigit, true)):
+        shape = word_classes.shape(came)
+        if shape is word_classes.shape(released) or any(map(str.isdigit, true)):
             return true
-        if shape is word_shapes.Case.CAPITALISED:
+        if shape is word_classes.Case.CAPITALISED:
             return true[:1].upper() + true[1:]
-        return word_shapes.apply(shape, true)
+        return word_classes.apply(shape, true)
 
 
 @dataclass(slots=True)

@@ -22,8 +22,7 @@ from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.text.frequencies import normal_form
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.public_readings import PublicReadings
-from sottovoce.core.text.word_classes import READINGS, UNLISTED
-from sottovoce.core.text.word_shapes import looks
+from sottovoce.core.text.word_classes import READINGS, UNLISTED, looks
 from sottovoce.core.text.words import Kind, Word, split
 
 __all__ = ["MOST_MISSED", "MOST_MISSED_OF_A_KIND", "TrustedWords", "open_finder"]

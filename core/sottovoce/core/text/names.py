@@ -26,7 +26,7 @@ from sottovoce.core.platform.memory import map_array
 from sottovoce.core.platform.schema import Range, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_models import check, weights
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, Rows, shape
-from sottovoce.core.text.word_shapes import FIRST_WORD, LOOKS
+from sottovoce.core.text.word_classes import FIRST_WORD, LOOKS
 
 __all__ = [
     "FORMAT",

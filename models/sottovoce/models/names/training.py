@@ -27,8 +27,7 @@ from torch import Tensor, nn
 
 from sottovoce.core.text.names import FORMAT, KINDS, Found, NameFinder
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec
-from sottovoce.core.text.word_classes import READINGS, UNLISTED
-from sottovoce.core.text.word_shapes import LOOKS, looks
+from sottovoce.core.text.word_classes import LOOKS, READINGS, UNLISTED, looks
 from sottovoce.core.text.words import Kind, Word
 from sottovoce.models.names.data import (
     NONE,

@@ -13,7 +13,7 @@ from sottovoce.core.privacy import decisions
 from sottovoce.core.privacy.policies import NAMES, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 from sottovoce.core.text.names import Found
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import split
@@ -50,7 +50,7 @@ def test_a_name_is_what_is_found_to_be_one(small_bundle: Bundle) -> None:
     cut = split("pond house is's, qzx 12", small_bundle.manifest.clitics)
     readings = ["NOUN", "NOUN", "GRAMMAR", "CLITIC", "NOUN", UNLISTED, "NOUN"]
     numbers = np.array([(*READINGS, UNLISTED).index(name) for name in readings], np.uint8)
-    assert finder.looks == word_shapes.looks(cut, numbers).tolist()
+    assert finder.looks == word_classes.looks(cut, numbers).tolist()
     (clitic, _) = privatizer.release("'s pond", STRONG).words
     assert clitic.tag == "CLITIC"  # an ending is no name, wherever it stands
 

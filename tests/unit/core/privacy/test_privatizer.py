@@ -21,7 +21,7 @@ from sottovoce.core.privacy.policies import IDENTIFIER, POLICIES, PUNCTUATION, T
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import split
 from tests.support.small_bundle import LexiconFinder
@@ -137,10 +137,10 @@ def test_identifiers_keep_their_shape_only(small_privatizer: Privatizer) -> None
 
 def test_case_is_carried_over(small_privatizer: Privatizer) -> None:
     release = small_privatizer.release("Pond POND pond", STRONG, seeded())
-    assert [word_shapes.shape(word) for word in outputs(release)] == [
-        word_shapes.Case.CAPITALISED,
-        word_shapes.Case.UPPER,
-        word_shapes.Case.LOWER,
+    assert [word_classes.shape(word) for word in outputs(release)] == [
+        word_classes.Case.CAPITALISED,
+        word_classes.Case.UPPER,
+        word_classes.Case.LOWER,
     ]
 
 

@@ -18,8 +18,7 @@ from sottovoce.core.text import names as module
 from sottovoce.core.text.names import KINDS, LISTED, NameFinder, NameNetwork
 from sottovoce.core.text.onnx_models import session, weights
 from sottovoce.core.text.tagger import FEATURES, HASHES
-from sottovoce.core.text.word_classes import READINGS, look_up
-from sottovoce.core.text.word_shapes import FIRST_WORD, LOOKS, looks
+from sottovoce.core.text.word_classes import FIRST_WORD, LOOKS, READINGS, look_up, looks
 from sottovoce.core.text.words import Kind, Word, split
 from tests.support.paths import MODELS
 from tests.support.shared_data import shared_data

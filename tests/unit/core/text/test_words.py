@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.text import word_shapes, words
-from sottovoce.core.text.word_shapes import Case
+from sottovoce.core.text import word_classes, words
+from sottovoce.core.text.word_classes import Case
 from sottovoce.core.text.words import Kind, Word
 from sottovoce.core.text.words import split as cut
 from tests.support.shared_data import shared_data
@@ -198,7 +198,7 @@ def ends(words: list[str]) -> set[int]:
     ],
 )
 def test_shapes(word: str, case: Case) -> None:
-    assert word_shapes.shape(word) is case
+    assert word_classes.shape(word) is case
 
 
 @pytest.mark.parametrize(
@@ -208,20 +208,20 @@ def test_shapes(word: str, case: Case) -> None:
 def test_the_replacement_takes_the_shape_whatever_its_own(
     case: Case, result: str, listed: str
 ) -> None:
-    assert word_shapes.apply(case, listed) == result
+    assert word_classes.apply(case, listed) == result
 
 
 @given(st.text(min_size=1))
 def test_any_word_has_a_shape_and_any_shape_applies(word: str) -> None:
-    assert word_shapes.apply(word_shapes.shape(word), "ab") in ("ab", "Ab", "AB")
+    assert word_classes.apply(word_classes.shape(word), "ab") in ("ab", "Ab", "AB")
 
 
 @given(st.from_regex(r"[a-z]{2,12}", fullmatch=True), st.sampled_from(Case))
 def test_a_shaped_word_has_that_shape(word: str, case: Case) -> None:
-    assert word_shapes.shape(word_shapes.apply(case, word)) is case
+    assert word_classes.shape(word_classes.apply(case, word)) is case
 
 
 def test_examples_in_the_docstrings() -> None:
-    outcome = doctest.testmod(word_shapes)
+    outcome = doctest.testmod(word_classes)
     assert outcome.attempted
     assert not outcome.failed

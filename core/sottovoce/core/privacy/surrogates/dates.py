@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.formats import CODE, MONTHS, SHORT_MONTHS, shape
 from sottovoce.core.privacy.surrogates.shape import below, case, fill, layout
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import Word
 
 __all__ = [
@@ -407,7 +407,7 @@ def _month(like: str, text: str, reading: Reading, month: int) -> str:
         known = [names for names in _OTHER_MONTHS if like.lower() in names]
         names = known[0 if like[0].isupper() or len(known) == 1 else 1]
     name = names[month - 1]
-    return word_shapes.apply(word_shapes.Case(case(like)), name)
+    return word_classes.apply(word_classes.Case(case(like)), name)
 
 
 def _ending(day: int, like: str) -> str:

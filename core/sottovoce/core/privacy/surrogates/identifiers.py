@@ -15,7 +15,7 @@ from typing import Final
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates import formats
 from sottovoce.core.privacy.surrogates.shape import Shape, below, fill, listed, one_of
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 
 __all__ = ["draw"]
 
@@ -76,7 +76,7 @@ def _handle(_: str, random: Random) -> str:
 
 
 def _file(layout: str, random: Random) -> str:
-    ending = word_shapes.apply(word_shapes.Case(layout), one_of(formats.EXTENSIONS, random))
+    ending = word_classes.apply(word_classes.Case(layout), one_of(formats.EXTENSIONS, random))
     return f"{one_of(listed('words'), random)}.{ending}"
 
 
@@ -185,7 +185,7 @@ def _named_date(layout: str, random: Random) -> str:
     low, high = (1, 9) if len(day) == 1 else (10, days)
     number = low + below(high - low + 1, 1, random)[0]
     text = f"{number}{before[len(day) :]}" if day else ""
-    text += word_shapes.apply(word_shapes.Case(case), name)
+    text += word_classes.apply(word_classes.Case(case), name)
     return text + after[: len(after) - len(year)] + (_year(year, random) if year else "")
 
 

@@ -21,7 +21,7 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.public_cities import is_city
 from sottovoce.core.privacy.surrogates import names, unlisted
 from sottovoce.core.privacy.surrogates.shape import case, listed, one_of
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 
 __all__ = ["COINED", "KnownNames", "NameWord"]
 
@@ -122,7 +122,7 @@ class KnownNames:
         for run in runs:
             for word in run:
                 base = self._initial(word, run) if len(word.text) == 1 else self._base(word.form)
-                found[word.place] = word_shapes.apply(word_shapes.Case(case(word.text)), base)
+                found[word.place] = word_classes.apply(word_classes.Case(case(word.text)), base)
         return found
 
     def within(self, text: str, drawn: str) -> str:
@@ -149,7 +149,7 @@ class KnownNames:
             part = match[0]
             if part.isdigit():
                 return "".join(next(digits) for _ in part)
-            return word_shapes.apply(word_shapes.Case(case(part)), known[part])
+            return word_classes.apply(word_classes.Case(case(part)), known[part])
 
         return _PART.sub(other, local) + at + (drawn.partition("@")[2] if at else "")
 

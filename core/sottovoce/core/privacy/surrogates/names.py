@@ -15,7 +15,7 @@ from typing import Final
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, case, listed, one_of
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 
 __all__ = ["ROLES", "draw", "gender", "is_family", "known", "role", "shape"]
 
@@ -129,6 +129,6 @@ def shape(role: str, word: str) -> Shape:
 
 def draw(shape: Shape, random: Random) -> str:
     """Draw a word of that role, uniformly."""
-    return word_shapes.apply(
-        word_shapes.Case(shape.layout), one_of(listed(_LISTS[shape.sort]), random)
+    return word_classes.apply(
+        word_classes.Case(shape.layout), one_of(listed(_LISTS[shape.sort]), random)
     )

@@ -10,7 +10,7 @@ from typing import Final
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, case, one_of
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 
 __all__ = ["WORDS", "draw", "shape"]
 
@@ -77,4 +77,4 @@ def shape(word: str) -> Shape:
 
 def draw(shape: Shape, random: Random) -> str:
     """Draw a number word of that group, uniformly."""
-    return word_shapes.apply(word_shapes.Case(shape.layout), one_of(_CHOICES[shape.sort], random))
+    return word_classes.apply(word_classes.Case(shape.layout), one_of(_CHOICES[shape.sort], random))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, case, one_of
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 
 __all__ = ["draw", "shape", "words"]
 
@@ -44,8 +44,8 @@ def shape(word: str) -> Shape:
 
 def draw(shape: Shape, random: Random) -> str:
     """Draw a word of that sort, uniformly."""
-    return word_shapes.apply(
-        word_shapes.Case(shape.layout), one_of(_table().choices[shape.sort], random)
+    return word_classes.apply(
+        word_classes.Case(shape.layout), one_of(_table().choices[shape.sort], random)
     )
 
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Final, NamedTuple, TypeVar
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 
 __all__ = ["Shape", "below", "case", "fill", "layout", "listed", "one_of"]
 
@@ -51,7 +51,7 @@ def one_of(choices: Sequence[_Item], random: Random) -> _Item:
 
 
 def case(word: str) -> str:
-    """The case that a surrogate takes over, as the value of a `word_shapes.Case`.
+    """The case that a surrogate takes over, as the value of a `word_classes.Case`.
 
     A mixture is shown by its first letter alone, so that "McDonald" is replaced by a Capitalised
     name and "iPhone" by a small word.
@@ -59,9 +59,9 @@ def case(word: str) -> str:
     >>> case("McDonald"), case("iPhone"), case("NATO")
     ('capitalised', 'lower', 'upper')
     """
-    found = word_shapes.shape(word)
-    if found is word_shapes.Case.LOWER and word[:1].isupper():
-        found = word_shapes.Case.CAPITALISED
+    found = word_classes.shape(word)
+    if found is word_classes.Case.LOWER and word[:1].isupper():
+        found = word_classes.Case.CAPITALISED
     return found.value
 
 

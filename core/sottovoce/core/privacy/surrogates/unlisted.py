@@ -14,7 +14,7 @@ from typing import Final
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, below, case, fill, listed, one_of
 from sottovoce.core.privacy.surrogates.shape import layout as layout_of
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 
 __all__ = ["draw", "oddity", "shape"]
 
@@ -68,5 +68,5 @@ def draw(shape: Shape, random: Random) -> str:
         codes = below(_NUMBER_OF_IDEOGRAPHS, int(shape.layout), random)
         return "".join(chr(_FIRST_IDEOGRAPH + code) for code in codes)
     if shape.sort == _WORD:
-        return word_shapes.apply(word_shapes.Case(shape.layout), one_of(listed("words"), random))
+        return word_classes.apply(word_classes.Case(shape.layout), one_of(listed("words"), random))
     return one_of(_CHOICES[shape.sort], random)

@@ -23,7 +23,7 @@ from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.setting import Setting
-from sottovoce.core.text import word_shapes
+from sottovoce.core.text import word_classes
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import OnnxTagger
 from sottovoce.core.text.word_classes import READINGS
@@ -78,9 +78,9 @@ class Exchanges:
             pool = self._pools[int(self._bundle.readings[number])]
             other = self._bundle.words[pool[random.integers(len(pool))]]
         kinds = {word.kind for word in split(other, self._clitics)}
-        cased = word_shapes.apply(word_shapes.shape(text), other)
+        cased = word_classes.apply(word_classes.shape(text), other)
         # The list also holds marks, and digits: cut from a text these are no words.
-        alike = kinds == {Kind.WORD} and word_shapes.shape(cased) is word_shapes.shape(text)
+        alike = kinds == {Kind.WORD} and word_classes.shape(cased) is word_classes.shape(text)
         return cased if alike else None
 
 

@@ -14,8 +14,7 @@ import torch
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.names import KINDS, NameFinder
 from sottovoce.core.text.onnx_models import session
-from sottovoce.core.text.word_classes import READINGS
-from sottovoce.core.text.word_shapes import LOOKS, looks
+from sottovoce.core.text.word_classes import LOOKS, READINGS, looks
 from sottovoce.core.text.words import split
 from sottovoce.models.names.data import NONE, Lists, Marked, Mentions
 from sottovoce.models.names.training import (

@@ -30,7 +30,7 @@ from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
 from sottovoce.core.privacy.policies import POLICIES, Treatment
 from sottovoce.core.privacy.running_text import counts_by_tag
-from sottovoce.core.text.public_readings import PublicReadings
+from sottovoce.core.text.frequencies import PublicReadings
 from sottovoce.core.text.tagger import UPOS, Tagger
 from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED
 from sottovoce.core.text.words import Kind, split

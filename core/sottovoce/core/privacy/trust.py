@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle, unsound
 from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.text.frequencies import normal_form
+from sottovoce.core.text.frequencies import PublicReadings, normal_form
 from sottovoce.core.text.names import NameFinder
-from sottovoce.core.text.public_readings import PublicReadings
 from sottovoce.core.text.word_classes import READINGS, UNLISTED, looks
 from sottovoce.core.text.words import Kind, Word, split
 

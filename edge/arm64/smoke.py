@@ -27,9 +27,8 @@ import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.local.adapter import LocalAdapter
+from sottovoce.core.local.adapter import LocalAdapter, fit
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
-from sottovoce.core.local.learning import fit
 from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.privacy.graphs import GRAPHS, Graphs
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
-from sottovoce.core.local import learning
+from sottovoce.core.local import adapter
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store
@@ -228,7 +228,7 @@ def test_what_learning_needs_is_little_more_than_one_score_for_each_label() -> N
     labels = [str(n % 200) for n in range(1000)]
     tracemalloc.start()
     try:
-        learning.fit(states, labels, shape("ab" * 32))
+        adapter.fit(states, labels, shape("ab" * 32))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -240,7 +240,7 @@ def test_the_best_head_is_found(device: Parts) -> None:
     states = 7 * random.standard_normal((60, 64)).astype(np.float32)
     truth = states @ random.standard_normal((64, 3))
     labels = ["abc"[place] for place in truth.argmax(axis=1)]
-    found = learning.fit(states, labels, shape("ab" * 32))
+    found = adapter.fit(states, labels, shape("ab" * 32))
     scores = states @ found.weight.T + found.bias
     assert ["abc"[place] for place in scores.argmax(axis=1)] == labels
     # At the best, what is left of the slope is the penalty's.

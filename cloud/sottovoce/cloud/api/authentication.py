@@ -26,8 +26,7 @@ from cryptography.x509.oid import NameOID
 from sottovoce.cloud.store.database import when
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import SottovoceError, Unauthenticated
-from sottovoce.core.rpc.channels import TENANTS_ONLY, host
-from sottovoce.core.rpc.interceptors import Handler, Interceptor, within
+from sottovoce.core.rpc.channels import TENANTS_ONLY, Handler, Interceptor, host, within
 from sottovoce.core.rpc.status import kind_and_place
 from sottovoce.core.rpc.streams import Stream, StreamTracker
 

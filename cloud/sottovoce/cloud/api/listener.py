@@ -32,8 +32,14 @@ from sottovoce.core.platform.threads import (
     room_for_threads,
 )
 from sottovoce.core.rpc.address import check_certificate, matching_pair
-from sottovoce.core.rpc.channels import TENANTS_ONLY, serve_reflection
-from sottovoce.core.rpc.interceptors import Handler, Interceptor, PendingCallLimiter, within
+from sottovoce.core.rpc.channels import (
+    TENANTS_ONLY,
+    Handler,
+    Interceptor,
+    PendingCallLimiter,
+    serve_reflection,
+    within,
+)
 from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced

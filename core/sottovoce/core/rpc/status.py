@@ -18,7 +18,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from sottovoce.core import errors
-from sottovoce.core.rpc.interceptors import Handler, Interceptor, asked, wrapped
+from sottovoce.core.rpc.channels import Handler, Interceptor, asked, wrapped
 
 __all__ = ["RETRY_SECONDS", "ErrorInterceptor", "from_rpc_error", "kind_and_place", "to_status"]
 

@@ -22,8 +22,7 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.rpc.channels import host
-from sottovoce.core.rpc.interceptors import Handler, Interceptor, wrapped
+from sottovoce.core.rpc.channels import Handler, Interceptor, host, wrapped
 from sottovoce.core.rpc.limits import LARGEST_PADDING
 
 __all__ = [

@@ -24,7 +24,7 @@ import grpc
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.rpc.address import is_loopback
-from sottovoce.core.rpc.interceptors import Handler, Interceptor, wrapped
+from sottovoce.core.rpc.channels import Handler, Interceptor, wrapped
 
 if TYPE_CHECKING:
     from opentelemetry import trace

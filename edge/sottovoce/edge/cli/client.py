@@ -23,8 +23,7 @@ from sottovoce.core.rpc.address import (
     socket_path,
     split_address,
 )
-from sottovoce.core.rpc.channels import BEARER, NO_RETRIES, TOKEN_KEY
-from sottovoce.core.rpc.interceptors import ReadingChannel, answered
+from sottovoce.core.rpc.channels import BEARER, NO_RETRIES, TOKEN_KEY, ReadingChannel, answered
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.edge.cli.common import Stream, not_a_strangers, not_as_root
 from sottovoce.edge.config import Config

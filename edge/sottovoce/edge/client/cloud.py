@@ -17,8 +17,7 @@ import grpc
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.address import split_address
-from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY
-from sottovoce.core.rpc.interceptors import answered
+from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY, answered
 from sottovoce.core.rpc.limits import WRITING_SECONDS
 from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.edge.client.connection import (

@@ -25,8 +25,7 @@ from sottovoce.core.bundle.signature import read_key, show_key
 from sottovoce.core.errors import BundleMismatch, ConfigError, DataLoss, InvalidInput
 from sottovoce.core.platform.files import atomic, open_to_others, read_secret
 from sottovoce.core.rpc.address import is_loopback, matching_pair, split_address
-from sottovoce.core.rpc.channels import NO_RETRIES
-from sottovoce.core.rpc.interceptors import ReadingChannel
+from sottovoce.core.rpc.channels import NO_RETRIES, ReadingChannel
 from sottovoce.core.rpc.limits import LARGEST_MESSAGE
 from sottovoce.edge.config import BundleConfig, CloudConfig
 from sottovoce.v1 import (

@@ -46,8 +46,16 @@ from sottovoce.core.rpc.address import (
     socket_path,
     split_address,
 )
-from sottovoce.core.rpc.channels import BEARER, TOKEN_KEY, host, serve_reflection
-from sottovoce.core.rpc.interceptors import Handler, Interceptor, PendingCallLimiter, wrapped
+from sottovoce.core.rpc.channels import (
+    BEARER,
+    TOKEN_KEY,
+    Handler,
+    Interceptor,
+    PendingCallLimiter,
+    host,
+    serve_reflection,
+    wrapped,
+)
 from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced, traced

@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2
 from grpc_status import rpc_status
 
 from sottovoce.core.errors import InvalidInput, Unavailable
-from sottovoce.core.rpc.interceptors import ReadingChannel, answered
+from sottovoce.core.rpc.channels import ReadingChannel, answered
 from sottovoce.core.rpc.status import ErrorInterceptor, from_rpc_error
 
 GARBAGE = b"\xff"

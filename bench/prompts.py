@@ -31,9 +31,8 @@ from bench.leaks.released import PASS, Fate
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.local.full_finder import FullFinder
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import PUNCTUATION
+from sottovoce.core.privacy.policies import PUNCTUATION, PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 
 __all__ = ["PRIVATE", "Damage", "Leaks", "damage", "leaks", "main", "marked"]

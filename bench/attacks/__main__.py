@@ -24,7 +24,7 @@ from bench.attacks.run import DATA_SETS, Place, measure
 from bench.data import require
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.policies import LEVELS
 
 
 def main() -> None:

@@ -22,9 +22,8 @@ from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-from sottovoce.core.privacy.policies import Treatment
+from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.running_text import released_in, weights_by_reading
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.calibration.attack import SLOPES

@@ -29,7 +29,7 @@ from bench.attacks.text import Text, read_treebank
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T, PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 __all__ = ["FULL", "MECHANISMS", "QUICK", "Budget", "Found", "Harness", "Row"]
 

@@ -30,7 +30,7 @@ from bench.console import Figures, share, span
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import NAMES, strongest
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.setting import LEVELS, Setting
+from sottovoce.core.privacy.policies import LEVELS, Setting
 from sottovoce.models.corpus.texts import read_conllu
 
 __all__ = ["KINDS", "MORE", "QUICK", "Budget", "Case", "InDomain", "Split", "attacked", "broken"]

@@ -14,7 +14,7 @@ from bench.attacks import people, tokens
 from bench.attacks.channels import CLEAR, Words
 from bench.attacks.frontier import Point
 from bench.attacks.harness import MECHANISMS, Harness, Row
-from sottovoce.core.privacy.setting import LEVELS, Setting
+from sottovoce.core.privacy.policies import LEVELS, Setting
 
 __all__ = ["ALL", "Job", "Kind", "Part", "Scope", "do", "plan"]
 

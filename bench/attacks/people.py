@@ -31,7 +31,7 @@ from bench.attacks.text import Text
 from bench.console import Figures, share, span
 from bench.resampling import mean
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 __all__ = ["Candidates", "attributes", "entities", "nearest", "recogniser"]
 

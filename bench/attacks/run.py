@@ -22,7 +22,7 @@ from bench.attacks.harness import Budget, Harness, Row
 from bench.attacks.parts import ALL, Job, Kind, Part, Scope, do, plan
 from bench.attacks.public import Public
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 __all__ = ["DATA_SETS", "Place", "failed", "measure", "parts"]
 

@@ -32,8 +32,8 @@ from sottovoce.cloud.models.rows import Row, run
 from sottovoce.cloud.training.dp_sgd.trainer import DpHyperparameters, fit_head, train_private
 from sottovoce.cloud.training.trainer import Hyperparameters, probe, train
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["CLEAR", "HEAD", "METHODS", "Bools", "Learner", "Pool", "Target"]

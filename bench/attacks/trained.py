@@ -41,7 +41,7 @@ from bench.console import Figures, share, span
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.privacy.setting import LEVELS, Setting
+from sottovoce.core.privacy.policies import LEVELS, Setting
 
 __all__ = ["Corpus", "Ensemble", "Forms", "Trained"]
 

@@ -23,7 +23,7 @@ from bench.console import Figures, Table, share, span
 from bench.data import require
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.policies import LEVELS
 
 
 def _compared(points: Sequence[Point]) -> Iterable[Figures]:

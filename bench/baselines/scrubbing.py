@@ -14,7 +14,7 @@ from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Se
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Lexicon, Text
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
-from sottovoce.core.privacy.setting import LEVELS, Setting
+from sottovoce.core.privacy.policies import LEVELS, Setting
 from sottovoce.core.text.words import Word, split
 
 __all__ = ["Scrubbed"]

@@ -13,10 +13,10 @@ from typing import Final
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import observe
 from sottovoce.models.corpus import frequencies
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from bench.generation.conversation import Device
 from bench.generation.webnlg import Entry
 from bench.resampling import drawn, interval
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import Restoration
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN
 
 __all__ = ["ENTITIES", "FALSE", "HELD", "Tally", "gates", "tally"]

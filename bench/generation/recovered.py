@@ -21,7 +21,7 @@ from bench.attacks.public import Public
 from bench.attacks.text import Text
 from bench.generation.webnlg import Entry
 from bench.leaks.counting import FUNCTION_WORDS
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.text.words import split
 
 __all__ = ["Attackers"]

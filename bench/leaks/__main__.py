@@ -27,8 +27,7 @@ from bench.leaks.counting import Rate, Tally, tally
 from bench.leaks.presidio import Presidio
 from bench.leaks.released import Fate, ReleaseError, release
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.policies import LEVELS, POLICIES
 
 __all__ = ["main"]
 

@@ -35,7 +35,7 @@ from sottovoce.cloud.training.dp_sgd.trainer import (
 )
 from sottovoce.cloud.training.trainer import Hyperparameters, probe, train
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 __all__ = ["CLEAR", "Cell", "Place", "Text", "encoding", "result", "working"]
 

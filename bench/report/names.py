@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.policies import LEVELS
 
 __all__ = ["BAD", "GOOD", "KINDS", "LEVELS", "SHADES", "UTILITIES"]
 __all__ += ["Drawn", "Row", "costs", "number", "of", "style"]

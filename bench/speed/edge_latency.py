@@ -45,9 +45,8 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.local.full_finder import FULL_FINDER, FullFinder
 from sottovoce.core.privacy.noise import Floats2d, Key, draw
-from sottovoce.core.privacy.policies import Treatment
+from sottovoce.core.privacy.policies import PrivacyLimits, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.edge.measure import Stopwatch, latency
 
 SIZES: Final = (1, 10, 32, 100, 1_000, 10_000, 50_000)

@@ -49,7 +49,7 @@ from sottovoce.cloud.training.fit import Clipped, Labelled, Objective, batches
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import token_embedding
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 RATE: Final = 1e-3
 

@@ -28,7 +28,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.models import encoder as device_encoder
 
 __all__ = ["Budget", "Cell", "Grid", "Place", "Source", "grid", "grid_at_home"]

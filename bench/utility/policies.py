@@ -39,8 +39,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.training.trainer import Hyperparameters, probe
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.policies import DEFAULT, POLICIES
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.policies import DEFAULT, LEVELS, POLICIES
 from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["main"]

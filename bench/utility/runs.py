@@ -22,7 +22,7 @@ from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
 from sottovoce.core.local.encoder import Encoder
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 __all__ = ["Answers", "answer", "learnt_and_asked"]
 

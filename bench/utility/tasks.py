@@ -30,9 +30,8 @@ from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
-from sottovoce.core.privacy.policies import PUNCTUATION, Treatment
+from sottovoce.core.privacy.policies import PUNCTUATION, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import OnnxTagger
 
 __all__ = ["CACHE", "REPLACED", "TASKS", "Device", "Parts", "Released"]

@@ -34,8 +34,8 @@ from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.cloud.training.trainer import Hyperparameters, probe
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.trust import TrustedWords
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.word_classes import READINGS, UNLISTED, look_up

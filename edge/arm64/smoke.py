@@ -33,10 +33,10 @@ from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.privacy.graphs import GRAPHS, Graphs
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
 from sottovoce.core.privacy.noise import draw
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.search import ExactIndex
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import OnnxTagger
 from sottovoce.core.text.words import split

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.policies import NAMES, PUNCTUATION, Treatment
+from sottovoce.core.privacy.policies import NAMES, PUNCTUATION, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import WordRelease
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.models.calibration.attack import WordMapAttack
 from sottovoce.models.corpus.frequencies import load
 

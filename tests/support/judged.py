@@ -30,8 +30,7 @@ from sottovoce.cloud.cli import COMMANDS
 from sottovoce.cloud.cli import main as sotto_cloud
 from sottovoce.core.bundle.levels import is_target
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
-from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.policies import LEVELS, POLICIES
 from sottovoce.edge.cli import main as sotto
 from sottovoce.edge.config import Config
 from sottovoce.models.cli import main as sotto_models

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform.files import toml_place
-from sottovoce.core.privacy.setting import LARGEST_ETA, LEAST_POLICY, Setting
+from sottovoce.core.privacy.policies import LARGEST_ETA, LEAST_POLICY, Setting
 from sottovoce.edge.config_check import check
 
 if TYPE_CHECKING:

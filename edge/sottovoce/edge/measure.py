@@ -34,9 +34,8 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.noise import Floats2d, Key
-from sottovoce.core.privacy.policies import Policy, Treatment
+from sottovoce.core.privacy.policies import Policy, Setting, Treatment
 from sottovoce.core.privacy.privatizer import STAGES, Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Kind, split
 

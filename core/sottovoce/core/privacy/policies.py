@@ -1,14 +1,11 @@
-"""Policies: tables from each kind of word to one of three treatments.
+"""How a text is to be privatised: policies, settings, and the owner's limits.
 
-A word passes, gets noise or is replaced by a random word. This is decided before anything is drawn,
-and from the word's kind alone. The table belongs to the device: no bundle, and so no cloud, can let
-names pass.
+A policy is a table from each kind of word to one of three treatments: a word passes, gets noise or
+is replaced by a random word. This is decided before anything is drawn, and from the word's kind
+alone. The table belongs to the device: no bundle, and so no cloud, can let names pass.
 
-@@sottovoce.core.privacy.setting: How a text is to be privatised, by the names that people, files and requests use.
-
-The commands' help, the owner's configuration and the builder use the same levels, mechanisms and
-policies. A bundle's manifest defines the levels. The module `policies` defines the policies, and no
-bundle can change them.
+A setting names level, mechanism and policy. The commands' help, the owner's configuration and the
+builder use the same names. A bundle's manifest defines the levels.
 
 The owner's limits hold for every bundle, app and command. The provider sets the names and numbers
 of levels, and an app asks for a level by name. The limits apply to both. They are enforced where
@@ -18,18 +15,33 @@ the noise is drawn.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
-from sottovoce.core.errors import NotFound
-from sottovoce.core.text.word_classes import READINGS, UNLISTED
-import math
-from dataclasses import dataclass
-from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy.mechanisms import registry
 
-__all__ = ['DEFAULT', 'IDENTIFIER', 'KINDS', 'LARGEST_ETA', 'LEAST_POLICY', 'LEVELS', 'NAMES', 'POLICIES', 'PUNCTUATION', 'Policy', 'PrivacyLimits', 'Setting', 'Treatment', 'find']
+from sottovoce.core.errors import NotFound, NotReady
+from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.text.word_classes import READINGS, UNLISTED
+
+__all__ = [
+    "DEFAULT",
+    "IDENTIFIER",
+    "KINDS",
+    "LARGEST_ETA",
+    "LEAST_POLICY",
+    "LEVELS",
+    "NAMES",
+    "POLICIES",
+    "PUNCTUATION",
+    "Policy",
+    "PrivacyLimits",
+    "Setting",
+    "Treatment",
+    "find",
+]
+
 
 class Treatment(enum.IntEnum):
     """The treatment of a word, numbered as on the wire. A larger number hides more."""

@@ -28,10 +28,9 @@ from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
 from sottovoce.core.privacy.personal import REASONS, Personal
-from sottovoce.core.privacy.policies import IDENTIFIER, KINDS
+from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, PrivacyLimits, Setting
 from sottovoce.core.privacy.release import Draft, Release
 from sottovoce.core.privacy.search import Search
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.core.privacy.signs import TITLES
 from sottovoce.core.privacy.surrogates.dates import ShiftedDates
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates

@@ -15,8 +15,7 @@ from operator import ne
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.privacy.policies import Treatment
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.text.words import Word, iter_words
 
 __all__ = ["Draft", "Release", "WordRelease"]

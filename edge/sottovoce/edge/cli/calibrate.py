@@ -254,7 +254,7 @@ def _example(config: Config, level: str, mechanism: str) -> dict[str, Any]:
     """
     from sottovoce.core.privacy import token_embedding
     from sottovoce.core.privacy.noise import SecureRandom
-    from sottovoce.core.privacy.setting import Setting
+    from sottovoce.core.privacy.policies import Setting
     from sottovoce.edge.tasks.engine import Engine
 
     engine = Engine.configured(config.bundle, config.privacy, config.tagger)

@@ -15,7 +15,7 @@ import numpy as np
 from sottovoce.core.errors import InvalidInput, NotFound, SottovoceError
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import atomic
-from sottovoce.core.privacy.setting import LEVELS
+from sottovoce.core.privacy.policies import LEVELS
 from sottovoce.edge.cli import views
 from sottovoce.edge.cli.client import Client, reach
 from sottovoce.edge.cli.common import (

@@ -37,9 +37,8 @@ from sottovoce.core.platform.console import (
     progress_bar,
 )
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
-from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.policies import LEVELS, POLICIES, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import LEVELS, Setting
 from sottovoce.core.text import context_finder
 from sottovoce.edge import measure
 from sottovoce.edge.cli import common, views

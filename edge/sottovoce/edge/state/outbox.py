@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sottovoce.core.errors import NotFound, NotReady, QuotaExceeded, SottovoceError
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.edge.state import corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import Seal

@@ -18,9 +18,9 @@ from google.protobuf.message import Message
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unavailable
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, Stream, ordinary_words
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
 from sottovoce.core.rpc.streams import Pieces, Stops
 from sottovoce.core.text.frequencies import commonest

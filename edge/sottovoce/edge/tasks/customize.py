@@ -32,7 +32,7 @@ from sottovoce.core.platform.files import atomic, disk
 from sottovoce.core.privacy import token_embedding
 from sottovoce.core.privacy.gaussian import usual_delta
 from sottovoce.core.privacy.noise import SecureRandom
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.votes import check_epsilon, respond
 from sottovoce.core.rpc import training_settings
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER

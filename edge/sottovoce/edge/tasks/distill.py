@@ -37,7 +37,7 @@ import numpy as np
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Overloaded, Unavailable
 from sottovoce.core.platform.files import atomic, disk, private_folder, sweep
 from sottovoce.core.privacy.gaussian import Budget
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.votes import NOBODY, VotePlan, ask, deal, tally
 from sottovoce.core.rpc.limits import FEWEST_PRIVATE_EXAMPLES, FEWEST_PUBLIC
 from sottovoce.edge.client.openai_client import NextTokens, OpenAIClient, likeliest

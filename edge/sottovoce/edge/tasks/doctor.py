@@ -16,7 +16,7 @@ from sottovoce.core.errors import BundleMismatch, NotReady, SottovoceError
 from sottovoce.core.platform.files import open_to_others, refused_by_system
 from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.noise import SecureRandom
-from sottovoce.core.privacy.setting import PrivacyLimits
+from sottovoce.core.privacy.policies import PrivacyLimits
 from sottovoce.core.privacy.trust import TrustedWords
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config, PrivacyConfig

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.rpc import training_settings
 from sottovoce.core.rpc.limits import (
     FEWEST_EXAMPLES,

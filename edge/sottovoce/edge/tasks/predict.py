@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError, Unavailable
 from sottovoce.core.platform import memory
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.rpc.streams import ordered, pad

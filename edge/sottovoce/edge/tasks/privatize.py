@@ -15,9 +15,8 @@ from typing import Final
 
 from sottovoce.core.errors import InvalidInput, NotFound, SottovoceError
 from sottovoce.core.platform import memory
-from sottovoce.core.privacy.policies import POLICIES, Treatment, find
+from sottovoce.core.privacy.policies import POLICIES, Setting, Treatment, find
 from sottovoce.core.privacy.release import Release, WordRelease
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.database import NoiseKeys

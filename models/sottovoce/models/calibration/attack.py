@@ -25,6 +25,7 @@ from sottovoce.core.privacy import noise, policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.running_text import (
     UNSEEN,
     counts_by_tag,
@@ -34,7 +35,6 @@ from sottovoce.core.privacy.running_text import (
     weights_by_reading,
 )
 from sottovoce.core.privacy.search import Search
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.models.corpus.frequencies import FrequencyTable

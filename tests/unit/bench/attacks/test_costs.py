@@ -16,7 +16,7 @@ from bench.attacks.public import Public
 from bench.attacks.text import Text
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from tests.support.paths import MODELS
 
 SENTENCES = (

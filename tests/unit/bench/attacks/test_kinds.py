@@ -16,7 +16,7 @@ from bench.attacks.interface import Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.inversion import Map
 from bench.attacks.kinds import KINDS, MORE, Budget, InDomain, Split, broken
 from bench.attacks.text import Ints
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 WORDS = 300
 ETAS = (3.0, 24.0)

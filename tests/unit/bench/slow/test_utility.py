@@ -26,7 +26,7 @@ from bench.utility.grid import (
 )
 from bench.utility.tasks import TASKS, Device, Parts, files, join, load
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 GOOD = ("a warm and funny film", "the best story of the year", "great fun and a good heart")
 BAD = ("a dull and empty film", "the worst story of the year", "bad jokes and a cold heart")

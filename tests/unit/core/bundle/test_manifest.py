@@ -14,8 +14,8 @@ from sottovoce.core.bundle.folder import Bundle, check_bound
 from sottovoce.core.bundle.levels import span
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import DataLoss, SottovoceError
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from tests.unit.core.bundle.conftest import FILE
 
 Path_ = tuple[str | int, ...]

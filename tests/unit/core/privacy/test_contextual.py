@@ -9,9 +9,8 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy.policies import PUNCTUATION
+from sottovoce.core.privacy.policies import PUNCTUATION, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger, Tags
 from tests.support.small_bundle import LexiconFinder, LexiconTagger
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import Restoration, Restored
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.core.privacy.surrogate_table import DATE, Place, observe
 from sottovoce.core.privacy.surrogates.dates import Dates
 from tests.support.dates import FORMS, written

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import decisions
-from sottovoce.core.privacy.policies import NAMES, Treatment
+from sottovoce.core.privacy.policies import NAMES, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.names import Found
 from sottovoce.core.text.word_classes import READINGS, UNLISTED

@@ -9,10 +9,9 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import decisions
 from sottovoce.core.privacy.hiding import MOST_WORDS, Hiding
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
-from sottovoce.core.privacy.policies import POLICIES, Treatment
+from sottovoce.core.privacy.policies import POLICIES, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.setting import Setting
 from tests.support.small_bundle import LexiconFinder, LexiconTagger
 
 TEXT = "they were in the Garden by the cold pond with Anna, emp123"

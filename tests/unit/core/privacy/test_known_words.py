@@ -12,8 +12,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import decisions
 from sottovoce.core.privacy.decisions import KnownWords
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Word, split
 

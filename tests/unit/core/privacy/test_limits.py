@@ -10,9 +10,8 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import ClassLevel, Level
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.policies import LARGEST_ETA, POLICIES, PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import LARGEST_ETA, PrivacyLimits, Setting
 from sottovoce.core.text.tagger import Tagger
 
 

@@ -11,9 +11,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.hiding import KINDS, Hiding, Pattern, Phrases
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.policies import POLICIES, PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from tests.support.paths import ROOT
 
 PERSONAL = Setting(policy="personal")

@@ -13,8 +13,8 @@ from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotFound, NotReady
 from sottovoce.core.privacy import token_embedding
 from sottovoce.core.privacy.noise import SecureRandom
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 
 ALPHA = 1e-3
 

@@ -6,8 +6,7 @@ import pytest
 
 from sottovoce.core.errors import NotFound
 from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.policies import KINDS, NAMES, POLICIES, PUNCTUATION, Treatment
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import KINDS, NAMES, POLICIES, PUNCTUATION, Setting, Treatment
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.v1 import edge_agent_pb2
 

@@ -17,10 +17,9 @@ from sottovoce.core.privacy import privatizer as privatizing
 from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
 from sottovoce.core.privacy.mechanisms.t2t import T2T
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import IDENTIFIER, POLICIES, PUNCTUATION, Treatment
+from sottovoce.core.privacy.policies import IDENTIFIER, POLICIES, PUNCTUATION, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import split

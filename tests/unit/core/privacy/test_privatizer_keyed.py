@@ -10,10 +10,9 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import decisions
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import Treatment
+from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.setting import Setting
 
 KEY = Key(bytes(range(32)))
 STRONG = Setting("strong")

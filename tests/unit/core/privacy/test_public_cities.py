@@ -7,8 +7,8 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.hiding import Hiding, Phrases
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 from tests.support.paths import ROOT
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sottovoce.core.privacy.policies import IDENTIFIER, PUNCTUATION, Treatment
+from sottovoce.core.privacy.policies import IDENTIFIER, PUNCTUATION, Setting, Treatment
 from sottovoce.core.privacy.release import Draft, Release, WordRelease
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import Word, split
 
 TAGS = ("NOUN", "VERB", "X", IDENTIFIER, PUNCTUATION)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from sottovoce.core.privacy.address_forms import LONGEST_UNIT
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import Restoration, Restored
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, forms, observe
 
 KEY = Key(bytes(range(32)))

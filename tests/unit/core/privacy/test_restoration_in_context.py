@@ -9,10 +9,10 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.core.privacy.surrogate_table import observe
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 from sottovoce.core.text.frequencies import commonest

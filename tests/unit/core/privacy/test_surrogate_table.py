@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.privacy.surrogate_table import Meaning, Place, forms, observe, table
 
 KEY = Key(bytes(range(32)))

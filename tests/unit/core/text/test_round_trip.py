@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import Kind, iter_words, split
 
 PIECES = (

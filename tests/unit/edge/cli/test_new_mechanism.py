@@ -20,9 +20,8 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.interface import SphericalNoise
-from sottovoce.core.privacy.policies import Treatment
+from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import remote
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import STAGES, Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.edge import measure
 
 

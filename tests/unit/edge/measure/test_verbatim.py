@@ -7,9 +7,8 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import ClassLevel, Level
-from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.policies import POLICIES, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.edge.measure import drawn, verbatim
 

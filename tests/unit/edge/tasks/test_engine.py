@@ -15,7 +15,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.engine import open_current, open_tagger, signer

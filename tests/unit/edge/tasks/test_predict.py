@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, Unavailable
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.retry import WINDOW

@@ -16,10 +16,9 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotFound, QuotaExceeded
-from sottovoce.core.privacy.policies import Treatment
+from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.ledger import Spending
@@ -194,7 +193,7 @@ def test_killed_before_its_answer_a_release_is_charged_once_and_stays_the_same(
     config = configured(tmp_path, bundle=small_bundle_folder)
     program = f"""
 import os, pathlib
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from tests.support.agent import configured, opened
 from tests.support.paths import ROOT
 from tests.support.small_bundle import LexiconTagger

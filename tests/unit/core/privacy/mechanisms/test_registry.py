@@ -12,7 +12,7 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import NotFound
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 
 
 def test_names_are_versioned_and_the_default_comes_first() -> None:
@@ -35,7 +35,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_listing_the_names_loads_no_numpy() -> None:
-    code = "import sys, sottovoce.core.privacy.setting; sys.exit('numpy' in sys.modules)"
+    code = "import sys, sottovoce.core.privacy.policies; sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -20,9 +20,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.decisions import Decider, Decision
 from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.core.privacy.policies import POLICIES, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import OnnxTagger

@@ -15,9 +15,9 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release, WordRelease
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.words import split
 from tests.unit.core.privacy.slow.test_exchange import Exchanges
 

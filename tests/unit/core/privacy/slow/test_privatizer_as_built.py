@@ -16,9 +16,8 @@ from sottovoce.core.bundle.levels import Level
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms import registry
 from sottovoce.core.privacy.noise import SecureRandom
-from sottovoce.core.privacy.policies import Treatment
+from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
 from sottovoce.core.text.names import Found
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, Tags
 from sottovoce.core.text.word_classes import READINGS
@@ -37,7 +36,7 @@ def test_the_default_mechanism_needs_no_runtime_for_networks(bundle_folder: Path
 import pathlib, sys
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 bundle = Bundle.open(pathlib.Path({str(bundle_folder)!r}))
 Privatizer.of(bundle).release({NOTE!r}, Setting("strong"))
 sys.exit("onnxruntime" in sys.modules)

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch
-from sottovoce.core.privacy.policies import POLICIES, Treatment
+from sottovoce.core.privacy.policies import POLICIES, PrivacyLimits, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from tests.support.tampering import change_finder, change_manifest, change_tokenizer, plant

@@ -11,8 +11,8 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level, name_of
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.policies import PrivacyLimits
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.setting import PrivacyLimits
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.edge import measure
 from sottovoce.edge.measure import Point, Utility

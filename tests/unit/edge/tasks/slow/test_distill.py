@@ -20,7 +20,7 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.privacy.setting import Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.client.openai_client import NextTokens, OpenAIClient
 from sottovoce.edge.config import ChatConfig

@@ -21,27 +21,25 @@ from numpy.typing import NDArray
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
-from sottovoce.core.privacy.known_persons import (
-    hide_again,
-    hide_initials,
-    name_persons,
-    pass_titles,
-)
 from sottovoce.core.privacy.passing import (
     is_eponym,
+    pass_cities,
     pass_streets,
     pass_types,
     passing,
     stands_alone,
 )
+from sottovoce.core.privacy.persons import (
+    hide_again,
+    hide_house_numbers,
+    hide_initials,
+    hide_numbers,
+    name_persons,
+    pass_times,
+    pass_titles,
+)
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
-from sottovoce.core.privacy.private_numbers import (
-    hide_house_numbers,
-    hide_numbers,
-    pass_times,
-)
-from sottovoce.core.privacy.public_cities import pass_cities
 from sottovoce.core.privacy.scripts import (
     Language,
     is_foreign,

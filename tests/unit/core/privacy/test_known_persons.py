@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.core.privacy.known_persons import hide_again, hide_initials, pass_titles
+from sottovoce.core.privacy.persons import hide_again, hide_initials, pass_titles
 from sottovoce.core.privacy.signs import Sight
 from sottovoce.core.text.vocabulary import Vocabulary
 from sottovoce.core.text.words import Kind, split

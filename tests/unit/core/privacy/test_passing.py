@@ -1,13 +1,15 @@
-"""Greetings, famous titles and commands pass under `personal`; names beside them do not."""
+"""Greetings, titles, commands, and cities asked about pass under `personal`; persons do not."""
 
 from __future__ import annotations
 
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.hiding import Hiding, Phrases
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.surrogates.surrogate import Owners
 from tests.support.paths import ROOT
 
 KEY = Key(b"passing".ljust(32))
@@ -60,3 +62,123 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
 )
 def test_a_person_beside_them_is_drawn(privatizer: Privatizer, text: str, private: str) -> None:
     assert private not in _released(privatizer, text)
+
+
+ASKED = [
+    "How far is Perth from Sydney?",
+    "What is the capital of Australia, Canberra or Sydney?",
+    "Plan a three day trip to Rome.",
+    "What is the weather like in New York in April?",
+    "how far is london from paris",
+    "Can you compare Berlin and Munich for tech startups?",
+    "What time is it in Tokyo now?",
+    "Which of the two is older, Paris or London?",
+    "We want to visit Barcelona in May. What should we see?",
+    "What is the population of Lagos?",
+    "How many bridges does Budapest have?",
+    "List five museums in Madrid.",
+    "Why is Jakarta sinking?",
+    "Explain why the Berlin airlift began in Berlin.",
+    "What does a metro ticket cost in Moscow?",
+    "When were the Olympic Games held in Athens?",
+    "Is the tap water in Mumbai safe to drink?",
+    "Write a haiku about rain in Seattle.",
+    "How did the plague reach London in 1665?",
+    "Give me a packing list for a weekend in Lisbon.",
+    "Which airlines have direct flights from Frankfurt to Seoul?",
+    "What is the best month for a holiday in Dubai?",
+    "Describe the skyline of Shanghai.",
+    "Translate into German: The train to Vienna leaves at nine.",
+    "How high is the water in Amsterdam?",
+    "What are typical rents in Toronto?",
+    "Tell me about the history of Istanbul.",
+    "Which river flows through Baghdad?",
+    "I would like to travel to Nairobi. What vaccines are needed?",
+    "Is Chicago windier than Boston?",
+]
+TOLD = [
+    ("I moved to Perth last year.", "Perth"),
+    ("I live in Perth. What is the weather?", "Perth"),
+    ("Perth", "Perth"),
+    ("in Perth, Australia", "Perth"),
+    ("Somewhere around Perth", "Perth"),
+    ("My sister is in Perth. What is the weather there?", "Perth"),
+    ("She grew up in Berlin. Which schools are good?", "Berlin"),
+    ("City: Perth. What is the postcode?", "Perth"),
+    ("Can you recommend a dentist near my flat in London?", "London"),
+    ("How do we register our company in Toronto?", "Toronto"),
+    ("What should I wear to my brother's wedding in Rome?", "Rome"),
+    ("Which bus goes from my office in Madrid to the airport?", "Madrid"),
+    ("The client is based in Chicago. How do I write to them?", "Chicago"),
+    ("Is my landlord in Seattle allowed to do this?", "Seattle"),
+    ("He works in Munich. What does he earn?", "Munich"),
+    ("Plan a trip to Rome for Tom Okafor.", "Rome"),
+    ("Plan a trip from Todmorden to Rome.", "Rome"),
+    ("Write to ann@mail.example about the weather in Rome.", "Rome"),
+    ("What happened in Paris on 14 March 2024?", "Paris"),
+    ("My patient from Lagos has a fever. What could it be?", "Lagos"),
+    ("I was born in Athens. Can you tell my star sign?", "Athens"),
+    ("we're from Dublin, what is a good pub quiz question", "Dublin"),
+    ("How long is the commute to Boston?", "Boston"),
+    ("What is the number of Dr Lindqvist in Stockholm?", "Stockholm"),
+    ("Explain this: shipped to 12 Rose Lane, Perth", "Perth"),
+    ('What does "location": "Perth" mean?', "Perth"),
+    ("Is a tenant in Vienna protected?", "Vienna"),
+    ("I got fined in Amsterdam. What can I do?", "Amsterdam"),
+    ("My ex went back to Warsaw. Can I get custody?", "Warsaw"),
+    ("Sydney called me. What should I say?", "Sydney"),
+]
+
+
+def released(
+    privatizer: Privatizer, text: str, owners: Owners | None = None, hiding: Hiding | None = None
+) -> str:
+    key, setting = Key(b"cities".ljust(32)), Setting(policy="personal")
+    return privatizer.release(
+        text, setting, key=key, session="one", owners=owners, hiding=hiding
+    ).text
+
+
+def test_cities_in_questions_pass(privatizer: Privatizer) -> None:
+    changed = [text for text in ASKED if released(privatizer, text) != text]
+    assert len(changed) <= 3, changed  # what the finder takes for a person
+
+
+@pytest.mark.parametrize(("text", "city"), TOLD)
+def test_the_city_of_somebody_is_drawn(privatizer: Privatizer, text: str, city: str) -> None:
+    assert city not in released(privatizer, text)
+
+
+@pytest.mark.parametrize(
+    "said", ["My name is Tom Okafor.", "I live in Todmorden.", "My card ends in 4471."]
+)
+def test_after_something_private_a_conversation_draws_cities(
+    privatizer: Privatizer, said: str
+) -> None:
+    owners: Owners = {}
+    released(privatizer, said, owners)
+    assert "Perth" not in released(privatizer, "What is the weather in Perth?", owners)
+
+
+def test_a_city_that_passed_is_drawn_where_it_is_told_and_passes_where_it_was_asked(
+    privatizer: Privatizer,
+) -> None:
+    owners: Owners = {}
+    asked = "What is the weather in Perth?"
+    assert released(privatizer, asked, owners) == asked
+    assert "Perth" not in released(privatizer, "I live in Perth.", owners)
+    assert released(privatizer, asked, owners) == asked  # a client sends it again
+
+
+def test_the_owner_may_hide_a_city(privatizer: Privatizer) -> None:
+    hiding = Hiding(hide=Phrases(["Perth"]))
+    assert "Perth" not in released(privatizer, "How far is Perth?", hiding=hiding)
+
+
+def test_no_surrogate_is_a_large_city(privatizer: Privatizer) -> None:
+    small = [
+        released(privatizer, f"I live in {name}.")
+        for name in ("Todmorden", "Perth", "Rome", "Hebden", "Truro", "Whitby", "Falkirk", "Braga")
+    ]
+    large = {"Perth", "Sydney", "Rome", "London", "Paris", "Berlin", "Madrid", "Tokyo", "Leeds"}
+    assert not [text for text in small if large & {*text.rstrip(".").split()}]

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.public_cities import is_city
+from sottovoce.core.privacy.passing import is_city
 from sottovoce.core.privacy.surrogates import names, unlisted
 from sottovoce.core.privacy.surrogates.shape import case, listed, one_of
 from sottovoce.core.text import word_classes

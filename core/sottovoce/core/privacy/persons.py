@@ -1,0 +1,244 @@
+"""Hides what a finder misses of a person: later mentions, initials, and the person's numbers.
+
+A finder weighs each mention by itself. "Rose Kerr" is found, and a later "tell Rose" or "N. Kerr"
+need not be.
+
+The numbers are telephones, cards, accounts and house numbers. A number in groups is several words,
+and one word of it alone may look like an amount. Times of day pass.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Set
+from typing import Final
+
+from sottovoce.core.privacy.passing import is_city
+from sottovoce.core.privacy.signs import GREETING, TITLES, Sight, listed
+from sottovoce.core.privacy.surrogates import formats, names
+from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.words import Kind
+
+__all__ = [
+    "hide_again",
+    "hide_house_numbers",
+    "hide_initials",
+    "hide_numbers",
+    "name_persons",
+    "pass_times",
+    "pass_titles",
+]
+
+_PERSON: Final = "persons"
+_ENDS: Final = frozenset('.!?:;•*-|#>"“')
+_PLACE: Final = "places"
+_SAY: Final = listed("person_verbs")
+"""Verbs that only persons are the subject of."""
+_ADDRESS: Final = listed("addressed")
+"""Verbs that only persons are the object of."""
+_OWNED: Final = listed("owned") | listed("relations")
+"""What belongs to persons: "Milo's room"."""
+_WHERE: Final = listed("where")
+"""What stands before places."""
+_BEING: Final = frozenset({"is", "was", "'s", "’s"})
+_POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
+_OTHERS: Final = ~(Mark.WORD | Mark.NAME | Mark.COMMON)
+
+
+def hide_again(sight: Sight, hides: list[str], known: Set[str]) -> None:
+    """Hide words that are parts of known names.
+
+    An ordinary word is hidden only if it has a capital within a sentence.
+
+    Args:
+        sight: the words.
+        hides: what each word hides; changed.
+        known: parts of names, in small letters, that the conversation hid before.
+    """
+    found = {sight.lower[place] for place, hidden in enumerate(hides) if hidden == _PERSON}
+    found |= known
+    for place, hidden in enumerate(hides):
+        word = sight.words[place]
+        if hidden not in ("", "secrets") and not any(map(str.isalnum, word.text)):
+            hides[place] = ""  # a sign, which an answer would not get back
+        if hidden or sight.lower[place] not in found or word.kind is not Kind.WORD or word.clitic:
+            continue
+        marks = sight.marks[place] & ~Mark.NAME
+        begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in _ENDS
+        ordinary = marks and (marks & _OTHERS or begins or not sight.capital(place))
+        if not ordinary and len(word.text) > 1:
+            hides[place] = _PERSON
+
+
+def hide_initials(sight: Sight, hides: list[str]) -> None:
+    """Hide single capitals with a full stop before the part of a person's name: "N. Kerr"."""
+    for place in range(len(hides) - 3, -1, -1):
+        word, stop = sight.words[place : place + 2]
+        initial = len(word.text) == 1 and word.text.isupper() and word.kind is Kind.WORD
+        near = not sight.gaps[place + 1] and sight.gaps[place + 2] in ("", " ")
+        named = hides[place + 2] == _PERSON and sight.capital(place + 2)
+        if initial and stop.text == "." and near and named and not hides[place]:
+            hides[place] = _PERSON
+
+
+def pass_titles(sight: Sight, hides: list[str]) -> None:
+    """Let titles and greetings pass before a person's name: "Dear Dr Elena Marsh"."""
+    for place in range(len(hides) - 2, -1, -1):
+        after = place + 1
+        if sight.words[after].text == "." and after + 1 < len(hides):
+            after += 1
+        title = sight.lower[place] in TITLES or sight.lower[place] in GREETING
+        if title and hides[place] == _PERSON and not sight.breaks(after):
+            before_name = hides[after] == _PERSON or sight.lower[after] in TITLES
+            hides[place] = "" if before_name else _PERSON
+
+
+def name_persons(sight: Sight, hides: list[str]) -> None:
+    """Call given names persons that a finder takes for places: "Chelsea said", "Milo's room".
+
+    Args:
+        sight: the words.
+        hides: what each word hides; changed. A large city is a place unless a sign tells more.
+    """
+    changed = _PLACE in hides
+    while changed:
+        persons = {sight.lower[at] for at, hidden in enumerate(hides) if hidden == _PERSON}
+        changed = False
+        for place, hidden in enumerate(hides):
+            if hidden == _PLACE and _is_person(sight, hides, place, persons):
+                hides[place], changed = _PERSON, True
+
+
+def _is_person(sight: Sight, hides: list[str], place: int, persons: Set[str]) -> bool:
+    lower, end = sight.lower, len(hides)
+    if sight.words[place].kind is not Kind.WORD or not names.gender(lower[place]):
+        return False
+    before = lower[place - 1] if place and not sight.breaks(place) else ""
+    after, then = (lower[at] if at < end else "" for at in range(place + 1, place + 3))
+    if any(0 <= at < end and hides[at] == _PLACE for at in (place - 1, place + 1)):
+        return False  # part of a longer name
+    if after in ("'s", "’s") and then in _OWNED:
+        return True
+    if before in _WHERE:
+        return False
+    if after in _SAY or before in _ADDRESS or (after in _BEING and then in _POSSESSIVES):
+        return True
+    if before in ("and", "or", "&") and place > 1 and hides[place - 2] == _PERSON:
+        return True
+    if after in ("and", "or", "&") and place + 2 < end and hides[place + 2] == _PERSON:
+        return True
+    return lower[place] in persons or not is_city(lower[place])
+
+
+_TELEPHONE = re.compile(
+    r"(?<![\w.,])(?:(?:\+|\(\+?|00)\d{1,5}|\d{2,5})[) ./-]{1,3}(?:\(0\)[ ]?)?"
+    r"\(?\d{2,5}\)?(?:[ ./-]{1,2}\d{2,6}){1,4}(?!\w)"
+    r"|(?<![\w.,])\(?\d{2,5}\)?[ -]\d{3,4}[ -]?\d{3,4}(?!\w)"
+    r"|(?<![\w.,])\d{3,4}[ -]\d{4}(?![\w.])"
+    r"|(?<![\w.,])(?<!\d )\d{2}(?: \d{2}){2,4}(?![\w.,]| \d)"
+)
+"""Numbers in groups, as telephone numbers are written."""
+_DIGITS: Final = (6, 20)
+_YEARS = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d")
+_ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?(?!\w)")
+"""The number of a bank account in groups, with the letters of the bank."""
+_ACCOUNT_DIGITS: Final = 8
+_LAST_DIGITS = re.compile(
+    r"\b(?:card|account|visa|mastercard|debit|credit|phone|number|iban)\b[^.!?\n]{0,30}?"
+    r"\b(?:ending|ends)(?:(?: in| with|:) ?| )[*xX.]{0,12}(\d{3,6})\b",
+    re.IGNORECASE,
+)
+_EXPIRY = re.compile(
+    r"\b(?:exp|expiry|expires|expiring|expiration|valid|good|thru|through)\b[^\w\n]{0,3}"
+    r"(?:(?:date|thru|through|until|to|on|is)\W{1,3}){0,2}(\d\d ?[/-] ?(?:\d\d|20\d\d))\b",
+    re.IGNORECASE,
+)
+"""The month that a card is valid to."""
+_OF_CARDS = re.compile(r"\b(?:card|visa|mastercard|amex|cvc2?|cvv2?)\b", re.IGNORECASE)
+
+
+def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
+    """Hide numbers that are one telephone, card or account number in groups."""
+    words = sight.words
+    if not words:
+        return
+    ends = words[-1].end
+    spans = []
+    if "end" in document or "END" in document:  # far faster than the expression
+        spans = [match.span(1) for match in _LAST_DIGITS.finditer(document, words[0].start, ends)]
+    spans += (
+        match.span()
+        for match in _ACCOUNT.finditer(document, words[0].start, ends)
+        if sum(map(str.isdigit, match[0])) >= _ACCOUNT_DIGITS
+    )
+    if _OF_CARDS.search(document, words[0].start, ends):
+        spans += (each.span(1) for each in _EXPIRY.finditer(document, words[0].start, ends))
+    for start, end in spans:
+        at = bisect_right(words, start, key=lambda word: word.end)
+        while at < len(words) and words[at].start < end:
+            hides[at] = "numbers"
+            at += 1
+    starts = [word.start for word in words]
+    for match in _TELEPHONE.finditer(document, words[0].start, words[-1].end):
+        digits = sum(map(str.isdigit, match[0]))
+        if not _DIGITS[0] <= digits <= _DIGITS[1] or _YEARS.fullmatch(match[0]):
+            continue
+        if _begins_with_date(match[0]):
+            continue
+        at = max(bisect_right(starts, match.start()) - 1, 0)
+        while at < len(words) and words[at].start < match.end():
+            if words[at].kind is Kind.IDENTIFIER:
+                hides[at] = "contacts"
+            at += 1
+    start = 0
+    while start < len(hides):
+        end = start
+        while end < len(hides) and words[end].kind is Kind.IDENTIFIER:
+            if end > start and sight.gaps[end] != " ":
+                break
+            end += 1
+        for run in formats.runs([word.text for word in words[start:end]]):
+            if run.stop - run.start > 1:
+                hides[start + run.start : start + run.stop] = ["numbers"] * (run.stop - run.start)
+        start = max(end, start + 1)
+
+
+def _begins_with_date(text: str) -> bool:
+    return "date" in (formats.shape(text).sort, formats.shape(text.split()[0]).sort)
+
+
+def hide_house_numbers(sight: Sight, hides: list[str]) -> None:
+    """Hide a number of an address that stands beside a found place: "Thulegatan 78"."""
+    for place in range(len(sight.words) - 1, -1, -1):
+        word = sight.words[place]
+        house = word.kind is Kind.IDENTIFIER and _HOUSE.fullmatch(word.text)
+        if not house or hides[place] or _YEAR.fullmatch(word.text):
+            continue
+        for other in (place - 1, place + 1):
+            if not 0 <= other < len(hides) or sight.breaks(max(place, other)):
+                continue
+            if not sight.gaps[max(place, other)] or hides[other] not in _ADDRESS_NUMBER:
+                continue
+            if sight.capital(other) or (hides[other] == "places" and other > place):
+                hides[place] = "places"
+
+
+_ADDRESS_NUMBER: Final = frozenset({"places", "unlisted", "persons"})
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_HOUSE = re.compile(r"\d{1,4}[A-Za-z]?(?:[-/]\d{1,3}[A-Za-z]?)?")
+
+
+_TIME = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?")
+_ZONE = re.compile(r"[+-]\d{2}:?\d\d")
+
+
+def pass_times(sight: Sight, hides: list[str]) -> None:
+    """Let times of day and their zones pass that stand beside numbers: "1979-03-14 10:15 +0100"."""
+    for place, word in enumerate(sight.words):
+        if hides[place] == "contacts" and word.kind is Kind.IDENTIFIER:
+            zone = _ZONE.fullmatch(word.text) and place
+            if _TIME.fullmatch(word.text) or (
+                zone and _TIME.fullmatch(sight.words[place - 1].text)
+            ):
+                hides[place] = ""

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import passing
-from sottovoce.core.privacy.surrogates import origins, shape
+from sottovoce.core.privacy.surrogates import shape, word_groups
 from sottovoce.core.text.vocabulary import LONGEST, Mark, plain
 
 _COLLECTED: Final = (
@@ -178,7 +178,7 @@ def in_order(folder: Path) -> list[str]:
     words than the backbone has tokens takes them in this order.
     """
     packed = {name: _packed(folder / f"{name}.txt.gz") for name in ("common", "english", "used")}
-    names = _packed(folder / "names.txt.gz") | _public_names() | {*origins.words()}
+    names = _packed(folder / "names.txt.gz") | _public_names() | {*word_groups.origins()}
     known = {
         word
         for word in packed["english"] | packed["used"]
@@ -220,7 +220,7 @@ def build(folder: Path) -> dict[str, int]:
     add(packed["countries"], Mark.PLACE)
     for name, mark in _BY_HAND.items():
         add(_by_hand(folder / f"{name}.txt"), mark)
-    add(origins.words(), Mark.ORIGIN)
+    add(word_groups.origins(), Mark.ORIGIN)
     for word in packed["names"] | _public_names():
         if word in found:
             found[word] |= Mark.NAME

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.passing import is_city
-from sottovoce.core.privacy.surrogates import names, unlisted
+from sottovoce.core.privacy.surrogates import names, word_groups
 from sottovoce.core.privacy.surrogates.shape import case, listed, one_of
 from sottovoce.core.text import word_classes
 
@@ -240,7 +240,7 @@ class KnownNames:
 def _is_name(word: NameWord) -> bool:
     if len(word.text) == 1:
         return word.kind == "PERSON" and word.text.isalpha()
-    return unlisted.oddity(word.text) is None
+    return word_groups.oddity(word.text) is None
 
 
 def _runs(words: Sequence[NameWord]) -> Iterator[list[NameWord]]:

@@ -7,14 +7,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import (
-    formats,
-    identifiers,
-    names,
-    numbers,
-    origins,
-    unlisted,
-)
+from sottovoce.core.privacy.surrogates import formats, identifiers, names, word_groups
 from sottovoce.core.privacy.surrogates.known_names import KnownNames, NameWord, Past
 from sottovoce.core.privacy.surrogates.shape import Shape
 
@@ -50,11 +43,15 @@ def shape(kind: str, text: str) -> Shape:
     """
     if kind == IDENTIFIER:
         return formats.shape(text)
-    if odd := unlisted.oddity(text):
+    if odd := word_groups.oddity(text):
         return odd
     if kind in names.ROLES:
         return names.shape(kind, text)
-    return {NUMBER: numbers.shape, ORIGIN: origins.shape, UNLISTED: unlisted.shape}[kind](text)
+    return {
+        NUMBER: word_groups.number_shape,
+        ORIGIN: word_groups.origin_shape,
+        UNLISTED: word_groups.unlisted_shape,
+    }[kind](text)
 
 
 def draw(shape: Shape, random: Random) -> str:
@@ -77,9 +74,9 @@ def surrogate(kind: str, text: str, random: Random) -> str:
 _DRAWS: Final = {
     IDENTIFIER: identifiers.draw,
     "name": names.draw,
-    NUMBER: numbers.draw,
-    ORIGIN: origins.draw,
-    UNLISTED: unlisted.draw,
+    NUMBER: word_groups.draw_number,
+    ORIGIN: word_groups.draw_origin,
+    UNLISTED: word_groups.draw_unlisted,
 }
 
 

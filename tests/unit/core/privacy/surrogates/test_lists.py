@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.bundle.word_list import WordList
-from sottovoce.core.privacy.surrogates import names, numbers, origins
+from sottovoce.core.privacy.surrogates import names, word_groups
 from sottovoce.core.privacy.surrogates.known_names import COINED
 from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.text.vocabulary import Vocabulary
@@ -109,7 +109,7 @@ def test_the_default_vocabulary_holds_every_word(bundle_folder: Path) -> None:
 
 def test_every_origin_of_the_public_facts_is_known_to_the_device() -> None:
     kinds = ("nationality", "religion", "ethnicity")
-    assert {word for word, kind in facts().items() if kind in kinds} == origins.words()
+    assert {word for word, kind in facts().items() if kind in kinds} == word_groups.origins()
 
 
 def test_the_list_of_origins_is_sorted_and_its_uses_are_known() -> None:
@@ -117,11 +117,11 @@ def test_the_list_of_origins_is_sorted_and_its_uses_are_known() -> None:
     assert header == ["word", "group", "use"]
     assert rows == sorted(rows)
     assert {use for _, _, use in rows} == {"from", "to", "both"}
-    assert len({word for word, _, use in rows if use != "to"}) == len(origins.words())
+    assert len({word for word, _, use in rows if use != "to"}) == len(word_groups.origins())
 
 
 def test_number_words_are_no_facts() -> None:
-    assert not numbers.WORDS & facts().keys()
+    assert not word_groups.NUMBER_WORDS & facts().keys()
 
 
 def test_facts_are_sorted_single_words_of_known_kinds() -> None:
@@ -137,4 +137,4 @@ def test_facts_are_sorted_single_words_of_known_kinds() -> None:
 
 def test_every_number_word_of_the_public_list_is_known_to_the_device() -> None:
     rows = (ROOT / "models/facts/numbers.tsv").read_text("ascii").splitlines()[1:]
-    assert {row.split("\t")[0] for row in rows} <= numbers.WORDS
+    assert {row.split("\t")[0] for row in rows} <= word_groups.NUMBER_WORDS

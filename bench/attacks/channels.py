@@ -17,11 +17,8 @@ from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
-from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy import mechanisms, noise
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T, T2T, Mechanism
 from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.running_text import released_in, weights_by_reading
 from sottovoce.core.text.tagger import UPOS
@@ -38,7 +35,7 @@ def _covering(mechanism: str) -> Mechanism:
     """Return the mechanism, set to cover all classes that it distinguishes."""
     if mechanism == PCT2T.name:  # a word tagged as punctuation is one more contradiction to hide
         return PCT2T(1.0, UPOS)
-    return registry.make(mechanism, Level(1.0), READINGS)
+    return mechanisms.make(mechanism, Level(1.0), READINGS)
 
 
 def _groups_of(mechanism: str) -> tuple[str, ...]:

@@ -27,8 +27,7 @@ from bench.attacks.measures import Judged, Tally, scores
 from bench.attacks.public import Public
 from bench.attacks.text import Text, read_treebank
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T, PCT2T2
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T, PCT2T2, T2T
 from sottovoce.core.privacy.policies import Setting
 
 __all__ = ["FULL", "MECHANISMS", "QUICK", "Budget", "Found", "Harness", "Row"]

@@ -19,8 +19,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
-from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy import mechanisms, policies
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.running_text import common, counts_by_tag, weights_by_class
 from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
@@ -82,7 +81,7 @@ class Public:
 
     def tags(self, mechanism: str, policy: str = policies.DEFAULT) -> tuple[str, ...] | None:
         """Return the tags that ``mechanism`` never mixes under ``policy``; None for all mixed."""
-        return registry.make(mechanism, Level(1.0), policies.find(policy).with_noise()).tags
+        return mechanisms.make(mechanism, Level(1.0), policies.find(policy).with_noise()).tags
 
     def weights(self, tags: Sequence[str] | None) -> dict[str, NDArray[np.float64]]:
         """Return the frequency of each word in each class: see `weights_by_class`."""

@@ -22,7 +22,7 @@ from bench.baselines.run import BASELINES, OURS, opened, plan
 from bench.console import Figures, Table, share, span
 from bench.data import require
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
 from sottovoce.core.privacy.policies import LEVELS
 
 

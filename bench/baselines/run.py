@@ -19,8 +19,7 @@ from bench.baselines.full_width import FullWidth
 from bench.baselines.santext import SanText
 from bench.baselines.scrubbing import Scrubbed
 from bench.baselines.token_embedding import full_width
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T, PCT2T2
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T, PCT2T2, T2T
 from sottovoce.core.privacy.policies import Setting
 
 __all__ = ["BASELINES", "OURS", "Job", "Outcome", "opened", "plan"]

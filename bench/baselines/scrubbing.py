@@ -13,7 +13,7 @@ from bench.attacks.entities import EntityTagger
 from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Lexicon, Text
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T
 from sottovoce.core.privacy.policies import LEVELS, Setting
 from sottovoce.core.text.words import Word, split
 

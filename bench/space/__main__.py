@@ -19,8 +19,7 @@ from bench.space.classes import by_class
 from bench.space.held_out import count
 from bench.space.tails import tails
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T, PCT2T2
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T, PCT2T2, T2T
 
 KINDS = ("all", "common", "rare", "others", "names")
 

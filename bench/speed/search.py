@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_limits
 from bench import console
 from bench.console import Figures, Table, table
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy import mechanisms
 from sottovoce.core.privacy.graphs import HnswIndex
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.pct2t import OWN
+from sottovoce.core.privacy.mechanisms.spherical import OWN
 from sottovoce.core.privacy.search import ExactIndex, Search
 from sottovoce.core.privacy.token_embedding import COUNTS
 from sottovoce.core.text.word_classes import READINGS
@@ -42,7 +42,7 @@ def measure(bundle: Bundle, classes: list[str], rounds: int) -> list[Figures]:
         weights = counts[told.offset : told.offset + told.words]
         mechanism = "pct2t.v2" if name.startswith(OWN) else "t2t.v1"
         etas = {
-            level: registry.make(mechanism, each, READINGS).eta_of(name)
+            level: mechanisms.make(mechanism, each, READINGS).eta_of(name)
             for level, each in manifest.calibration[mechanism].items()
         }
         graph, exact = HnswIndex.build(rows, _EFFORT), ExactIndex(rows)

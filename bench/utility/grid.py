@@ -26,8 +26,7 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.local.encoder import Encoder
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T2, T2T
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.models import encoder as device_encoder
 

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from bench.console import Table, sheet, table
 from bench.utility.grid import Cell, Source
 from bench.utility.tasks import REPLACED
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T2, T2T
 
 __all__ = ["PUBLISHED", "plot", "rows", "show"]
 

@@ -29,7 +29,7 @@ from bench.data import labelled_messages, rows
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
 from sottovoce.core.privacy.policies import PUNCTUATION, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text.tagger import OnnxTagger

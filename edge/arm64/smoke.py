@@ -31,7 +31,7 @@ from sottovoce.core.local.adapter import LocalAdapter, fit
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.privacy.graphs import GRAPHS, Graphs
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T
 from sottovoce.core.privacy.noise import draw
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer

@@ -15,8 +15,8 @@ from bench.live.testbed import Agent
 from bench.live.wiretap import Wiretap
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.tokenizer import Tokenizer
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy import mechanisms
+from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.text.words import Context, split
 from sottovoce.v1 import training_pb2
@@ -147,7 +147,7 @@ def _check_level(agent: Agent, bundle: Bundle, level: str) -> None:
     )
     answers = [json.loads(line) for line in out.splitlines()]
     found = bundle.manifest.level("pct2t.v2", level)
-    mechanism = registry.make("pct2t.v2", found, POLICIES[DEFAULT].with_noise())
+    mechanism = mechanisms.make("pct2t.v2", found, POLICIES[DEFAULT].with_noise())
     drawn: Counter[tuple[str, int]] = Counter()
     kept = 0
     seen: set[tuple[str, str]] = set()

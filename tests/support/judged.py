@@ -29,7 +29,7 @@ from google.protobuf import json_format
 from sottovoce.cloud.cli import COMMANDS
 from sottovoce.cloud.cli import main as sotto_cloud
 from sottovoce.core.bundle.levels import is_target
-from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import LEVELS, POLICIES
 from sottovoce.edge.cli import main as sotto
 from sottovoce.edge.config import Config

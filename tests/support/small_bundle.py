@@ -18,7 +18,7 @@ from sottovoce.core.bundle import manifest as bundles
 from sottovoce.core.bundle import tokenizer as tokenizing
 from sottovoce.core.bundle.folder import CARDS
 from sottovoce.core.bundle.levels import EmbedLevel, Level
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
 from sottovoce.core.privacy.policies import NAMES
 from sottovoce.core.text.names import Found
 from sottovoce.core.text.tagger import UPOS, Tags

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sottovoce.core.bundle.signature import is_key
 from sottovoce.core.errors import ConfigError, SottovoceError
 from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import LEVELS
 from sottovoce.core.rpc.address import is_loopback, socket_path, split_address, split_url
 from sottovoce.core.rpc.limits import MOST_PLAIN_TOKENS, NAME

@@ -32,7 +32,7 @@ from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy import mechanisms
 from sottovoce.core.privacy.noise import Floats2d, Key
 from sottovoce.core.privacy.policies import Policy, Setting, Treatment
 from sottovoce.core.privacy.privatizer import STAGES, Privatizer
@@ -481,7 +481,7 @@ def verbatim(shares: Mapping[str, float], level: Level, mechanism: str, policy: 
     Raises:
         NotFound: there is no such mechanism.
     """
-    made = registry.make(mechanism, level, policy.with_noise())
+    made = mechanisms.make(mechanism, level, policy.with_noise())
     found = 0.0
     for reading, share in shares.items():
         if policy.table[reading] is Treatment.PASS:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.hiding import LISTED, Spans
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.privacy.personal import REACH, REASONS, Personal, drawn_as
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, NAMES, PUNCTUATION, Policy, Treatment
 from sottovoce.core.privacy.vectors import Vectors

@@ -18,7 +18,7 @@ from sottovoce.core.bundle.folder import Bundle, unsound
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import BundleMismatch
 from sottovoce.core.privacy.level_verification import Figure, measure
-from sottovoce.core.privacy.mechanisms.pct2t import OWN, PCT2T2
+from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2
 from sottovoce.core.privacy.running_text import counts_by_tag
 from sottovoce.core.privacy.trust import open_finder
 from sottovoce.core.text.frequencies import PublicCounts

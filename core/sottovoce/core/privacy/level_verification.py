@@ -21,8 +21,8 @@ from sottovoce.core.bundle.folder import Bundle, unsound
 from sottovoce.core.bundle.levels import NAMES, Level, single_word
 from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy import mechanisms
+from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import (
     counts_by_tag,
@@ -131,7 +131,7 @@ def measure(
     tasks = [
         (mechanism, name, level)
         for mechanism, levels in manifest.calibration.items()
-        if mechanism in registry.MECHANISMS
+        if mechanism in mechanisms.MECHANISMS
         for name, level in (
             *levels.items(),
             *(("", point) for point in manifest.curve.get(mechanism, ())),
@@ -142,14 +142,14 @@ def measure(
     apart: dict[str, Mapping[str, NDArray[np.float64]]] = {}
     for mechanism, name, level in tasks:
         try:
-            made = registry.make(mechanism, level, _NOISED)
+            made = mechanisms.make(mechanism, level, _NOISED)
         except InvalidInput as error:
             raise unsound(f"{mechanism} has a level without an eta: {error.problem}") from error
         if mechanism not in weights:
             weights[mechanism] = _weights(bundle, everyday, made)
         yield _together(bundle, weights[mechanism], made, name, level)
         if name and level.classes:
-            every = registry.make(mechanism, level, READINGS)
+            every = mechanisms.make(mechanism, level, READINGS)
             if mechanism not in apart:
                 apart[mechanism] = _weights(bundle, everyday, every)
             yield from _each(bundle, apart[mechanism], every, name, level)

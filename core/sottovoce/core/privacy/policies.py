@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Final
 
 from sottovoce.core.errors import NotFound, NotReady
-from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy import mechanisms
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 
 __all__ = [
@@ -166,7 +166,7 @@ class Setting:
     """
 
     level: str = "balanced"
-    mechanism: str = registry.DEFAULT
+    mechanism: str = mechanisms.DEFAULT
     policy: str = DEFAULT
 
 

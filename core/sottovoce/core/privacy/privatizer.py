@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy import policies
+from sottovoce.core.privacy import mechanisms, policies
 from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Reader, Stage
 from sottovoce.core.privacy.graphs import Graphs
 from sottovoce.core.privacy.hiding import Hiding
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
 from sottovoce.core.privacy.personal import REASONS, Personal
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, PrivacyLimits, Setting
@@ -60,7 +59,7 @@ def no_tagger() -> Tagger:
     """
     raise NotReady(
         "the mechanism reads context, and there is no tagger",
-        fix=f"use {registry.DEFAULT}, or pull a bundle with a tagger",
+        fix=f"use {mechanisms.DEFAULT}, or pull a bundle with a tagger",
         subject="tagger",
     )
 
@@ -163,7 +162,7 @@ class Privatizer:
         return self._mechanisms[setting]
 
     def _allowed(self, setting: Setting) -> Mechanism:
-        kind = registry.find(setting.mechanism)
+        kind = mechanisms.find(setting.mechanism)
         policy = policies.find(setting.policy)
         self._floors.check_policy(policy)
         level = self._bundle.manifest.level(setting.mechanism, setting.level)

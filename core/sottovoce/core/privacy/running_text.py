@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sottovoce.core.bundle.manifest import ANY, CLITIC, class_name
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.text.frequencies import Counted
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS

@@ -318,13 +318,13 @@ def _as_typed(
     bundle: Bundle, mechanism: str, rows: dict[str, Level]
 ) -> dict[str, dict[str, float]]:
     """Return the shares of words that leave unchanged or are drawn, by policy."""
-    from sottovoce.core.privacy.mechanisms import registry
+    from sottovoce.core.privacy import mechanisms
     from sottovoce.core.privacy.policies import POLICIES
     from sottovoce.edge.measure import drawn, verbatim
 
     shares = bundle.manifest.shares
-    known = mechanism in registry.MECHANISMS
-    if not known or registry.find(mechanism).contextual or not shares:
+    known = mechanism in mechanisms.MECHANISMS
+    if not known or mechanisms.find(mechanism).contextual or not shares:
         return {}  # with a tagger, readings alone do not give the shares
     return {
         name: {

@@ -25,7 +25,7 @@ import click
 
 from sottovoce.core.errors import ConfigError, InvalidInput, SottovoceError
 from sottovoce.core.platform.console import if_interrupted, print_json, progress_bar
-from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import LEVELS, POLICIES
 from sottovoce.core.rpc.address import socket_path
 from sottovoce.core.text.checks import LARGEST_TEXT, decode

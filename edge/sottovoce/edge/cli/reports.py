@@ -36,7 +36,7 @@ from sottovoce.core.platform.console import (
     print_text,
     progress_bar,
 )
-from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import LEVELS, POLICIES, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text import context_finder

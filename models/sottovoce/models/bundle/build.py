@@ -40,12 +40,10 @@ from sottovoce.core.bundle.tokenizer import VOCABULARY
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.platform.files import sync_folder, sync_tree
 from sottovoce.core.platform.schema import decode, parse_object
-from sottovoce.core.privacy import policies, token_embedding
+from sottovoce.core.privacy import mechanisms, policies, token_embedding
 from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, Facts, misfit
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.mechanisms.pct2t import OWN, PCT2T2
-from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.mechanisms import MECHANISMS
+from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2, Mechanism
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import common, weights_by_class, weights_by_reading
 from sottovoce.core.privacy.vectors import unit_rows
@@ -427,7 +425,7 @@ def _calibrate(
 def _at_any_eta() -> dict[str, Mechanism]:
     """Return each mechanism under the default policy. Its coverage does not depend on eta."""
     covered = policies.find(policies.DEFAULT).with_noise()
-    return {name: registry.make(name, Level(1.0), covered) for name in MECHANISMS}
+    return {name: mechanisms.make(name, Level(1.0), covered) for name in MECHANISMS}
 
 
 def _met(words: _Words) -> dict[str, NDArray[np.float64]]:

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import EmbedLevel
-from sottovoce.core.privacy import noise, policies
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy import mechanisms, noise, policies
+from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.running_text import (
@@ -93,7 +92,7 @@ class WordMapAttack:
         """
         manifest = bundle.manifest
         level = manifest.level(setting.mechanism, setting.level)
-        mechanism = registry.make(
+        mechanism = mechanisms.make(
             setting.mechanism, level, policies.find(setting.policy).with_noise()
         )
         clitic = np.isin(np.array(bundle.words), np.array(manifest.clitics))

@@ -10,7 +10,7 @@ import pytest
 
 from bench.space.classes import by_class
 from sottovoce.core.bundle.levels import ClassLevel, Level
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T, PCT2T2
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T, PCT2T2
 from sottovoce.core.text.tagger import UPOS
 
 WORDS = 120

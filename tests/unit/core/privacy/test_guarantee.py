@@ -17,9 +17,7 @@ from scipy import special, stats
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.graphs import HnswIndex
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T, PCT2T2
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T, PCT2T2, T2T, Mechanism
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.privatizer import Privatizer, Setting
 from sottovoce.core.privacy.search import ExactIndex

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import decisions
 from sottovoce.core.privacy.hiding import MOST_WORDS, Hiding
-from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import POLICIES, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release

@@ -14,8 +14,7 @@ from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.privacy import decisions, token_embedding
 from sottovoce.core.privacy import privatizer as privatizing
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T2, T2T
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import IDENTIFIER, POLICIES, PUNCTUATION, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer

@@ -18,8 +18,8 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.interface import SphericalNoise
+from sottovoce.core.privacy import mechanisms
+from sottovoce.core.privacy.mechanisms.spherical import SphericalNoise
 from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text.tagger import Tagger
@@ -59,7 +59,7 @@ class Nouns(SphericalNoise):
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.MECHANISMS, Nouns.name, f"{__name__}:Nouns")
+    monkeypatch.setitem(mechanisms.MECHANISMS, Nouns.name, f"{__name__}:Nouns")
 
 
 @pytest.fixture

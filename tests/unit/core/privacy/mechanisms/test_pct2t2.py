@@ -8,7 +8,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import ClassLevel, Level
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy.mechanisms.pct2t import OWN, PCT2T2
+from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2
 from sottovoce.core.text.word_classes import READINGS
 
 

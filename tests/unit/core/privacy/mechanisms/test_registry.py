@@ -10,26 +10,26 @@ import pytest
 
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import NotFound
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.registry import MECHANISMS
+from sottovoce.core.privacy import mechanisms
+from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import Setting
 
 
 def test_names_are_versioned_and_the_default_comes_first() -> None:
     assert list(MECHANISMS) == ["pct2t.v2", "pct2t.v1", "t2t.v1"]
-    assert registry.DEFAULT == "pct2t.v2" == Setting().mechanism
+    assert mechanisms.DEFAULT == "pct2t.v2" == Setting().mechanism
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_line_leads_to_the_mechanism_of_its_name(name: str) -> None:
-    mechanism = registry.make(name, Level(2.0), ("NOUN",))
+    mechanism = mechanisms.make(name, Level(2.0), ("NOUN",))
     assert (mechanism.name, mechanism.eta) == (name, 2.0)
     assert mechanism.protects("NOUN")
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(NotFound) as caught:
-        registry.find("t2t.v9")
+        mechanisms.find("t2t.v9")
     assert (caught.value.problem, caught.value.subject) == ("unknown mechanism", "mechanism")
     assert "pct2t.v1, t2t.v1" in caught.value.fix
 
@@ -40,6 +40,6 @@ def test_listing_the_names_loads_no_numpy() -> None:
 
 
 def test_examples_in_the_docstrings() -> None:
-    outcome = doctest.testmod(registry)
+    outcome = doctest.testmod(mechanisms)
     assert outcome.attempted
     assert not outcome.failed

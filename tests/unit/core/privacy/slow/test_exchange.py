@@ -19,7 +19,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.decisions import Decider, Decision
-from sottovoce.core.privacy.mechanisms.interface import Mechanism
+from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.privacy.policies import POLICIES, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text import word_classes

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
-from sottovoce.core.privacy import policies
-from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy import mechanisms, policies
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
@@ -110,7 +109,7 @@ def test_a_level_replaces_the_share_its_manifest_states(
 ) -> None:
     """Running text through the whole engine. The nine of these fail by chance once in 1,000."""
     table = policies.find(policies.DEFAULT).table
-    covered = registry.make(mechanism, Level(1.0), policies.find(policies.DEFAULT).with_noise())
+    covered = mechanisms.make(mechanism, Level(1.0), policies.find(policies.DEFAULT).with_noise())
     words, tags, counts = zip(
         *(
             (word, tag, count)

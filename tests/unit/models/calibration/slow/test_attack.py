@@ -6,7 +6,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import NotFound
-from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy import mechanisms
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES, Setting
 from sottovoce.core.privacy.running_text import counts_by_tag, draw, weights_by_class
 from sottovoce.core.privacy.search import Search
@@ -57,7 +57,7 @@ def test_word_attack_guesses_as_well_as_the_manifest_says(
     level = bundle.manifest.level(mechanism, "strong")
     fitted = WordMapAttack.fit(bundle, table, setting, seed=11)
     clitic = np.isin(bundle.words, bundle.manifest.clitics)
-    tags = registry.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
+    tags = mechanisms.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
     weights = weights_by_class(counts_by_tag(bundle.words, clitic, table), clitic, tags)
     random = np.random.default_rng(12)
     hits = kept = met = 0

@@ -19,7 +19,7 @@ from bench.space.held_out import count
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
-from sottovoce.core.privacy.mechanisms import registry
+from sottovoce.core.privacy import mechanisms
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
@@ -74,7 +74,7 @@ def success(bundle: Bundle, met: Weights, known: Weights, eta: float, seed: int)
 
 
 def tags(bundle: Bundle, mechanism: str) -> tuple[str, ...] | None:
-    return registry.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
+    return mechanisms.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
 
 
 def test_a_target_is_met_on_text_of_other_sources(

@@ -18,9 +18,8 @@ from bench.space.tails import tails
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import NAMES, Level, single_word
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.mechanisms import registry
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T2
+from sottovoce.core.privacy import mechanisms, noise
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import (
@@ -158,7 +157,7 @@ def test_the_bundles_levels_hold_on_fresh_noise(
 ) -> None:
     stated = bundle.manifest.level(mechanism, level)
     clitic = np.isin(bundle.words, bundle.manifest.clitics)
-    tags = registry.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
+    tags = mechanisms.make(mechanism, Level(1.0), POLICIES[DEFAULT].with_noise()).tags
     weights = weights_by_class(counts_by_tag(bundle.words, clitic, table), clitic, tags)
     classes = {name: bundle.class_members(name) for name in bundle.manifest.classes}
     everything = Text(bundle.space, classes, weights, ~clitic, {})

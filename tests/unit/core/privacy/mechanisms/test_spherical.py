@@ -11,9 +11,8 @@ import pytest
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.mechanisms import pct2t, t2t
-from sottovoce.core.privacy.mechanisms.pct2t import PCT2T
-from sottovoce.core.privacy.mechanisms.t2t import T2T
+from sottovoce.core.privacy.mechanisms import spherical
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T, T2T
 
 
 def test_perturb_adds_the_noise_of_its_eta_afresh_to_every_row() -> None:
@@ -52,7 +51,6 @@ def test_eta_must_be_positive(eta: float) -> None:
 
 
 def test_examples_in_the_docstrings() -> None:
-    for module in (pct2t, t2t):
-        outcome = doctest.testmod(module)
-        assert outcome.attempted
-        assert not outcome.failed
+    outcome = doctest.testmod(spherical)
+    assert outcome.attempted
+    assert not outcome.failed

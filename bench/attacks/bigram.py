@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench.attacks.text import Ints, Lexicon
 from sottovoce.core.text.words import split
-from sottovoce.models.corpus import texts
+from sottovoce.models import corpus
 
 __all__ = ["Bigrams", "numbered", "public_sequences"]
 
@@ -82,7 +82,7 @@ class Bigrams:
 
 def public_sequences(data: Path, words: int) -> Iterable[list[str]]:
     """Return sentences and paragraphs of the counted sources, about ``words`` words in all."""
-    found = texts.find(data)
+    found = corpus.find(data)
     for treebank in found.treebanks.values():
         for sentence in treebank() if words > 0 else ():
             yield list(sentence.words)

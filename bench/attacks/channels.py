@@ -23,7 +23,7 @@ from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.running_text import released_in, weights_by_reading
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS
-from sottovoce.models.calibration.attack import SLOPES
+from sottovoce.models.calibration_attack import SLOPES
 
 __all__ = ["CLEAR", "Noised", "Words", "distances"]
 

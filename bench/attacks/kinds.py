@@ -31,7 +31,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import NAMES, strongest
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.policies import LEVELS, Setting
-from sottovoce.models.corpus.texts import read_conllu
+from sottovoce.models.corpus import read_conllu
 
 __all__ = ["KINDS", "MORE", "QUICK", "Budget", "Case", "InDomain", "Split", "attacked", "broken"]
 __all__ += ["measure", "name_of"]

@@ -23,7 +23,7 @@ from sottovoce.core.privacy import mechanisms, policies
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.running_text import common, counts_by_tag, weights_by_class
 from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
-from sottovoce.models.corpus import frequencies
+from sottovoce.models import frequencies
 
 __all__ = ["Public", "Remembering"]
 

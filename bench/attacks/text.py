@@ -19,7 +19,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.words import Kind, split
-from sottovoce.models.corpus.texts import read_conllu
+from sottovoce.models.corpus import read_conllu
 
 __all__ = ["BOUNDARY", "UNTAGGED", "Ints", "Lexicon", "Text", "read_treebank"]
 

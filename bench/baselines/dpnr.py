@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from bench.attacks.interface import Floats
-from sottovoce.models.denoiser.data import Passages
+from sottovoce.models.denoiser_data import Passages
 
 __all__ = ["DROPOUT", "noised", "shortened"]
 

@@ -29,7 +29,7 @@ from bench.console import Figures, Table, sheet
 from bench.data import require
 from bench.embedding.study import TASKS, Study, difference, head, information, read_task
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.models.denoiser.data import Passages
+from sottovoce.models.denoiser_data import Passages
 
 SUCCESSES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 LENGTHS = (16, 64, 128)

@@ -32,7 +32,7 @@ from bench.embedding.study import Study
 from bench.resampling import drawn, interval
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.edge.measure import Classifier
-from sottovoce.models.denoiser.data import Passages
+from sottovoce.models.denoiser_data import Passages
 
 EPSILONS: Final = (0.5, 1.0, 2.0, 5.0, 20.0)
 """Privacy budgets of one entry; RAPT runs DPNR at 5."""

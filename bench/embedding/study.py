@@ -26,7 +26,7 @@ from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.edge.measure import Classifier
-from sottovoce.models.denoiser.data import Passages, encode, tokenize
+from sottovoce.models.denoiser_data import Passages, encode, tokenize
 
 __all__ = ["TASKS", "Study", "difference", "head", "information", "read_task"]
 

@@ -18,7 +18,7 @@ from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
 from sottovoce.core.privacy.surrogate_table import observe
-from sottovoce.models.corpus import frequencies
+from sottovoce.models import frequencies
 
 __all__ = ["SETTINGS", "Device"]
 

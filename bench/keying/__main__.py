@@ -33,7 +33,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
 from sottovoce.core.privacy.sphere_map import Candidates
 from sottovoce.core.text.word_classes import READINGS
-from sottovoce.models.corpus.texts import read_conllu
+from sottovoce.models.corpus import read_conllu
 
 FRESH: Final = next(iter(WAYS))
 _REPEATED: Final = 4

@@ -22,7 +22,7 @@ from sottovoce.core.privacy.running_text import draw
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.words import Kind, split
-from sottovoce.models.corpus.texts import cut, read_conllu
+from sottovoce.models.corpus import cut, read_conllu
 
 __all__ = ["NAMES", "RARE", "Counts", "HeldOut", "Kinds", "count"]
 

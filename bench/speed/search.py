@@ -24,7 +24,7 @@ from sottovoce.core.privacy.mechanisms.spherical import OWN
 from sottovoce.core.privacy.search import ExactIndex, Search
 from sottovoce.core.privacy.token_embedding import COUNTS
 from sottovoce.core.text.word_classes import READINGS
-from sottovoce.models.bundle.indexes import BATCHES, draw_queries, measured_graph, microseconds
+from sottovoce.models.indexes import BATCHES, draw_queries, measured_graph, microseconds
 
 __all__ = ["measure"]
 

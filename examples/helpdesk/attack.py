@@ -15,8 +15,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.policies import NAMES, PUNCTUATION, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import WordRelease
-from sottovoce.models.calibration.attack import WordMapAttack
-from sottovoce.models.corpus.frequencies import load
+from sottovoce.models.calibration_attack import WordMapAttack
+from sottovoce.models.frequencies import load
 
 __all__ = ["ALL", "ROWS", "Recovered", "run"]
 

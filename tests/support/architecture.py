@@ -60,11 +60,11 @@ PLAN: Plan = {
     ],
     "sottovoce.models": [
         ["corpus", "public_words"],
-        ["space", "tagger", "vocabulary"],
-        ["calibration", "encoder", "names"],
-        ["context_finder"],
-        ["bundle"],
-        ["denoiser"],
+        ["frequencies", "space", "tagger"],
+        ["calibration_attack", "encoder", "indexes", "names_data", "vocabulary"],
+        ["calibration", "denoiser_data", "names_training"],
+        ["context_finder", "denoiser_training"],
+        ["bundle", "denoiser"],
         ["cli", "__main__"],
     ],
     "bench": [

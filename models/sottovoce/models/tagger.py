@@ -36,7 +36,7 @@ from sottovoce.core.text.tagger import (
     OnnxTagger,
     Tagger,
 )
-from sottovoce.models.corpus.texts import Sentence, passages, read_conllu, read_masc
+from sottovoce.models.corpus import Sentence, passages, read_conllu, read_masc
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, the amount done and the total."""

@@ -34,7 +34,7 @@ from sottovoce.core.text.frequencies import PublicReadings
 from sottovoce.core.text.tagger import UPOS, Tagger
 from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED
 from sottovoce.core.text.words import Kind, split
-from sottovoce.models.corpus.frequencies import FrequencyTable
+from sottovoce.models.frequencies import FrequencyTable
 
 _AT_ONCE: Final = 4_096
 """Words that the tokenizer cuts together."""
@@ -203,7 +203,7 @@ CLASS_TAGS: Final = tuple(tag for tag in UPOS if tag != "PUNCT")
 """Punctuation is never released as a word."""
 
 Carriers = Sequence[Sequence[str | None]]
-"""Neutral sentences around a word without counts, see `sottovoce.models.corpus.texts`."""
+"""Neutral sentences around a word without counts, see `sottovoce.models.corpus`."""
 
 _SHARE: Final = 0.05
 _TIMES: Final = 2

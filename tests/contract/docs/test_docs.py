@@ -17,7 +17,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from sottovoce.cloud import cli
 from sottovoce.cloud.cli import main as sotto_cloud
 from sottovoce.edge import config
-from sottovoce.models.corpus.texts import Language
+from sottovoce.models.corpus import Language
 from sottovoce.v1 import edge_agent_pb2
 from tests.support.documented import PAGES, Snippet, Typed, read
 from tests.support.judged import Wrong, judge

@@ -22,7 +22,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.text.tagger import UPOS, SpacyTagger
 from sottovoce.edge import cli as edge_cli
 from sottovoce.models import cli as models_cli
-from sottovoce.models.corpus import frequencies
+from sottovoce.models import frequencies
 
 GERMAN = {
     "code": "de",

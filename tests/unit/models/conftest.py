@@ -8,9 +8,9 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.text.tagger import OnnxTagger
-from sottovoce.models.bundle import build as building
-from sottovoce.models.corpus import frequencies
-from sottovoce.models.corpus.frequencies import FrequencyTable
+from sottovoce.models import bundle as building
+from sottovoce.models import frequencies
+from sottovoce.models.frequencies import FrequencyTable
 from tests.support import backbones
 from tests.support.paths import MODELS
 

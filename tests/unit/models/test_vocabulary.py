@@ -17,8 +17,8 @@ from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import Kind, split
 from sottovoce.models import vocabulary
-from sottovoce.models.corpus.frequencies import FrequencyTable
-from sottovoce.models.corpus.texts import load_language
+from sottovoce.models.corpus import load_language
+from sottovoce.models.frequencies import FrequencyTable
 from sottovoce.models.vocabulary import Vocabulary
 from tests.support.backbones import TEXT
 

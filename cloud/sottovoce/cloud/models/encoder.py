@@ -150,7 +150,7 @@ class PosteriorMean:
         space: Floats2d (tokens, r): every token's place in the privacy space.
         embeddings: Floats2d (tokens, width), the backbone's input embeddings.
         log_prior: Floats1d (tokens,), log of the token frequencies, see
-            `sottovoce.models.calibration.attack`.
+            `sottovoce.models.calibration_attack`.
         device: for the arrays and the computation.
     """
 

@@ -63,11 +63,9 @@ def train_names(
     """
     from sottovoce.cloud.models import backbone as backbones
     from sottovoce.core.text.tagger import OnnxTagger
-    from sottovoce.models import vocabulary
-    from sottovoce.models.corpus import frequencies
-    from sottovoce.models.names import training
-    from sottovoce.models.names.data import fakers_lists
-    from sottovoce.models.names.training import Listed, NamesHyperparameters, Size
+    from sottovoce.models import frequencies, names_training, vocabulary
+    from sottovoce.models.names_data import fakers_lists
+    from sottovoce.models.names_training import Listed, NamesHyperparameters, Size
 
     lists = fakers_lists()
     with watch_stages(enabled=not as_json) as show:
@@ -86,7 +84,9 @@ def train_names(
         by_word = dict(zip(reversed(words.words), found[::-1].tolist(), strict=True))
         recipe = NamesHyperparameters(size=Size(neighbours=neighbours))
         listed = Listed(by_word, vocabulary.normal_form(tokenizer))
-        measured = training.train_names(data, out, listed, lists, recipe=recipe, progress=show)
+        measured = names_training.train_names(
+            data, out, listed, lists, recipe=recipe, progress=show
+        )
     if as_json:
         print_json({"path": str(out), **asdict(measured)})
     else:
@@ -132,14 +132,14 @@ def train_denoiser(
     finished steps.
     """
     from sottovoce.core.bundle.folder import Bundle
-    from sottovoce.models.denoiser import pipeline
-    from sottovoce.models.denoiser.training import DenoiserHyperparameters
+    from sottovoce.models import denoiser
+    from sottovoce.models.denoiser_training import DenoiserHyperparameters
 
     recipe = DenoiserHyperparameters()
     if epochs:
         recipe = replace(recipe, epochs=epochs, helped_epochs=epochs)
     with watch_stages(enabled=not as_json) as show:
-        found = pipeline.train_denoiser(
+        found = denoiser.train_denoiser(
             paths,
             Bundle.open(bundle),
             out,
@@ -229,7 +229,7 @@ def command(
         return
     from sottovoce.cloud.models import backbone as backbones
     from sottovoce.models.context_finder.training import train_context_finder
-    from sottovoce.models.names.data import fakers_lists, fakers_words
+    from sottovoce.models.names_data import fakers_lists, fakers_words
 
     loaded, lists, foreign = backbones.load(backbone), fakers_lists(), fakers_words()
     rare = sorted(word for word in listed or () if word.isalpha())

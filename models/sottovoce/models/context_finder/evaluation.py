@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sottovoce.core.text.context_finder import BREAK, NAMED, ContextFinder
 from sottovoce.core.text.words import Kind, split
-from sottovoce.models.corpus.texts import load_language
-from sottovoce.models.names.data import Marked, read_entities, read_uner, read_wnut
+from sottovoce.models.corpus import load_language
+from sottovoce.models.names_data import Marked, read_entities, read_uner, read_wnut
 
 __all__ = ["THRESHOLDS", "Document", "Row", "documents", "evaluate"]
 

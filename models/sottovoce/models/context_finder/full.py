@@ -27,7 +27,7 @@ from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
 from sottovoce.models.context_finder.reading import SLOTS, ordinary_words, read_marked
 from sottovoce.models.context_finder.sentences import Sentences, weakened
-from sottovoce.models.names.data import (
+from sottovoce.models.names_data import (
     NONE,
     Lists,
     Marked,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from sottovoce.models.names.data import (
+from sottovoce.models.names_data import (
     NONE,
     Marked,
     read_entities,

@@ -18,8 +18,8 @@ from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind, Word, split
-from sottovoce.models.corpus.texts import load_language
-from sottovoce.models.names.data import ANY, NONE, SLOT, SLOT_KINDS, Marked, Mention, Mentions
+from sottovoce.models.corpus import load_language
+from sottovoce.models.names_data import ANY, NONE, SLOT, SLOT_KINDS, Marked, Mention, Mentions
 
 __all__ = ["Sentences", "cut", "own_texts", "weakened"]
 

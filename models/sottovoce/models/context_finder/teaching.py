@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.words import split
 from sottovoce.models.context_finder.full import FullNetwork, padded
-from sottovoce.models.corpus.texts import load_language
-from sottovoce.models.names.data import ANY, Marked
+from sottovoce.models.corpus import load_language
+from sottovoce.models.names_data import ANY, Marked
 from sottovoce.models.tagger import Progress
 
 __all__ = ["Taught", "apart", "opinions", "read_public"]

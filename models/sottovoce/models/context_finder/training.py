@@ -29,7 +29,7 @@ from sottovoce.models.context_finder.reading import SLOTS, is_tweet, ordinary_wo
 from sottovoce.models.context_finder.sentences import Sentences, own_texts, weakened
 from sottovoce.models.context_finder.teaching import Taught, apart, opinions, read_public
 from sottovoce.models.context_finder.vectors import Vectors, read_vectors
-from sottovoce.models.names.data import (
+from sottovoce.models.names_data import (
     NONE,
     Lists,
     Marked,

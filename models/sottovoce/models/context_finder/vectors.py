@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from sottovoce.cloud.models.backbone import LoadedBackbone, input_embeddings
-from sottovoce.models.names.data import Lists, Marked
+from sottovoce.models.names_data import Lists, Marked
 
 __all__ = ["MOST", "Vectors", "read_vectors"]
 

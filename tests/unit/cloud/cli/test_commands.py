@@ -310,7 +310,7 @@ def test_a_bundle_cannot_be_built_without_the_models(tmp_path: Path) -> None:
 def test_building_without_hnswlib_says_that_graphs_were_not_tried(
     small_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = import_module("sottovoce.models.bundle.build")
+    module = import_module("sottovoce.models.bundle")
     monkeypatch.setattr(module, "build", lambda *_, **__: small_bundle.manifest)
     command = ("build-bundle", "--out", tmp_path / "bundle")
     for library, tried in ((None, False), (json, True)):

@@ -9,7 +9,7 @@ from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.words import split
 from sottovoce.models.context_finder.sentences import Sentences, cut, own_texts, weakened
-from sottovoce.models.names.data import ANY, NONE, SLOT, Lists, Marked, Mentions
+from sottovoce.models.names_data import ANY, NONE, SLOT, Lists, Marked, Mentions
 
 LISTS = Lists(("Anna",), ("Marsh",), ("Rome",), ("Freedonia",), ("Rue Longue",), ("Acme",))
 PLACE = 1 << KINDS.index("PLACE")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import DataLoss, NotFound
-from sottovoce.models.corpus.texts import Language, load_language
+from sottovoce.models.corpus import Language, load_language
 
 GOOD = {"code": "it", "clitics": ["'lo"], "accents": True, "carriers": [["Ecco", None, "."]]}
 

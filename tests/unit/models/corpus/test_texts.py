@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.models.corpus import texts
-from sottovoce.models.corpus.texts import (
+from sottovoce.models import corpus
+from sottovoce.models.corpus import (
     ANY,
     TAG_ID,
     Sentence,
@@ -105,7 +105,7 @@ def test_any_folder_with_treebanks_and_texts_will_do(tmp_path: Path) -> None:
     (tmp_path / "news" / "d.txt.gz").write_bytes(gzip.compress("Schön.\n".encode()))
     (tmp_path / "notes.md").write_text("not read", encoding="utf-8")
 
-    found = texts.find(tmp_path)
+    found = corpus.find(tmp_path)
 
     assert list(found.treebanks) == ["a", "news/b"]
     assert list(found.texts) == ["c", "news/d"]
@@ -117,12 +117,12 @@ def test_any_folder_with_treebanks_and_texts_will_do(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--data"):
-        texts.find(tmp_path)
+        corpus.find(tmp_path)
 
 
 def test_a_missing_part_of_the_shipped_tables_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "ud_ewt").mkdir()
-    found = texts.find(tmp_path)
+    found = corpus.find(tmp_path)
     assert len(found.treebanks) == 2
     with pytest.raises(InvalidInput, match="us-presidential"):
         found.texts["us-presidential"]()

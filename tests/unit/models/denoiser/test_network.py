@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sottovoce.models.denoiser.training import Network, Size, macs
+from sottovoce.models.denoiser_training import Network, Size, macs
 
 SIZE = Size(width=24, table=12, state=16, layers=2, heads=2, hidden=20, mixing=16)
 

@@ -15,8 +15,8 @@ import pytest
 
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.text.names import KINDS
-from sottovoce.models.corpus.texts import TAG_ID, Sentence
-from sottovoce.models.names.data import (
+from sottovoce.models.corpus import TAG_ID, Sentence
+from sottovoce.models.names_data import (
     ANY,
     NONE,
     Lists,
@@ -233,7 +233,7 @@ def test_fakers_lists_have_one_order_in_every_process(tmp_path: Path) -> None:
         (folder / "__init__.py").write_text(f"class Provider:\n    cities = {names!r}\n")
         for package in (folder.parent, tmp_path / "faker" / "providers", tmp_path / "faker"):
             (package / "__init__.py").touch()
-    code = "from sottovoce.models.names.data import fakers_lists; print(fakers_lists().cities)"
+    code = "from sottovoce.models.names_data import fakers_lists; print(fakers_lists().cities)"
     told = {
         subprocess.run(
             [sys.executable, "-c", code],

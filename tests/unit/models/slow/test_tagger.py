@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.onnx_models import session
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
-from sottovoce.models.corpus.texts import TAG_ID, Sentence
+from sottovoce.models.corpus import TAG_ID, Sentence
 from sottovoce.models.tagger import (
     NO_WORD,
     Network,

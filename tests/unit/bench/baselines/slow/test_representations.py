@@ -9,7 +9,7 @@ from bench.attacks.interface import Floats
 from bench.baselines.cape import Cape
 from bench.baselines.dpnr import noised, shortened
 from sottovoce.edge.measure import Classifier
-from sottovoce.models.denoiser.data import Passages
+from sottovoce.models.denoiser_data import Passages
 
 N, WIDTH = 4_000, 12
 

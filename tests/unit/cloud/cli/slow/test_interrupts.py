@@ -81,7 +81,7 @@ def pressed(*_: object, **__: object) -> Any:
 def test_a_build_that_is_interrupted_says_what_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_module("sottovoce.models.bundle.build"), "build", pressed)
+    monkeypatch.setattr(import_module("sottovoce.models.bundle"), "build", pressed)
     out = tmp_path / "bundle"
     done = CliRunner().invoke(main, ["build-bundle", "--out", str(out)])
     assert done.exit_code == 130

@@ -22,9 +22,9 @@ from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
-from sottovoce.models.bundle import build as building
-from sottovoce.models.bundle.build import replacing
-from sottovoce.models.calibration import attack as token_levels
+from sottovoce.models import bundle as building
+from sottovoce.models import calibration_attack as token_levels
+from sottovoce.models.bundle import replacing
 
 
 def test_the_device_can_use_it(small_build: Bundle) -> None:

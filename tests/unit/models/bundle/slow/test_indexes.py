@@ -14,7 +14,7 @@ from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.search import ExactIndex
 from sottovoce.core.privacy.sphere_map import perturb
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.models.bundle import indexes
+from sottovoce.models import indexes
 
 LEVEL = "t2t.v1/x"
 

@@ -11,8 +11,8 @@ from sottovoce.core.privacy.policies import DEFAULT, POLICIES, Setting
 from sottovoce.core.privacy.running_text import counts_by_tag, draw, weights_by_class
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
-from sottovoce.models.calibration.attack import WordMapAttack
-from sottovoce.models.corpus.frequencies import FrequencyTable
+from sottovoce.models.calibration_attack import WordMapAttack
+from sottovoce.models.frequencies import FrequencyTable
 
 
 def test_without_noise_everything_is_found(bundle: Bundle, table: FrequencyTable) -> None:

@@ -24,8 +24,8 @@ from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.edge.cli import main
-from sottovoce.models.calibration import calibration
-from sottovoce.models.corpus.frequencies import FrequencyTable
+from sottovoce.models import calibration
+from sottovoce.models.frequencies import FrequencyTable
 from tests.support.sentences import as_treebank
 from tests.support.shared_data import shared_data
 

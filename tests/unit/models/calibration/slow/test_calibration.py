@@ -31,15 +31,15 @@ from sottovoce.core.privacy.running_text import (
 )
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.core.text.word_classes import READINGS
-from sottovoce.models.calibration import calibration
-from sottovoce.models.calibration.calibration import (
+from sottovoce.models import calibration
+from sottovoce.models.calibration import (
     ABOVE_BLIND,
     Hiding,
     Survival,
     Text,
     cell_lengths,
 )
-from sottovoce.models.corpus.frequencies import FrequencyTable
+from sottovoce.models.frequencies import FrequencyTable
 from tests.support.shared_data import shared_data
 
 GUM = "ud_gum/dev.conllu.gz"

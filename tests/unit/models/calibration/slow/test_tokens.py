@@ -12,9 +12,9 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.models.calibration import attack as tokens
-from sottovoce.models.calibration.attack import LEVELS, calibrate_tokens, success, token_log_prior
-from sottovoce.models.corpus.frequencies import FrequencyTable
+from sottovoce.models import calibration_attack as tokens
+from sottovoce.models.calibration_attack import LEVELS, calibrate_tokens, success, token_log_prior
+from sottovoce.models.frequencies import FrequencyTable
 
 
 @pytest.fixture(scope="module")

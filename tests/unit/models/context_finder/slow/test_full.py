@@ -19,7 +19,7 @@ from sottovoce.core.text.context_finder import BREAK
 from sottovoce.models import encoder
 from sottovoce.models.context_finder import full_export
 from sottovoce.models.context_finder.full import ADAPTER, FullNetwork, Passage, learn, padded
-from sottovoce.models.names.data import NONE
+from sottovoce.models.names_data import NONE
 from tests.support.encoder_bundle import with_some_files
 
 TEXTS = (

@@ -24,7 +24,7 @@ from sottovoce.models.context_finder.reading import read_marked
 from sottovoce.models.context_finder.teaching import Taught, apart, opinions, read_public
 from sottovoce.models.context_finder.training import ContextFinderHyperparameters, fit, write
 from sottovoce.models.context_finder.vectors import Vectors, read_vectors
-from sottovoce.models.names.data import ANY, NONE, Lists, Marked
+from sottovoce.models.names_data import ANY, NONE, Lists, Marked
 from tests.support.shared_data import shared_data
 
 PERSON = 2

@@ -21,7 +21,8 @@ from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.text.identifiers import find, has_number
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 from sottovoce.models.cli import main
-from sottovoce.models.corpus.frequencies import (
+from sottovoce.models.corpus import load_language
+from sottovoce.models.frequencies import (
     LEAST,
     LEAST_ON_DEVICE,
     FrequencyTable,
@@ -29,7 +30,6 @@ from sottovoce.models.corpus.frequencies import (
     cut_to_device,
     load,
 )
-from sottovoce.models.corpus.texts import load_language
 from tests.support.paths import MODELS
 
 ENGLISH = load_language("en")
@@ -127,7 +127,7 @@ def test_the_same_data_gives_the_same_bytes(data: Path, tagger: OnnxTagger, tmp_
 def test_long_sources_are_sampled(
     data: Path, tagger: OnnxTagger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.models.corpus.frequencies.MOST_WORDS", 6)
+    monkeypatch.setattr("sottovoce.models.frequencies.MOST_WORDS", 6)
     count_words(data, tmp_path, tagger, ENGLISH)
     sources = json.loads((tmp_path / "totals.json").read_text())["sources"]
     assert sources["openstax"] == {"words": 5, "every": 3}

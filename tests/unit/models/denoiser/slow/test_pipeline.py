@@ -11,8 +11,8 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, NotReady
 from sottovoce.core.privacy.denoiser import Denoiser
+from sottovoce.models import denoiser as pipeline
 from sottovoce.models.cli import main
-from sottovoce.models.denoiser import pipeline
 from tests.support.backbones import tiny_bert
 from tests.support.examples import WORDS
 from tests.support.tiny_bundle import tiny_bundle

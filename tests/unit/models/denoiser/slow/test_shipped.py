@@ -17,7 +17,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.models.denoiser import data
+from sottovoce.models import denoiser_data
 from tests.support.sentences import sentences
 from tests.support.shared_data import shared_data
 
@@ -43,9 +43,9 @@ def cosines(bundle: Bundle, request: pytest.FixtureRequest) -> dict[str, dict[st
     texts = request.param()
     model = backbones.load()
     encoder = Encoder(model)
-    passages = data.tokenize(model.tokenizer, texts)
+    passages = denoiser_data.tokenize(model.tokenizer, texts)
     ids = [passages[place] for place in range(len(passages))]
-    truth = data.encode(encoder, [encoder.token_embeddings(row.tolist()) for row in ids])
+    truth = denoiser_data.encode(encoder, [encoder.token_embeddings(row.tolist()) for row in ids])
     space = unit_rows(np.asarray(bundle.tokens))
     log_prior = np.load(bundle.folder / "token_prior.npy")
     posterior = PosteriorMean(space, backbones.input_embeddings(model), log_prior)
@@ -56,7 +56,7 @@ def cosines(bundle: Bundle, request: pytest.FixtureRequest) -> dict[str, dict[st
         random = np.random.default_rng(4)
         steps = noise.draw(random, len(passages.flat), space.shape[1], level.eta)
         means = posterior(space[passages.flat] + steps, level.eta)
-        answers = data.encode(encoder, torch.split(means, passages.lengths.tolist()))
+        answers = denoiser_data.encode(encoder, torch.split(means, passages.lengths.tolist()))
         denoised = np.stack(
             [
                 denoiser.denoise(row.tolist(), answer, level.eta)

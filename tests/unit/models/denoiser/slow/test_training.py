@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from sottovoce.models.denoiser import training
-from sottovoce.models.denoiser.data import Answers, Passages
-from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model, Size
+from sottovoce.models import denoiser_training
+from sottovoce.models.denoiser_data import Answers, Passages
+from sottovoce.models.denoiser_training import DenoiserHyperparameters, Model, Size
 
 TOKENS, WIDTH = 60, 16
 SIZE = Size(width=WIDTH, table=8, state=12, layers=1, heads=2, hidden=12, mixing=16)
@@ -46,7 +46,9 @@ def answers(targets: np.ndarray) -> Answers:
 
 def start(meanings: np.ndarray) -> Model:
     torch.manual_seed(0)
-    return training.first_rows(meanings, np.full(TOKENS, -np.log(TOKENS), np.float32), SIZE)
+    return denoiser_training.first_rows(
+        meanings, np.full(TOKENS, -np.log(TOKENS), np.float32), SIZE
+    )
 
 
 def cosine(found: np.ndarray, targets: np.ndarray) -> float:
@@ -57,12 +59,12 @@ def test_answers_help_and_the_encoder_stays_good_without(
     passages: Passages, targets: np.ndarray, meanings: np.ndarray, answers: Answers
 ) -> None:
     model = start(meanings)
-    first = cosine(training.predict(model, passages), targets)
-    training.fit(model, passages, targets, RECIPE)
-    local = cosine(training.predict(model, passages), targets)
-    training.fit(model, passages, targets, RECIPE, answers=answers)
-    still = cosine(training.predict(model, passages), targets)
-    helped = cosine(training.predict(model, passages, answers), targets)
+    first = cosine(denoiser_training.predict(model, passages), targets)
+    denoiser_training.fit(model, passages, targets, RECIPE)
+    local = cosine(denoiser_training.predict(model, passages), targets)
+    denoiser_training.fit(model, passages, targets, RECIPE, answers=answers)
+    still = cosine(denoiser_training.predict(model, passages), targets)
+    helped = cosine(denoiser_training.predict(model, passages, answers), targets)
 
     assert local > first
     assert still > local - 0.06  # few steps, and all of them shared with the answers
@@ -77,8 +79,8 @@ def test_a_stopped_run_ends_as_the_whole_one(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(training, "_KEPT_EVERY", 0.0)
-    whole = training.fit(start(meanings), passages, targets, RECIPE, answers=answers)
+    monkeypatch.setattr(denoiser_training, "_KEPT_EVERY", 0.0)
+    whole = denoiser_training.fit(start(meanings), passages, targets, RECIPE, answers=answers)
     kept = tmp_path / "run.safetensors"
 
     def stop(stage: str, done: int, total: int) -> None:
@@ -86,15 +88,17 @@ def test_a_stopped_run_ends_as_the_whole_one(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        training.fit(
+        denoiser_training.fit(
             start(meanings), passages, targets, RECIPE, answers=answers, kept=kept, progress=stop
         )
-    again = training.fit(start(meanings), passages, targets, RECIPE, answers=answers, kept=kept)
+    again = denoiser_training.fit(
+        start(meanings), passages, targets, RECIPE, answers=answers, kept=kept
+    )
     for name, parameter in whole.named_parameters():
         torch.testing.assert_close(again.get_parameter(name), parameter, atol=1e-5, rtol=1e-3)
 
     seen: list[int] = []
-    training.fit(
+    denoiser_training.fit(
         start(meanings),
         passages,
         targets,
@@ -112,14 +116,14 @@ def test_a_damaged_checkpoint_starts_over(
     kept = tmp_path / "run.safetensors"
     kept.write_bytes(b"not safetensors")
     recipe = replace(RECIPE, epochs=1)
-    found = training.fit(start(meanings), passages, targets, recipe, kept=kept)
-    wanted = training.fit(start(meanings), passages, targets, recipe)
+    found = denoiser_training.fit(start(meanings), passages, targets, recipe, kept=kept)
+    wanted = denoiser_training.fit(start(meanings), passages, targets, recipe)
     torch.testing.assert_close(found.table.weight, wanted.table.weight)
 
 
 def test_batches_hold_every_passage_once_and_no_more_than_asked(passages: Passages) -> None:
     lengths = passages.lengths
-    found = training.batches(lengths, 64, np.random.default_rng(0))
+    found = denoiser_training.batches(lengths, 64, np.random.default_rng(0))
 
     assert sorted(np.concatenate(found).tolist()) == list(range(len(passages)))
     assert all(len(batch) * lengths[batch].max() <= 64 for batch in found)

@@ -16,8 +16,8 @@ from sottovoce.core.text.names import KINDS, NameFinder
 from sottovoce.core.text.onnx_models import session
 from sottovoce.core.text.word_classes import LOOKS, READINGS, looks
 from sottovoce.core.text.words import split
-from sottovoce.models.names.data import NONE, Lists, Marked, Mentions
-from sottovoce.models.names.training import (
+from sottovoce.models.names_data import NONE, Lists, Marked, Mentions
+from sottovoce.models.names_training import (
     Listed,
     Measured,
     NamesHyperparameters,

@@ -28,7 +28,7 @@ from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.scripts import is_foreign
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.words import Kind, Word, split
-from sottovoce.models.corpus.texts import TAG_ID, Sentence, load_language, read_conllu, read_masc
+from sottovoce.models.corpus import TAG_ID, Sentence, load_language, read_conllu, read_masc
 
 Mention = tuple[str, str]
 """A text and its kind: one of `names.KINDS`, "" for no name, or "?" for any answer."""
@@ -160,7 +160,7 @@ class Mentions:
     def __init__(
         self, lists: Lists, ordinary: Callable[[str], bool], words: Sequence[str], random: Generator
     ) -> None:
-        told = resources.files("sottovoce.models.names").joinpath("mentions.json")
+        told = resources.files("sottovoce.models").joinpath("mentions.json")
         self._own: dict[str, list[str]] = json.loads(told.read_text("utf-8"))
         self._random = random
         self._names = {

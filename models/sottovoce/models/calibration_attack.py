@@ -36,7 +36,7 @@ from sottovoce.core.privacy.running_text import (
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.privacy.vectors import Vectors
-from sottovoce.models.corpus.frequencies import FrequencyTable
+from sottovoce.models.frequencies import FrequencyTable
 
 SLOPES: Final = (3.0, 4.5, 6.0, 7.5, 9.0, 12.0, 30.0)
 """Slopes that `best_slope` tries. The last one nearly always guesses the released word."""

@@ -24,7 +24,7 @@ from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.running_text import draw, released_in
 from sottovoce.core.privacy.search import ExactIndex
 from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
-from sottovoce.models.calibration.attack import best_slope
+from sottovoce.models.calibration_attack import best_slope
 
 _SCORES: Final = 1 << 19
 """Scores in memory at once: 2 MiB, which fit into a processor's cache."""

@@ -34,7 +34,7 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.core.platform.files import in_place_of
 from sottovoce.core.privacy.denoiser import DESCRIPTION, FORMAT, NETWORK, TABLE
-from sottovoce.models.denoiser.data import Answers, Passages, Progress
+from sottovoce.models.denoiser_data import Answers, Passages, Progress
 from sottovoce.models.encoder import prepare, write_int8, write_onnx
 
 

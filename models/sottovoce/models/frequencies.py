@@ -26,8 +26,8 @@ from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.tagger import UPOS, Tagger
 from sottovoce.core.text.words import Kind, split
-from sottovoce.models.corpus import texts as public_text
-from sottovoce.models.corpus.texts import Language, Sentence, cut
+from sottovoce.models import corpus as public_text
+from sottovoce.models.corpus import Language, Sentence, cut
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, the amount done and the total."""

@@ -29,7 +29,7 @@ from sottovoce.core.text.names import FORMAT, KINDS, Found, NameFinder
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec
 from sottovoce.core.text.word_classes import LOOKS, READINGS, UNLISTED, looks
 from sottovoce.core.text.words import Kind, Word
-from sottovoce.models.names.data import (
+from sottovoce.models.names_data import (
     NONE,
     Lists,
     Marked,

@@ -23,10 +23,10 @@ from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
 from sottovoce.core.privacy.denoiser import Denoiser, vocabulary_hash
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.models.calibration.attack import calibrate_tokens
-from sottovoce.models.denoiser import data, training
-from sottovoce.models.denoiser.data import Answers, Passages, Progress
-from sottovoce.models.denoiser.training import DenoiserHyperparameters, Model
+from sottovoce.models import denoiser_data, denoiser_training
+from sottovoce.models.calibration_attack import calibrate_tokens
+from sottovoce.models.denoiser_data import Answers, Passages, Progress
+from sottovoce.models.denoiser_training import DenoiserHyperparameters, Model
 
 BEYOND: Final = (0.75, 1.35)
 """Lowest and highest eta of training, in parts of the strongest and the lightest level's eta."""
@@ -79,10 +79,10 @@ class _Cloud:
         seed: int,
         progress: Progress | None = None,
     ) -> Answers:
-        """Return `sottovoce.models.denoiser.data.answers`, kept under the name of its inputs."""
+        """Return `sottovoce.models.denoiser_data.answers`, kept under the name of its inputs."""
         facts = {**self.facts, "eta": eta_range, "seed": seed, "passages": passages.sha256}
-        folder = data.named(work, "answers", **facts)
-        return data.answers(
+        folder = denoiser_data.named(work, "answers", **facts)
+        return denoiser_data.answers(
             passages,
             self.encoder,
             self.posterior,
@@ -109,7 +109,7 @@ def train_denoiser(
     """Train a denoiser for ``bundle`` and writes it to ``out``.
 
     Args:
-        paths: see `sottovoce.models.denoiser.data.read`.
+        paths: see `sottovoce.models.denoiser_data.read`.
         bundle: gives the privacy space and token frequencies. It needs no denoiser.
         out: folder to write.
         work: folder for intermediate results.
@@ -144,27 +144,34 @@ def train_denoiser(
     embeddings = backbones.input_embeddings(model)
     posterior = PosteriorMean(space, embeddings, log_prior, device)
     cloud = _Cloud(
-        encoder, posterior, space, {"backbone": model.sha256, **data.space_facts(bundle.tokens)}
+        encoder,
+        posterior,
+        space,
+        {"backbone": model.sha256, **denoiser_data.space_facts(bundle.tokens)},
     )
     if progress:
         progress("reading", 0, 1)
-    texts = data.passages(data.read(paths))[:most]
-    everything = data.tokenize(model.tokenizer, texts)
+    texts = denoiser_data.passages(denoiser_data.read(paths))[:most]
+    everything = denoiser_data.tokenize(model.tokenizer, texts)
     learnt, held = _split(everything)
     kept = {"backbone": model.sha256, "passages": everything.sha256}
-    targets = data.clean(everything, encoder, data.named(work, "clean", **kept), progress)
+    targets = denoiser_data.clean(
+        everything, encoder, denoiser_data.named(work, "clean", **kept), progress
+    )
 
     choices = asdict(recipe)
     first = {**kept, **{name: choices[name] for name in _FIRST_STAGE}}
     torch.manual_seed(recipe.seed)
     tokens = [encoder.token_embeddings([token]) for token in range(len(embeddings))]
-    fitted = training.first_rows(data.encode(encoder, tokens), log_prior, recipe.size)
-    training.fit(
+    fitted = denoiser_training.first_rows(
+        denoiser_data.encode(encoder, tokens), log_prior, recipe.size
+    )
+    denoiser_training.fit(
         fitted,
         learnt,
         targets[: len(learnt)],
         recipe,
-        kept=data.named(work, "encoder", **first).with_suffix(".safetensors"),
+        kept=denoiser_data.named(work, "encoder", **first).with_suffix(".safetensors"),
         device=device,
         progress=progress,
     )
@@ -173,13 +180,13 @@ def train_denoiser(
     eta_range = _eta_range(levels)
     answered = learnt.first(min(recipe.answers, len(learnt)))
     second = {**first, **cloud.facts, "eta": eta_range, "recipe": choices}
-    training.fit(
+    denoiser_training.fit(
         fitted,
         answered,
         targets[: len(answered)],
         recipe,
         answers=cloud.answers(answered, eta_range, work, recipe.seed, progress),
-        kept=data.named(work, "helped", **second).with_suffix(".safetensors"),
+        kept=denoiser_data.named(work, "helped", **second).with_suffix(".safetensors"),
         device=device,
         progress=progress,
     )
@@ -187,11 +194,11 @@ def train_denoiser(
     facts = {
         "backbone": {"name": model.name, "sha256": model.sha256},
         "vocabulary": vocabulary_hash(bundle.tokenizer_file),
-        "space": data.space_facts(bundle.tokens),
+        "space": denoiser_data.space_facts(bundle.tokens),
         "eta": eta_range,
         "recipe": choices,
     }
-    training.write(fitted.cpu(), out, facts)
+    denoiser_training.write(fitted.cpu(), out, facts)
     shipped = Denoiser.load(out, bundle)
     truth = targets[len(learnt) :].astype(np.float32)
     found = {
@@ -199,7 +206,9 @@ def train_denoiser(
         for name, level in levels.items()
     }
     _certify(found, out)
-    training.write(fitted, out, {**facts, "levels": {n: asdict(m) for n, m in found.items()}})
+    denoiser_training.write(
+        fitted, out, {**facts, "levels": {n: asdict(m) for n, m in found.items()}}
+    )
     return found
 
 
@@ -243,7 +252,7 @@ def _measure(
     work: Path,
 ) -> Measured:
     answers = cloud.answers(held, (level.eta, level.eta), work, seed=1)
-    exact = training.predict(model, held, answers)
+    exact = denoiser_training.predict(model, held, answers)
     places = range(len(held))
     local = np.stack([shipped.local(held[place].tolist()) for place in places])
     denoised = np.stack(

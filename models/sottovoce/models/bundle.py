@@ -1,6 +1,11 @@
-"""Run the steps of a build in order, and write the bundle's files.
+"""Builds bundles: the public data with which a device privatises text for one backbone.
 
-The steps are pure functions of arrays. This module reads the models and writes the folder.
+A bundle holds everything that a device trusts, from the word list to the noise of each level. All
+of it is measured here once and recorded with its hash. It depends only on the backbone and on the
+models folder, and equal inputs give equal bytes. The steps are pure functions of arrays; this
+module reads the models, runs the steps in order and writes the folder.
+
+    vocabulary -> space -> classes -> calibration -> indexes -> manifest
 """
 
 from __future__ import annotations
@@ -50,15 +55,12 @@ from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, SpacyTagger, Tagger
 from sottovoce.core.text.word_classes import READINGS
+from sottovoce.models import calibration, frequencies, indexes, space
 from sottovoce.models import encoder as device_encoder
-from sottovoce.models import space
 from sottovoce.models import vocabulary as vocabularies
-from sottovoce.models.bundle import indexes
-from sottovoce.models.calibration import calibration
-from sottovoce.models.calibration.attack import calibrate_tokens, token_log_prior
+from sottovoce.models.calibration_attack import calibrate_tokens, token_log_prior
 from sottovoce.models.context_finder import full_export
-from sottovoce.models.corpus import frequencies
-from sottovoce.models.corpus.texts import Language
+from sottovoce.models.corpus import Language
 from sottovoce.models.vocabulary import Vocabulary
 
 _CARD = "README.md"
@@ -247,7 +249,7 @@ def build(
         spacy: a spaCy pipeline that tags in place of ``models``' tagger. The bundle then brings no
             tagger, and devices are set to the same pipeline.
         dimensions: r, of the privacy space.
-        index: the way to search classes, see `sottovoce.models.bundle.indexes`.
+        index: the way to search classes, see `sottovoce.models.indexes`.
         words: the most free words: whole tokens of the backbone, then words of several tokens, see
             `vocabularies.load_order`. None for all whole tokens.
         encoder: also write the backbone as devices run it. Fetching it is optional for devices.

@@ -1,1 +1,0 @@
-"""Measure what attackers recover at each level, on public text."""

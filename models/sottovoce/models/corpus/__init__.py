@@ -1,1 +1,0 @@
-"""Public text: its sources, and its word counts."""

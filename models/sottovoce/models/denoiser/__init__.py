@@ -1,1 +1,0 @@
-"""Train the denoiser that devices run, see `sottovoce.core.privacy.denoiser`."""

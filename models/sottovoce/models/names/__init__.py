@@ -1,1 +1,0 @@
-"""Train the finder of names of persons, places and organisations."""

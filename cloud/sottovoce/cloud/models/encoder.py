@@ -22,8 +22,7 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import encoder_of, pool
-from sottovoce.cloud.models.rows import Row
-from sottovoce.cloud.models.unpadded import Unpadded
+from sottovoce.cloud.models.rows import Row, Unpadded
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.noise import Floats2d
 

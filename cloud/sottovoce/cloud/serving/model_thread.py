@@ -10,7 +10,7 @@ import torch
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models.backbone import LoadedBackbone, pack, to_bfloat16
 from sottovoce.cloud.models.classifier import encoder_of
-from sottovoce.cloud.models.unpadded import Unpadded
+from sottovoce.cloud.models.rows import Unpadded
 from sottovoce.cloud.serving.batcher import BATCH, Batcher
 
 __all__ = ["CPU_TOKENS", "DeviceThread", "ModelThread", "numbers", "passes"]

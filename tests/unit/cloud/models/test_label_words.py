@@ -17,7 +17,7 @@ from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.training import run, trainer
-from sottovoce.cloud.training.fit import Labelled, Losses, Objective, fit
+from sottovoce.cloud.training.run import Labelled, Losses, Objective, fit
 from sottovoce.core.errors import InvalidInput
 from tests.support.examples import examples
 

@@ -15,7 +15,7 @@ from sottovoce.cloud.models.backbone import pack, to_bfloat16
 from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.training.fit import Clipped, Labelled, Objective
+from sottovoce.cloud.training.run import Clipped, Labelled, Objective
 from tests.support.examples import examples
 
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.methods.lora import LoraUpdates, targets
-from sottovoce.cloud.models.rows import Row, draw_prefix, draw_prompt, run
-from sottovoce.cloud.models.unpadded import Unpadded
+from sottovoce.cloud.models.rows import Row, Unpadded, draw_prefix, draw_prompt, run
 from tests.support.backbones import tiny_bert, tiny_encoder
 
 LENGTHS = (31, 1, 5, 90, 6, 5, 200, 33)

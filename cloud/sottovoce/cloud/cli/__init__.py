@@ -151,6 +151,7 @@ _MODULES = {
     "replica": "serve",
     "front": "serve",
     "trainer": "serve",
+    "jobs": "status",
     "health": "status",
     "ui": "status",
     "enroll": "tenants",

@@ -1,4 +1,4 @@
-"""``sotto-cloud status``, ``health`` and ``ui``: the state of all processes, also as a page."""
+"""``sotto-cloud status``, ``health``, ``ui`` and ``jobs``: the processes, and all tenants' jobs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sottovoce.cloud.cli.options import (
     figures_option,
     health_option,
     objects_option,
+    on_database,
     opened,
     say,
     state_option,
@@ -23,7 +24,11 @@ from sottovoce.cloud.cli.options import (
     tls_ca_option,
 )
 from sottovoce.cloud.config import DEFAULT_LISTEN
+from sottovoce.cloud.job import Job
+from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.page import changes, endpoints, page_server
+from sottovoce.cloud.store import audit_log
+from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.views import FIGURES, answers_calls
 from sottovoce.core.errors import NotReady, Unavailable
 from sottovoce.core.platform.console import (
@@ -213,3 +218,71 @@ def health(address: str, tls_ca: Path | None, as_json: bool) -> None:
     if not answers_calls(address, tls_ca):
         raise NotReady(f"{address} is starting or ending", fix="ask again soon")
     say(as_json, {"address": address, "serving": True}, f"{address} is serving")
+
+
+_LESS_OF_JOBS: Final = ("progress", "examples")
+"""Columns left out on a narrow terminal; `jobs show` has them."""
+
+
+@click.group("jobs")
+def jobs_command() -> None:
+    """List, show, cancel or delete customisation jobs of all tenants."""
+
+
+@jobs_command.command("list", cls=Command)
+@on_database(objects=True)
+@click.option("--tenant", help="Only jobs of this tenant.")
+@json_option
+def list_(database: Database, tenant: str | None, as_json: bool) -> None:
+    """List all jobs, newest first."""
+    found = list(Jobs(database).every(tenant))
+    if as_json:
+        print_json({"jobs": [views.job(job) for job in found]})
+        return
+    columns = ("id", "state", "tenant", "adapter", "level", "accuracy", "examples", "progress")
+    shown = [views.job(job) | views.in_words(job) for job in found]
+    print_table(columns, [[str(view[c]) for c in columns] for view in shown], _LESS_OF_JOBS)
+
+
+@jobs_command.command("show", cls=Command)
+@click.argument("job_id")
+@on_database(objects=True)
+@json_option
+def show(database: Database, job_id: str, as_json: bool) -> None:
+    """Show one job."""
+    _print_job(Jobs(database).get(job_id), as_json)
+
+
+@jobs_command.command("cancel", cls=Command)
+@click.argument("job_id")
+@on_database(objects=True)
+@json_option
+def cancel(database: Database, job_id: str, as_json: bool) -> None:
+    """Cancel a job; a running one ends within a step."""
+    from sottovoce.cloud.jobs import ending
+
+    _print_job(ending.cancel_as_provider(Jobs(database), job_id), as_json)
+
+
+@jobs_command.command("delete", cls=Command)
+@click.argument("job_id")
+@on_database(objects=True)
+@json_option
+def delete(database: Database, job_id: str, as_json: bool) -> None:
+    """Delete a job, its examples, its checkpoint and its adapter."""
+    from sottovoce.cloud.jobs import ending
+
+    jobs = Jobs(database)
+    tenant = jobs.get(job_id).tenant
+    ending.delete(jobs, job_id)
+    audit_log.note(database, "job deleted", tenant, job_id)
+    say(as_json, {"id": job_id, "deleted": True}, f"deleted {job_id}")
+
+
+def _print_job(job: Job, as_json: bool) -> None:
+    view = views.job(job)
+    if as_json:
+        print_json(view)
+        return
+    for name, value in view.items():
+        click.echo(f"{name.replace('_', ' '):<18} {value}")

@@ -23,7 +23,7 @@ from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.training.dp_sgd import trainer
 from sottovoce.cloud.training.dp_sgd.steps import BIAS, WEIGHT, Private, RowObjective, Trained
-from sottovoce.cloud.training.fit import Clipped, Labelled, Objective
+from sottovoce.cloud.training.run import Clipped, Labelled, Objective
 from sottovoce.core.privacy.gaussian import Stage
 
 __all__ = ["METHODS", "measure", "steps"]

@@ -45,7 +45,7 @@ from sottovoce.cloud.models.batches import Batch, Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.models.methods.lora import targets
-from sottovoce.cloud.training.fit import Clipped, Labelled, Objective, batches
+from sottovoce.cloud.training.run import Clipped, Labelled, Objective, batches
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import token_embedding

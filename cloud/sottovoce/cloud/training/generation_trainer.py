@@ -26,8 +26,7 @@ from sottovoce.cloud.models.batches import split
 from sottovoce.cloud.models.chat import Chat, Turn
 from sottovoce.cloud.models.decoder import Decoder, TextGenerator
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.training.fit import Losses
-from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Run, Watch
+from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Losses, Result, Run, Watch
 from sottovoce.cloud.training.trainer import Hyperparameters
 
 LONGEST: Final = 1024

@@ -44,8 +44,16 @@ from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.store.adapters import AdapterFiles, with_files
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.training.fit import Labelled, Objective, Plan
-from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Run, Watch
+from sottovoce.cloud.training.run import (
+    UNWATCHED,
+    Checkpoint,
+    Labelled,
+    Objective,
+    Plan,
+    Result,
+    Run,
+    Watch,
+)
 from sottovoce.core.errors import BundleMismatch
 
 

@@ -15,7 +15,7 @@ from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.training.fit import (
+from sottovoce.cloud.training.run import (
     Clipped,
     Labelled,
     Losses,

@@ -31,8 +31,7 @@ from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer
-from sottovoce.cloud.training.fit import Losses, Objective, fit
-from sottovoce.cloud.training.run import Stopped, Watch
+from sottovoce.cloud.training.run import Losses, Objective, Stopped, Watch, fit
 from sottovoce.cloud.training.trainer import Base, Hyperparameters, probe, train
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from sottovoce.core.errors import NotReady, SottovoceError

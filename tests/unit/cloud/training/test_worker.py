@@ -29,7 +29,7 @@ from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer as train_module
 from sottovoce.cloud.training import worker as worker_module
-from sottovoce.cloud.training.fit import Losses, fit
+from sottovoce.cloud.training.run import Losses, fit
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.cloud.training.worker import ATTEMPTS, Scratch, Worker, _kept_alive, scratch
 from sottovoce.core.errors import NotFound, Unavailable

@@ -31,7 +31,7 @@ from sottovoce.cloud.models.backbone import computing
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import pool
 from sottovoce.cloud.models.rows import Row, run
-from sottovoce.cloud.training.fit import Labelled, Losses
+from sottovoce.cloud.training.run import Labelled, Losses
 from sottovoce.core.privacy import gaussian
 from sottovoce.core.privacy.gaussian import Stage
 from sottovoce.core.privacy.noise import Random, SecureRandom
@@ -200,7 +200,7 @@ class RowObjective:
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Makes private steps; see `sottovoce.cloud.training.fit.Update`.
+    """Makes private steps; see `sottovoce.cloud.training.run.Update`.
 
     Attributes:
         optimizer: of the parameters. Post-processing of a private gradient stays private.

@@ -46,8 +46,15 @@ from sottovoce.cloud.training.dp_sgd.steps import (
     noisy_mean,
     sample,
 )
-from sottovoce.cloud.training.fit import Labelled, fit
-from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Result, Stopped, Watch
+from sottovoce.cloud.training.run import (
+    UNWATCHED,
+    Checkpoint,
+    Labelled,
+    Result,
+    Stopped,
+    Watch,
+    fit,
+)
 from sottovoce.core.privacy.gaussian import Budget, Stage
 from sottovoce.core.privacy.noise import Random
 

@@ -23,7 +23,7 @@ from sottovoce.cloud.training.dp_sgd.steps import (
     RowObjective,
     Trained,
 )
-from sottovoce.cloud.training.fit import Labelled
+from sottovoce.cloud.training.run import Labelled
 from sottovoce.core.privacy.gaussian import Stage
 from tests.support.examples import examples
 

@@ -37,8 +37,7 @@ from sottovoce.cloud.training.dp_sgd.trainer import (
     pieces,
     train_private,
 )
-from sottovoce.cloud.training.fit import Labelled, Losses, fit
-from sottovoce.cloud.training.run import Result, Stopped, Watch
+from sottovoce.cloud.training.run import Labelled, Losses, Result, Stopped, Watch, fit
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.privacy.gaussian import Budget
 from tests.support.examples import RELEASE, examples

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from sottovoce.core.platform.commands import EXIT_CODES
+from sottovoce.core.platform.console import EXIT_CODES
 
 _PRINTED = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 

@@ -24,8 +24,7 @@ from typing import Any, Final
 import click
 
 from sottovoce.core.errors import ConfigError, Side, SottovoceError
-from sottovoce.core.platform.commands import LazyGroup, completion_command, version_command
-from sottovoce.core.platform.console import tell
+from sottovoce.core.platform.console import LazyGroup, completion_command, tell, version_command
 from sottovoce.core.platform.files import toml_place
 
 _COMMON: Final = ("state", "store", "objects", "key-file")

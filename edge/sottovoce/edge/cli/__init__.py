@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from sottovoce.core.platform.commands import LazyGroup, completion_command, version_command
+from sottovoce.core.platform.console import LazyGroup, completion_command, version_command
 from sottovoce.edge.cli.common import PATH
 
 __all__ = ["COMMANDS", "GROUPS", "main"]

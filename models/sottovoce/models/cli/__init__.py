@@ -9,7 +9,7 @@ from __future__ import annotations
 import click
 
 from sottovoce.core.errors import Side
-from sottovoce.core.platform.commands import LazyGroup, completion_command, version_command
+from sottovoce.core.platform.console import LazyGroup, completion_command, version_command
 
 COMMANDS = {
     "build-bundle": "Build the bundle that devices fetch.",

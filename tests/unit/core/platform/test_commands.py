@@ -7,7 +7,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from sottovoce.core.platform.commands import LazyGroup
+from sottovoce.core.platform.console import LazyGroup
 
 PROGRAMS = [("edge", "sotto"), ("cloud", "sotto-cloud"), ("models", "sotto-models")]
 

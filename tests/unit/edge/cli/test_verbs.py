@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from sottovoce.core import errors
-from sottovoce.core.platform.commands import EXIT_CODES
+from sottovoce.core.platform.console import EXIT_CODES
 from sottovoce.edge.cli import main
 
 FOREIGN = ("mount", "cordon", "commit", "swarm", "volume")

@@ -37,7 +37,7 @@ from clients.builds import (
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import connect
 from sottovoce.edge.config import Config
-from sottovoce.edge.http.openai.endpoints import read_key
+from sottovoce.edge.http.endpoints import read_key
 from sottovoce.edge.state.apps import OWNER, Apps
 from sottovoce.edge.state.database import Store
 from sottovoce.v1 import edge_agent_pb2 as agent

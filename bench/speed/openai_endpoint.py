@@ -34,7 +34,7 @@ from bench.console import Figures, Table, table
 from bench.live.testbed import Agent
 from bench.speed.edge_memory import started
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.edge.http.openai.endpoints import read_key
+from sottovoce.edge.http.endpoints import read_key
 from sottovoce.edge.measure import resident, wait_until_settled
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc

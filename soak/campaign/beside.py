@@ -25,7 +25,7 @@ from soak.campaign.everything import ENDPOINT, PAGE, requests
 from soak.campaign.tally import Tally
 from sottovoce.edge.cli import main
 from sottovoce.edge.cli.client import connect
-from sottovoce.edge.http.openai.endpoints import read_key
+from sottovoce.edge.http.endpoints import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import TOKEN, labelled

@@ -22,7 +22,7 @@ from soak.campaign.messages import made, methods
 from soak.campaign.wire import called
 from sottovoce.core.http.page import SESSION, files
 from sottovoce.edge.http import page
-from sottovoce.edge.http.openai.endpoints import ENDPOINTS
+from sottovoce.edge.http.endpoints import ENDPOINTS
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats

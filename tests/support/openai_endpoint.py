@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from sottovoce.core.http.page import SESSION
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.http.openai.endpoints import openai_server, read_key
+from sottovoce.edge.http.endpoints import openai_server, read_key
 from tests.support.agent import configured, opened
 
 __all__ = ["Answer", "Door", "entered", "opened_endpoint"]

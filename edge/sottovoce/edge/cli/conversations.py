@@ -36,7 +36,7 @@ from sottovoce.edge.cli.common import (
 )
 from sottovoce.edge.cli.privatize import Preview, note
 from sottovoce.edge.config import Config
-from sottovoce.edge.http.openai.endpoints import read_key
+from sottovoce.edge.http.endpoints import read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation

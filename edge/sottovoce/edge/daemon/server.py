@@ -399,7 +399,7 @@ def _openai_server(parts: Parts, config: OpenAIConfig) -> Iterator[HttpServer | 
     if not config.address:
         yield None
         return
-    from sottovoce.edge.http.openai.endpoints import openai_server  # imports h11: only on demand
+    from sottovoce.edge.http.endpoints import openai_server  # imports h11: only on demand
 
     with openai_server(parts, config.address) as server:
         yield server

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from sottovoce.edge.config import Config
-from sottovoce.edge.http.openai.endpoints import read_key
+from sottovoce.edge.http.endpoints import read_key
 from tests.support.agent import configured, running
 
 

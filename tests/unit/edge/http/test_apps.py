@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.http.openai.endpoints import openai_server, read_key
+from sottovoce.edge.http.endpoints import openai_server, read_key
 from sottovoce.edge.state.apps import Apps, Hides
 from sottovoce.edge.state.database import DATABASE
 from tests.support.agent import configured, opened

@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.core.errors import NotReady, PermissionDenied
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.http.openai.endpoints import openai_server, read_key
+from sottovoce.edge.http.endpoints import openai_server, read_key
 from sottovoce.edge.http.page import page_server
 from sottovoce.edge.state.apps import inside
 from sottovoce.edge.tasks.parts import Parts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import ConfigError
-from sottovoce.edge.http.openai.endpoints import KEY_FILE, read_key
+from sottovoce.edge.http.endpoints import KEY_FILE, read_key
 
 
 def test_a_key_is_made_once_and_for_the_owner_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.http.openai.endpoints import KEY_FILE, openai_server, read_key
+from sottovoce.edge.http.endpoints import KEY_FILE, openai_server, read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, opened, running

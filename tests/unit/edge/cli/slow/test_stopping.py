@@ -18,7 +18,7 @@ import grpc
 import pytest
 
 from sottovoce.edge.daemon.server import GRACE_SECONDS
-from sottovoce.edge.http.openai.endpoints import read_key
+from sottovoce.edge.http.endpoints import read_key
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_chat_pb2_grpc
 from sottovoce.v1 import generation_pb2 as generation

@@ -29,7 +29,7 @@ from soak.campaign.everything import (
 )
 from sottovoce.core.errors import DataLoss
 from sottovoce.edge.cli.client import connect
-from sottovoce.edge.http.openai.endpoints import read_key
+from sottovoce.edge.http.endpoints import read_key
 from sottovoce.edge.state.database import DATABASE
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2

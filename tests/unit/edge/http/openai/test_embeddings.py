@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.core.http.server import CALLS_AT_ONCE
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.http.openai.endpoints import openai_server, read_key
+from sottovoce.edge.http.endpoints import openai_server, read_key
 from sottovoce.edge.tasks.predict import Embedder
 from tests.support.agent import configured, opened
 from tests.support.openai_endpoint import SECONDS, Door

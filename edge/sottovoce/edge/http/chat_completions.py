@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Final
 
 from sottovoce.core.http.messages import Request, Response
+from sottovoce.edge.http import answers, requests
 from sottovoce.edge.http.fields import Fields, refuse
-from sottovoce.edge.http.openai import answers, requests
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 

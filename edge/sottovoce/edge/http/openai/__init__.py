@@ -1,1 +1,0 @@
-"""OpenAI's endpoints: requests of its five kinds, answered by the agent."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge import server
 from sottovoce.edge.config import Config, load
-from sottovoce.edge.daemon import server
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks.customize import Customizer, Defaults
 from sottovoce.edge.tasks.engine import Engine

@@ -46,7 +46,8 @@ PLAN: Plan = {
         ["client", "measure"],
         ["tasks"],
         ["http"],
-        ["daemon"],
+        ["services"],
+        ["server"],
         ["cli", "__main__"],
     ],
     "sottovoce.cloud": [

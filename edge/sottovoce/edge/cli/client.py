@@ -39,7 +39,7 @@ from sottovoce.v1 import (
 from sottovoce.v1 import edge_agent_pb2 as agent
 
 if TYPE_CHECKING:
-    from sottovoce.edge.daemon.services import Services
+    from sottovoce.edge.services import Services
     from sottovoce.edge.tasks.parts import Parts
 
 __all__ = ["Client", "connect", "is_running", "local", "parts", "reach", "remote", "request_id"]
@@ -212,7 +212,7 @@ def local(config: Config) -> Client:
     Raises:
         ConfigError: the user is root, and the agent belongs to another user.
     """
-    from sottovoce.edge.daemon.services import Services  # imports onnxruntime: only where needed
+    from sottovoce.edge.services import Services  # imports onnxruntime: only where needed
 
     with ExitStack() as stack:
         services = Services(stack.enter_context(parts(config)))

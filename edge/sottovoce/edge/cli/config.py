@@ -187,7 +187,7 @@ def _check_here(config: Config, names: Iterable[str]) -> None:
         elif kind == Path | None:
             _check_file(name, Path(value))
         elif name == "agent.group":
-            from sottovoce.edge.daemon.server import number_of  # loads numpy
+            from sottovoce.edge.server import number_of  # loads numpy
 
             number_of(value)
         elif name.startswith("tagger.") and config.tagger.backend == "spacy":

@@ -28,10 +28,10 @@ from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import disk, in_place_of
 from sottovoce.core.platform.program import INTERRUPTED
 from sottovoce.core.rpc import logs
+from sottovoce.edge import server
 from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config, say
 from sottovoce.edge.config import MACHINE
-from sottovoce.edge.daemon import server
 from sottovoce.v1 import edge_owner_pb2 as owner
 
 __all__ = [

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy import inspection
 from sottovoce.edge.cli.client import Client, connect, local
-from sottovoce.edge.daemon.services import NAMES
+from sottovoce.edge.services import NAMES
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.outbox import ENDED
 from sottovoce.edge.tasks import predict

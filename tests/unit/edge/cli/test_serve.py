@@ -55,7 +55,7 @@ def test_a_bundle_pulled_while_it_runs_is_used(
 
 QUOTING = """
 import logging
-from sottovoce.edge.daemon import server
+from sottovoce.edge import server
 serve = server.serve
 def quoting(*given, **named):
     logging.getLogger("asyncio").error("Task exception was never retrieved: %s", "Zyxglorp")

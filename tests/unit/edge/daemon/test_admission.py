@@ -22,7 +22,7 @@ from sottovoce.core.errors import ConfigError, NotFound, PermissionDenied, Unaut
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.cli.client import reach
 from sottovoce.edge.config import Config, load
-from sottovoce.edge.daemon.server import folder_for
+from sottovoce.edge.server import folder_for
 from sottovoce.edge.state.apps import OWNER
 from sottovoce.v1 import (
     edge_adapters_pb2,

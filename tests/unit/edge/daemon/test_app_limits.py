@@ -18,7 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.core.rpc.address import answers
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.daemon.server import STREAMS
+from sottovoce.edge.server import STREAMS
 from sottovoce.edge.state.apps import Apps
 from sottovoce.edge.state.database import Store
 from sottovoce.v1 import edge_agent_pb2 as agent

@@ -23,7 +23,7 @@ from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.rpc.address import answers
 from sottovoce.core.text.tagger import Tagger, Tags
 from sottovoce.edge.config import Config
-from sottovoce.edge.daemon.server import THREADS, serve
+from sottovoce.edge.server import THREADS, serve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, running

@@ -17,8 +17,8 @@ from typing import Any
 import grpc
 import pytest
 
-from sottovoce.edge.daemon.server import GRACE_SECONDS
 from sottovoce.edge.http.endpoints import read_key
+from sottovoce.edge.server import GRACE_SECONDS
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_chat_pb2_grpc
 from sottovoce.v1 import generation_pb2 as generation
@@ -34,7 +34,7 @@ MARGIN = 10.0
 
 SERVE = """
 from sottovoce.edge.cli import main
-from sottovoce.edge.daemon import server
+from sottovoce.edge import server
 from tests.support.agent import engine
 from tests.support.small_bundle import LexiconTagger
 serve = server.serve

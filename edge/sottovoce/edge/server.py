@@ -60,17 +60,18 @@ from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced, traced
 from sottovoce.edge.config import AgentConfig, Config, OpenAIConfig
-from sottovoce.edge.daemon.services import NAMES, Services
+from sottovoce.edge.services import NAMES, Services
 from sottovoce.edge.state.apps import OWNER, App, Callers, calling, inside, stranger
 from sottovoce.edge.state.database import only_one
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2, edge_chat_pb2
 
+__all__ = ["folder_for", "number_of", "serve"]
+
 if TYPE_CHECKING:
     from sottovoce.core.http.server import HttpServer
 
-__all__ = ["folder_for", "number_of", "serve"]
 
 _AGENT: Final = edge_agent_pb2.DESCRIPTOR.services_by_name["EdgeAgentService"].full_name
 _CHAT: Final = edge_chat_pb2.DESCRIPTOR.services_by_name["EdgeChatService"].full_name

@@ -1,1 +1,0 @@
-"""The daemon: the gRPC service and its server."""

@@ -3,6 +3,10 @@
 The provider makes the bundle, and the provider must not learn the text. A device that believed
 every bundle could be told that "balanced" is eta a million, or that "pregnant" is a preposition.
 
+The manifest states the noise of each level and how often an attacker guesses right. The device
+measures both itself, with its own mechanism, its own counts of public text and the strongest
+attacker on single words.
+
 The inspection takes seconds, so it runs when a bundle is pulled and when the owner asks
 (`sotto doctor`). The checks at every opening are in `sottovoce.core.bundle.folder` and
 `sottovoce.core.privacy.trust`.
@@ -10,23 +14,303 @@ The inspection takes seconds, so it runs when a bundle is pulled and when the ow
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle, unsound
-from sottovoce.core.bundle.manifest import ANY
-from sottovoce.core.errors import BundleMismatch
-from sottovoce.core.privacy.level_verification import Figure, measure
-from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2
-from sottovoce.core.privacy.running_text import counts_by_tag
+from sottovoce.core.bundle.levels import NAMES, Level, single_word
+from sottovoce.core.bundle.manifest import ANY, CLITIC
+from sottovoce.core.errors import BundleMismatch, InvalidInput
+from sottovoce.core.privacy import mechanisms
+from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2, Mechanism
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
+from sottovoce.core.privacy.running_text import (
+    counts_by_tag,
+    draw,
+    weights_by_class,
+    weights_by_reading,
+)
+from sottovoce.core.privacy.search import ExactIndex, Search
+from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.privacy.trust import open_finder
 from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import BY_TAG, READINGS
 
-__all__ = ["FEWEST", "check_classes", "check_listed", "check_readings", "inspect"]
+__all__ = [
+    "FEWEST",
+    "Figure",
+    "check_classes",
+    "check_listed",
+    "check_readings",
+    "inspect",
+    "measure",
+]
+
+_ONE_ETA: Final = {"strong": 0.25, "balanced": 0.63, "light": 0.89}
+"""The promise of a name for a mechanism with one eta: the share of noised words that the attacker
+on vectors may recover from everyday text. Such levels are defined by the share replaced."""
+
+_WORDS: Final = {True: 1_500, False: 400}
+"""Words simulated for a named level, and for a point of the curve between."""
+_OF_A_CLASS: Final = {True: 200, False: 40}
+"""At the least, of each class."""
+_APART: Final = 400
+"""Of a class that is measured by itself."""
+_DEVIATIONS: Final = 5.0
+"""Standard errors of the simulation that a claim may be off: one honest claim in 3 million is
+further off. The simulation is seeded, so that a second look at the same bundle sees the same."""
+_OTHER_COUNTS: Final = 0.02
+"""What a claim may be off beside that, as it was made with other counts of public text."""
+_SEED: Final = 20_240
+_NOISED: Final = POLICIES[DEFAULT].with_noise()
+"""What the builder's figures for a level as a whole speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A level, or a point between levels, as claimed and as found.
+
+    Attributes:
+        mechanism, level: which; the level's name is empty for a point of the curve.
+        word_class: the class it speaks of, empty for all together.
+        eta: privacy parameter, the largest of those in use.
+        replaced, attacked: shares of noised words of everyday text that come out as others, and
+            that the attacker on vectors recovers, as the manifest claims them.
+        found_replaced, found_attacked: as simulated here.
+        promised: share that a level of this name may let the attacker recover.
+        error: by how much all of this may differ.
+    """
+
+    mechanism: str
+    level: str
+    word_class: str
+    eta: float
+    replaced: float
+    attacked: float
+    found_replaced: float
+    found_attacked: float
+    promised: float
+    error: float
+
+    def check(self) -> None:
+        """Nothing, if the claim holds.
+
+        Raises:
+            BundleMismatch: more is guessed than claimed, or than the level's name promises, or
+                another share is replaced.
+        """
+        level = self.level or "a point between levels"
+        name = f"{self.mechanism} at {level}, {self.word_class}".rstrip(", ")
+        # Written so that a claim of NaN holds in no case.
+        if not self.found_attacked <= self.attacked + self.error:
+            raise unsound(
+                f"{name}: an attacker is said to guess {self.attacked:.0%} of words, "
+                f"and guesses {self.found_attacked:.0%} here (eta {self.eta:.4g})"
+            )
+        if not abs(self.found_replaced - self.replaced) <= self.error:
+            raise unsound(
+                f"{name}: {self.replaced:.0%} of words are said to be replaced, "
+                f"and {self.found_replaced:.0%} are here (eta {self.eta:.4g})"
+            )
+        if not self.found_attacked <= self.promised + self.error:
+            raise unsound(
+                f"{name}: {self.level!r} means that at most {self.promised:.0%} of words are "
+                f"guessed, and {self.found_attacked:.0%} are here (eta {self.eta:.4g})"
+            )
+
+
+def measure(
+    bundle: Bundle,
+    counts: PublicCounts,
+) -> Iterator[Figure]:
+    """Every level and every point of every curve, as claimed and as found here; of the levels that
+    have an eta for each class, every class as well.
+
+    This takes seconds and a few MB, and reads no user's text.
+
+    Args:
+        bundle: the bundle.
+        counts: of its language.
+
+    Raises:
+        BundleMismatch: a level has no eta that could be one.
+    """
+    manifest = bundle.manifest
+    tasks = [
+        (mechanism, name, level)
+        for mechanism, levels in manifest.calibration.items()
+        if mechanism in mechanisms.MECHANISMS
+        for name, level in (
+            *levels.items(),
+            *(("", point) for point in manifest.curve.get(mechanism, ())),
+        )
+    ]
+    everyday = _everyday(bundle, counts)
+    weights: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+    apart: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+    for mechanism, name, level in tasks:
+        try:
+            made = mechanisms.make(mechanism, level, _NOISED)
+        except InvalidInput as error:
+            raise unsound(f"{mechanism} has a level without an eta: {error.problem}") from error
+        if mechanism not in weights:
+            weights[mechanism] = _weights(bundle, everyday, made)
+        yield _together(bundle, weights[mechanism], made, name, level)
+        if name and level.classes:
+            every = mechanisms.make(mechanism, level, READINGS)
+            if mechanism not in apart:
+                apart[mechanism] = _weights(bundle, everyday, every)
+            yield from _each(bundle, apart[mechanism], every, name, level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What became of ``n`` words of a class that makes up ``share`` of the noised words."""
+
+    share: float
+    n: int
+    replaced: float
+    attacked: float
+    blind: float
+    """What the commonest word makes up of the class."""
+
+
+def _together(
+    bundle: Bundle,
+    weights: Mapping[str, NDArray[np.float64]],
+    mechanism: Mechanism,
+    name: str,
+    level: Level,
+) -> Figure:
+    """What holds of a level for all words that the default policy gives noise."""
+    random = np.random.default_rng(_SEED)
+    mass = sum(float(each.sum()) for each in weights.values())
+    found = []
+    for of_class, each in weights.items():
+        share = float(each.sum()) / mass
+        n = max(_OF_A_CLASS[bool(name)], round(_WORDS[bool(name)] * share))
+        found.append(_attacked(bundle, of_class, each, mechanism, n, share, random))
+    return Figure(
+        mechanism=mechanism.name,
+        level=name,
+        word_class="",
+        eta=mechanism.eta,
+        replaced=level.replaced,
+        attacked=level.map_attack,
+        found_replaced=sum(each.share * each.replaced for each in found),
+        found_attacked=sum(each.share * each.attacked for each in found),
+        promised=_promised(mechanism, name),
+        error=_error(found),
+    )
+
+
+def _each(
+    bundle: Bundle,
+    weights: Mapping[str, NDArray[np.float64]],
+    mechanism: Mechanism,
+    name: str,
+    level: Level,
+) -> Iterator[Figure]:
+    """Yield the figures of a level for each class with a separate eta."""
+    random = np.random.default_rng(_SEED)
+    for of_class, each in weights.items():
+        if of_class not in level.classes:
+            continue  # it takes the least eta of all
+        claimed = level.classes[of_class]
+        found = _attacked(bundle, of_class, each, mechanism, _APART, 1.0, random)
+        yield Figure(
+            mechanism=mechanism.name,
+            level=name,
+            word_class=of_class,
+            eta=mechanism.eta_of(of_class),
+            replaced=claimed.replaced,
+            attacked=claimed.map_attack,
+            found_replaced=found.replaced,
+            found_attacked=found.attacked,
+            promised=max(_promised(mechanism, name), found.blind),
+            error=_error([found]),
+        )
+
+
+def _promised(mechanism: Mechanism, name: str) -> float:
+    """Return what a level of this name may let the attacker on vectors recover."""
+    if mechanism.contextual:
+        return _ONE_ETA.get(name, 1.0)
+    return single_word(NAMES[name]) if name in NAMES else 1.0
+
+
+def _attacked(
+    bundle: Bundle,
+    name: str,
+    weights: NDArray[np.float64],
+    mechanism: Mechanism,
+    n: int,
+    share: float,
+    random: Generator,
+) -> _Found:
+    """Has about ``n`` words of a class replaced as on the device, and guessed."""
+    ids = draw({name: weights}, n, random)[name]
+    noisy = mechanism.perturb(bundle.space[ids], random, [name] * len(ids))
+    released = Search(bundle).known_class(name)
+    members = bundle.class_members(released)
+    found = members[ExactIndex(bundle.class_rows(released)).nearest(noisy)]
+    candidates = Candidates.of(weights, members)
+    guess = SphereMap.of(bundle.space, candidates).behind_vectors(noisy, mechanism.eta_of(name))
+    return _Found(
+        share=share,
+        n=len(ids),
+        replaced=float((found != ids).mean()),
+        attacked=float((guess == ids).mean()),
+        blind=float(np.exp(candidates.log_prior.max())),
+    )
+
+
+def _error(found: Iterable[_Found]) -> float:
+    """Of shares over the classes together, at their widest."""
+    variance = sum(each.share**2 / (4 * each.n) for each in found)
+    return _DEVIATIONS * math.sqrt(variance) + _OTHER_COUNTS
+
+
+def _everyday(bundle: Bundle, counts: PublicCounts) -> NDArray[np.float64]:
+    """How often the device's counts say each word is written as what: Floats2d (words, tags).
+
+    A word that they do not know counts as often as such words do on average, and equally as each
+    part of speech that the bundle knows of it. A long list does not make such words commoner: they
+    share the occurrences of all words that the counts leave out.
+    """
+    words = list(bundle.words)
+    clitic = np.isin(np.array(words), np.array(bundle.manifest.clitics))
+    found = counts_by_tag(words, clitic, counts)
+    possible = np.zeros(found.shape, np.bool_)
+    for tag, column in zip(UPOS, possible.T, strict=True):
+        if tag in bundle.manifest.classes:
+            column[bundle.class_members(tag)] = True
+    possible[~possible.any(axis=1), UPOS.index("NOUN")] = True
+    rare = ~found.any(axis=1) & ~clitic
+    tail = counts.tail_of(int(rare.sum()))
+    found[rare] = tail * possible[rare] / possible[rare].sum(axis=1, keepdims=True)
+    return found
+
+
+def _weights(
+    bundle: Bundle, everyday: NDArray[np.float64], mechanism: Mechanism
+) -> dict[str, NDArray[np.float64]]:
+    """How often each word is met, by the class it moves in: Floats1d (words,) each."""
+    if not mechanism.contextual:
+        return weights_by_reading(everyday, bundle.readings, mechanism)
+    clitic = np.zeros(len(everyday), np.bool_)
+    if ANY + CLITIC in bundle.manifest.classes:
+        clitic[bundle.class_members(ANY + CLITIC)] = True
+    return weights_by_class(everyday, clitic, mechanism.tags)
+
 
 FEWEST: Final = 100
 """Minimum number of words of a class, in different places, that hide one another."""

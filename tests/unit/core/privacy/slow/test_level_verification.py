@@ -12,7 +12,7 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import NAMES, Level
 from sottovoce.core.errors import BundleMismatch
-from sottovoce.core.privacy.level_verification import Figure, measure
+from sottovoce.core.privacy.inspection import Figure, measure
 from sottovoce.core.text.frequencies import PublicCounts
 
 MECHANISM = "pct2t.v1"

@@ -24,9 +24,15 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Final
 
-from sottovoce.core.http.connection import LARGEST_BODY, Caller, Endpoint, Site
 from sottovoce.core.http.messages import CHALLENGE, HttpError, Request, Response
-from sottovoce.core.http.server import CALLS_AT_ONCE, HttpServer
+from sottovoce.core.http.server import (
+    CALLS_AT_ONCE,
+    LARGEST_BODY,
+    Caller,
+    Endpoint,
+    HttpServer,
+    Site,
+)
 
 __all__ = ["FEW", "LINK_SECONDS", "SESSION", "PageGate", "PageServer", "files"]
 

@@ -318,7 +318,6 @@ FEWEST: Final = 100
 _AT_ONCE: Final = 1_024
 """Words of the finder's table looked at together: bounds the memory."""
 _ROUNDING: Final = 1e-3
-_SEED: Final = 20_240
 _OTHER_READINGS: Final = 0.05
 _STRANGERS: Final = 0.1
 _OF_TAG: Final = np.array([READINGS.index(BY_TAG[tag]) for tag in UPOS])

@@ -23,9 +23,8 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce.core.errors import ConfigError, NotFound
-from sottovoce.core.http.connection import Caller, Endpoint, Site
 from sottovoce.core.http.messages import CHALLENGE, HttpError, Request, Response
-from sottovoce.core.http.server import HttpServer
+from sottovoce.core.http.server import Caller, Endpoint, HttpServer, Site
 from sottovoce.core.platform.threads import Threads
 from sottovoce.core.rpc.address import is_loopback, split_address
 from sottovoce.edge.http import answers, chat_completions, requests, responses

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, Final
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.http.connection import Endpoint
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.core.http.page import PageServer
+from sottovoce.core.http.server import Endpoint
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.rpc.address import answers, socket_path
 from sottovoce.edge.config import Config

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.http.connection import LARGEST_BODY, HttpLimits
 from sottovoce.core.http.messages import LARGEST_HEAD, PIECE
-from sottovoce.core.http.server import CALLS_AT_ONCE, MOST_CONNECTIONS
+from sottovoce.core.http.server import CALLS_AT_ONCE, LARGEST_BODY, MOST_CONNECTIONS, HttpLimits
 from sottovoce.core.text.tagger import Tagger
 from tests.support.echo import EchoingCloud, echoing_cloud
 from tests.support.openai_endpoint import SECONDS, Door, opened_endpoint

@@ -23,7 +23,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.cloud.api import bundles_service, models_service, training_service
-from sottovoce.cloud.api.admission import EnrollmentService
+from sottovoce.cloud.api.authentication import EnrollmentService
 from sottovoce.cloud.api.bundles_service import BundlesService
 from sottovoce.cloud.api.inference_service import InferenceService
 from sottovoce.cloud.api.models_service import Downloads, ModelsService

@@ -11,7 +11,7 @@ from typing import Final
 
 import grpc
 
-from sottovoce.cloud.api.admission import Admission
+from sottovoce.cloud.api.authentication import Admission
 from sottovoce.cloud.config import check_name
 from sottovoce.cloud.models.chat import Role, Turn
 from sottovoce.cloud.serving.generation import Asked, Finish, Piece, Pieces, Sampling

@@ -12,7 +12,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.cloud.api.admission import Admission
+from sottovoce.cloud.api.authentication import Admission
 from sottovoce.cloud.config import ServerLimits, check_name
 from sottovoce.cloud.store.adapters import with_files
 from sottovoce.cloud.store.database import Database

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 import grpc
 
-from sottovoce.cloud.api.admission import Admission
+from sottovoce.cloud.api.authentication import Admission
 from sottovoce.cloud.api.bundles_service import released_with
 from sottovoce.cloud.api.training_service import ALIKE, job_message
 from sottovoce.cloud.config import EVERY_TENANT, check_name

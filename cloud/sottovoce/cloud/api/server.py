@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import torch
 
-from sottovoce.cloud.api.admission import EnrollmentService
+from sottovoce.cloud.api.authentication import EnrollmentService
 from sottovoce.cloud.api.bundles_service import BundlesService, open_bundles
 from sottovoce.cloud.api.generation_service import TEXTS, GenerationService, Write, from_decoder
 from sottovoce.cloud.api.inference_service import CALLS, InferenceService

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import grpc
 
-from sottovoce.cloud.api.admission import Admission
+from sottovoce.cloud.api.authentication import Admission
 from sottovoce.cloud.api.bundles_service import open_bundles, released_with
 from sottovoce.cloud.api.listener import TRAINING, Listener, until_told
 from sottovoce.cloud.config import Settings, check_name

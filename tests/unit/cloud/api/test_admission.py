@@ -7,8 +7,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from sottovoce.cloud.api import admission as module
-from sottovoce.cloud.api.admission import MOST, SECONDS, Admission, FailedAttemptLimiter
+from sottovoce.cloud.api import authentication as module
+from sottovoce.cloud.api.authentication import MOST, SECONDS, Admission, FailedAttemptLimiter
 from sottovoce.core.errors import Overloaded, Unauthenticated, Unavailable
 from tests.support.clock import Clock
 

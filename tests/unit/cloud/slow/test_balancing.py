@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from bench.live import haproxy
 from bench.live.testbed import free_address
-from sottovoce.cloud.api.admission import MOST as GUESSES
+from sottovoce.cloud.api.authentication import MOST as GUESSES
 from sottovoce.cloud.cli import main
 from tests.support.answering import Answering, answering
 from tests.support.certificates import Certificate

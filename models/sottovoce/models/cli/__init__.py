@@ -27,9 +27,9 @@ COMMANDS = {
 
 _MODULES = {
     **dict.fromkeys(("build-bundle", "export"), "bundle"),
-    **dict.fromkeys(("count-words", "device-counts", "vocabulary"), "bundle"),
     **dict.fromkeys(("train-tagger", "train-names", "train-context-finder"), "train"),
     "train-denoiser": "train",
+    **dict.fromkeys(("count-words", "device-counts", "vocabulary"), "words"),
 }
 
 

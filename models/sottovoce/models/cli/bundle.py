@@ -15,7 +15,7 @@ from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 
 if TYPE_CHECKING:
-    from sottovoce.models.bundle.indexes import Choice
+    from sottovoce.models.indexes import Choice
 
     from sottovoce.models.encoder import Exporter
 

@@ -15,9 +15,8 @@ from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
 
 if TYPE_CHECKING:
-    from sottovoce.models.indexes import Choice
-
     from sottovoce.models.encoder import Exporter
+    from sottovoce.models.indexes import Choice
 
 _exporter_option = click.option(
     "--exporter",

@@ -236,7 +236,6 @@ def processes(health: Iterable[str], metrics: Iterable[str], tls_ca: Path | None
 
     Args:
         health: addresses for health checks.
-        metrics: addresses of metrics.
         tls_ca: PEM to trust for health checks; plaintext if None.
     """
 

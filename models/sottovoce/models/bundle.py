@@ -87,7 +87,6 @@ def add_denoiser(shipped: Path, folder: Path, backbone: Backbone) -> Mapping[str
     Args:
         shipped: folder with a denoiser, or without one.
         folder: already holds ``tokenizer.json``, ``tokens.npy`` and ``token_prior.npy``.
-        backbone: of the bundle.
 
     Returns:
         The levels of `token-embedding.v1`; empty if no denoiser fits.
@@ -242,7 +241,6 @@ def build(
     """Build a bundle in ``out``, and replace the bundle there once all is done.
 
     Args:
-        out: folder of the bundle.
         backbone: name or path, see `sottovoce.cloud.models.backbone`.
         models: folder with ``tagger``, ``frequencies`` and ``facts``, as in the repository, and
             ``names`` if there is a name finder for the language.

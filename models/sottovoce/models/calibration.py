@@ -129,7 +129,6 @@ class Hiding:
             weights: Floats1d (words,), occurrences of each word in the class.
             members: Ints1d ids of the words that may be released in the class.
             draws: approximate number of words.
-            seed: of the draws.
         """
         candidates = Candidates.of(weights, members)
         shares = np.zeros(len(weights))
@@ -281,7 +280,6 @@ def calibrate(
         basis: sets the etas in place of ``text``. The more words a list has, the less noise
             replaces a given share. An attacker who knows the frequencies of words gains from less
             noise all the same, so a longer list keeps the noise of its basis.
-        seed: of the simulation.
 
     Raises:
         InvalidInput: too many words are outside the classes to reach a level.
@@ -312,7 +310,6 @@ def calibrate_by_class(
         text: the words that get noise by default. The shares of a level are about them.
         every: the words of all classes.
         run: see `calibrate`.
-        seed: of the simulation.
     """
     survival = Survival(text.space.shape[1])
     targets = (*map(single_word, NAMES.values()), *ATTACK_ON_CURVE)

@@ -85,7 +85,6 @@ class WordMapAttack:
             frequencies: the attacker's knowledge of the language.
             setting: level, mechanism and policy of the releases.
             draws: words of running text to privatise for fitting the slope.
-            seed: of the draws.
 
         Raises:
             NotFound: the bundle does not know the level, mechanism or policy.

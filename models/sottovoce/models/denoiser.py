@@ -114,9 +114,7 @@ def train_denoiser(
         out: folder to write.
         work: folder for intermediate results.
         backbone: name or path, of the weights the bundle was made from.
-        recipe: the hyperparameters.
         most: the most passages to use.
-        device: of torch.
         progress: called after every step.
 
     Returns:

@@ -118,12 +118,9 @@ def answers(
 
     Args:
         passages: n of them.
-        encoder: over the backbone.
         posterior: the first step of the cloud.
         space: Floats2d (tokens, r), rows of length 1.
         eta_range: lowest and highest.
-        folder: of the shards.
-        seed: of etas and noise.
         progress: called after each shard.
     """
     low, high = np.log(eta_range)

@@ -204,7 +204,6 @@ def first_rows(alone: NDArray[np.float32], log_prior: NDArray[np.float32], size:
     Args:
         alone: Floats2d (tokens, width), embeddings of single tokens.
         log_prior: Floats1d (tokens,).
-        size: of the network.
     """
     shares = np.exp(log_prior.astype(np.float64))
     weights = 1e-3 / (1e-3 + shares)
@@ -238,13 +237,10 @@ def fit(
     """Train ``model`` in place: the first stage, or with ``answers`` the second.
 
     Args:
-        model: the start.
         passages: n of them.
         targets: Floats2d (n, width), their clean embeddings.
-        recipe: the hyperparameters.
         answers: for these passages.
         kept: a file for the state of the run. A stopped run continues from it.
-        device: of torch.
         progress: called after steps.
     """
     epochs = recipe.epochs if answers is None else recipe.helped_epochs
@@ -405,7 +401,6 @@ def write(model: Model, folder: Path, facts: Mapping[str, Any]) -> None:
     """Write ``denoiser.onnx``, ``table.npy`` and ``denoiser.json`` into ``folder``.
 
     Args:
-        model: trained.
         folder: created if it is missing.
         facts: for the description, see `sottovoce.core.privacy.denoiser`.
     """

@@ -133,7 +133,6 @@ def to_onnx(model: Any, exporter: Exporter = "built-in", *, int8: bool = True) -
     Args:
         model: a `transformers` model: for the built-in exporter a BertModel, for optimum any text
             encoder that optimum knows.
-        exporter: the writer of the graph.
         int8: round the matrices. Tests compare the graph without rounding with torch.
     """
     with tempfile.TemporaryDirectory() as scratch:
@@ -432,7 +431,6 @@ def write_onnx(
         target: a file in a folder that exists.
         inputs: their names, in the order of ``example``. Each has the name of its first dimension
             if the length varies, else "".
-        output: name of the output.
     """
     with warnings.catch_warnings():
         # The newer exporter needs another library and writes a graph twice as long.

@@ -88,7 +88,6 @@ def build(
         choice: "auto" measures. "exact" and "hnsw" ask for one search. A class of few words, and a
             level at which a graph misses too much, are searched exactly in any case. Without
             hnswlib "auto" takes exact search.
-        seed: of the queries.
 
     Returns:
         The class as the manifest describes it, with recall@1 and the difference in kept rate at

@@ -151,7 +151,6 @@ class Mentions:
     """Draws names and sentences.
 
     Args:
-        lists: names of the world.
         ordinary: whether a word in small letters is an ordinary word to the device.
         words: ordinary nouns and adjectives, for names of organisations.
         random: source of all choices.
@@ -471,7 +470,6 @@ def changed(
     """Return the sentence as another person might have typed it.
 
     Args:
-        sentence: as read.
         random: source of all choices.
         other_name: gives another name of a kind, for spans with known ends.
     """

@@ -469,8 +469,6 @@ def collect_terms(
         debian: what `apt-cache dumpavail` prints.
         wordnet: folder of Debian's `wordnet-base`.
         registries: a file with names of widely used packages, one a line.
-        english: words of English that are listed.
-        listed: all words that are listed already.
         names: of people and places; none of them is returned.
     """
     known = {*listed}

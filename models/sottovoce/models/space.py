@@ -187,7 +187,6 @@ def on_tokens(projected: Floats2d, rows: Floats2d, pieces: tuple[tuple[int, ...]
     Args:
         projected: Floats2d (tokens, r), see `Projection`.
         rows: Floats2d (words, r), see `place`.
-        pieces: the token ids of each word.
 
     Returns:
         Floats2d (tokens, r). Every token keeps its length, which is its weight in a mean.

@@ -57,7 +57,6 @@ def averaged(
     """Train `network` by AdamW, a step for each loss; return the running average of weights.
 
     Args:
-        network: the network of the losses.
         losses: the share of training done and the loss of the next step, computed on demand.
         learning_rate: the highest, see `pace`.
         memory: share of the average that each step keeps.
@@ -121,8 +120,6 @@ class Forms(nn.Module):
 
     Args:
         rows: of the table, for each of `FEATURES`.
-        feature_width: of a row.
-        width: of the output.
         dropout: share of the features, and of the outputs, that training leaves out.
         unknown: share of words without their norm in training, as rare words are met.
     """

@@ -413,9 +413,7 @@ def shares(
     """Return the share of running text of each reading and of unlisted words; sum 1.
 
     Args:
-        vocabulary: the words.
         found: Ints1d (words,), see `word_readings`.
-        table: the counts of the words.
     """
     met = np.bincount(found, vocabulary.counts.sum(axis=1), len(READINGS))
     total = float(table.counts.sum()) + sum(table.left_out.values())

@@ -23,7 +23,6 @@ def open_bundles(
     """Return bundles by id, in the order given.
 
     Args:
-        folders: the bundles' folders.
         backbone: name and hash of the required backbone; None if no backbone is used.
 
     Raises:

@@ -242,7 +242,6 @@ class Batcher:
             add one, so other tenants cannot lock it out.
         per_tenant: requests of one tenant that may wait.
         streams: open streams of all tenants.
-        streams_per_tenant: open streams of one tenant.
         pieces: unread pieces of one stream; beyond them, its row pauses.
         patience: seconds to wait for room before a request is refused.
 

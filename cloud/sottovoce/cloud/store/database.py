@@ -175,7 +175,6 @@ def check_version(version: int, afresh: str, subject: str) -> None:
     The migration of a released version will be called where this function refuses it.
 
     Args:
-        version: the database's version.
         afresh: the fix for a version older than the first release.
         subject: the option that names the database.
 

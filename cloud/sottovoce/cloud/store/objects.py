@@ -51,7 +51,6 @@ class Objects(ABC):
 
         Args:
             owner: the database's id, or the complete id of these objects.
-            take: bind objects that have no owner yet.
 
         Returns:
             Their id: the database's id, and a part that distinguishes them from other stores.

@@ -29,7 +29,6 @@ def open_database(
         store: ``postgresql://...``; "" for a SQLite file in the folder.
         objects: ``file:///folder`` or ``s3://bucket/prefix``; "" for the folder itself.
         key_file: the master key's file; ``master.key`` in ``state`` if None.
-        create: create a missing state.
 
     Raises:
         ConfigError: ``store`` is neither, the PostgreSQL driver is not installed, or the state has

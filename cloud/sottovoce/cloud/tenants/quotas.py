@@ -48,7 +48,6 @@ def note(database: Database, limits: ServerLimits, names: Sequence[str]) -> None
 
     Args:
         database: of the cloud. The process that started last counts.
-        limits: from the options of the process.
         names: fields of ``limits`` that the process enforces.
     """
     with database.write() as transaction:

@@ -132,7 +132,6 @@ def encode(chat: Chat, example: Example, most: int, *, plain: bool = False) -> W
     """Return one example in at most ``most`` tokens.
 
     Args:
-        chat: the layout.
         most: must exceed an empty conversation by a few tokens.
         plain: put the plain tokens in front (RAPT v2, section III-B2).
 

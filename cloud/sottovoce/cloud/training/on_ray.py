@@ -118,8 +118,6 @@ def run(cluster: str, number: int, given: Given, on_ready: Any = lambda number: 
         cluster: its address, or "auto" for this machine's cluster.
         number: of trainers; 0 for one for each present GPU. A trainer without a GPU waits for
             one.
-        given: the trainers' arguments.
-        on_ready: called with the number of trainers.
 
     Raises:
         ConfigError: Ray is not installed, the cluster does not exist, or it has no GPU.

@@ -28,7 +28,6 @@ def work(
     """Run the worker until SIGTERM or SIGINT; return whether SIGINT ended it.
 
     Args:
-        threads: of the CPU.
         metrics: HOST:PORT for Prometheus; "" for none.
         on_ready: called before the first job.
     """

@@ -88,10 +88,8 @@ def fit(
     Each step is made on request, so the caller may score, save or stop between two steps.
 
     Args:
-        model: returns the losses of a batch.
         batches: one for each step.
         schedule: the learning rate of each step; as long as ``batches``.
-        update: makes the step.
     """
     for batch, rate in zip(batches, schedule, strict=True):
         yield update(model, batch, rate)
@@ -172,7 +170,6 @@ class Plan:
         lengths: sub-tokens of every example, by index.
         size: examples in a batch.
         epochs: 0 takes ``least_epochs``, or more to reach ``least_steps``.
-        seed: of the run.
         warmup: share of the steps with a rising rate.
     """
 
@@ -471,9 +468,7 @@ class Run:
         """Make every step after ``point``, and leave the best weights in ``model``.
 
         Args:
-            objective: returns the losses of a batch.
             point: the run's state, which is updated; ``model`` and ``optimizer`` match it.
-            batch: returns the batch of a step.
             score: returns held-out accuracy and loss of ``model``.
 
         Raises:

@@ -107,9 +107,6 @@ def probe(features: Tensor, targets: Tensor, penalty: float, labels: int) -> tup
     """Fit a logistic regression: (N, h), (N,) -> weight (C, h), bias (C,).
 
     Args:
-        features: states.
-        targets: indices of labels.
-        penalty: of the squared weights.
         labels: C; some may be missing from the targets.
     """
     centre, spread = features.mean(0), features.std(0) + 1e-6

@@ -92,7 +92,6 @@ class Bundle:
         """Open the bundle in ``folder`` and check every byte.
 
         Args:
-            folder: of the bundle.
             expected: the id that the bundle must have, where one was noted; without it, any
                 manifest is accepted if the files match it.
             backbone: the name that the owner's configuration requires, if any.

@@ -66,7 +66,6 @@ class PageServer(HttpServer):
     Args:
         address: see `HttpServer`.
         setting: see `HttpServer`.
-        package: the package with the page's files.
         endpoints: method and endpoint by path.
         command: the command that prints links; errors name it.
         largest_body: the most bytes of a request's body.
@@ -108,7 +107,6 @@ class PageGate:
     Args:
         is_file: whether a path is one of the page's own files, which hold nothing personal.
         command: the command that prints links; errors name it.
-        port: the port that serves the page.
         clock: monotonic seconds.
     """
 

@@ -194,7 +194,6 @@ class Encoder:
 
         Args:
             folder: as the cloud wrote it.
-            tokenizer: of the backbone.
             hashes: SHA-256 of each file; None if the caller trusts the files.
 
         Raises:
@@ -234,7 +233,6 @@ class Encoder:
 
         Args:
             text: in the clear; what is over `Shape.longest` tokens is cut off.
-            additions: of the adapter.
 
         Returns:
             Floats1d (width,), not scaled.

@@ -212,7 +212,6 @@ def print_text(text: str, *, indent: str = "", err: bool = False) -> None:
     """Print paragraphs, which continue on further lines of a terminal that is too narrow.
 
     Args:
-        indent: what further lines begin with.
         err: print on standard error.
     """
     for paragraph in text.split("\n"):

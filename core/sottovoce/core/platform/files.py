@@ -244,7 +244,6 @@ def read_secret(
     The same open file is checked and read, so nobody can exchange it in between.
 
     Args:
-        path: the file.
         what: a description, for errors.
         fix: what to do if others can read it; by default "chmod 600".
         subject: of errors; by default the path.

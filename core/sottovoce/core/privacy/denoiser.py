@@ -253,7 +253,6 @@ def misfit(
 
     Args:
         facts: what ``denoiser.json`` says.
-        backbone: of the bundle.
         tokenizer: the bundle's ``tokenizer.json``.
         tokens: Floats2d (tokens, r), the bundle's projected token embeddings.
     """

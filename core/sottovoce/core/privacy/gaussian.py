@@ -165,7 +165,6 @@ def with_least_noise(
 
     Args:
         stages: returns the stages for a noise multiplier.
-        budget: the limit.
         cost: returns the epsilon of stages at a delta.
 
     Raises:

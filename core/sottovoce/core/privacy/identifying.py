@@ -115,7 +115,6 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
 
     Args:
         text: an identifier, as `sottovoce.core.text.identifiers` finds it.
-        marks: of a word.
         called: whether a parenthesis follows, as after the name of a function.
     """
     for key, value in _VALUE.findall(text):

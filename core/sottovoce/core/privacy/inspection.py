@@ -136,10 +136,6 @@ def measure(
 
     This takes seconds and a few MB, and reads no user's text.
 
-    Args:
-        bundle: the bundle.
-        counts: of its language.
-
     Raises:
         BundleMismatch: a level has no eta that could be one.
     """

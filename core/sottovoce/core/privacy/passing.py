@@ -62,7 +62,6 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     """Yield the places of the words of public phrases.
 
     Args:
-        sight: the words.
         hides: what each hides; a single word beside a found person is part of the name.
     """
     yield from _orders(sight)
@@ -260,7 +259,6 @@ def pass_cities(
 
     Args:
         document: the whole text.
-        sight: its words.
         hides: what each word hides; changed.
         places: the finder's probability that each word is a place.
         past: the cities that passed before, if the conversation drew names or numbers; else None.

@@ -52,7 +52,6 @@ def hide_again(sight: Sight, hides: list[str], known: Set[str]) -> None:
     An ordinary word is hidden only if it has a capital within a sentence.
 
     Args:
-        sight: the words.
         hides: what each word hides; changed.
         known: parts of names, in small letters, that the conversation hid before.
     """
@@ -98,7 +97,6 @@ def name_persons(sight: Sight, hides: list[str]) -> None:
     """Call given names persons that a finder takes for places: "Chelsea said", "Milo's room".
 
     Args:
-        sight: the words.
         hides: what each word hides; changed. A large city is a place unless a sign tells more.
     """
     changed = _PLACE in hides

@@ -66,7 +66,6 @@ def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     """Yield the places of the words of addresses.
 
     Args:
-        sight: the words.
         hides: what each hides so far; a number that hides a place is part of an address.
     """
     drawn: set[int] = set()

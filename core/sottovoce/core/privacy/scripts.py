@@ -302,8 +302,6 @@ def passes_abroad(sight: Sight, place: int, named: float, language: Language) ->
     """Return whether a word of a foreign sentence is ordinary, by its form and by lists.
 
     Args:
-        sight: the words.
-        place: of the word.
         named: the probability of a name, which the finder often gives to foreign words.
         language: of the sentence; not English.
     """

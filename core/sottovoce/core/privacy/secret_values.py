@@ -46,7 +46,6 @@ def seed_phrases(words: Sequence[Word], lower: Sequence[str]) -> Iterator[int]:
     """Yield the places of the words of seed phrases.
 
     Args:
-        words: consecutive words.
         lower: each in small letters.
     """
     for run in _runs(words):

@@ -103,7 +103,6 @@ def _add_more(
     Args:
         own: Ints1d (words,), readings of the first list. They are changed in place.
         wanted: the places of words that need a reading.
-        bundle: lists the words.
         public: the first list.
     """
     file = resources.files("sottovoce.core.text") / f"more_readings.{public.language}.tsv"

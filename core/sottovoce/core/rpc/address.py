@@ -78,7 +78,6 @@ def split_url(url: str, setting: str = "the address") -> Url:
     """The parts of an ``https://`` URL, or of an ``http://`` URL on loopback.
 
     Args:
-        url: of an HTTP server.
         setting: what an error calls it; the URL may hold a password, and is not quoted.
 
     Raises:

@@ -58,7 +58,6 @@ def message(
 
     Args:
         role: the role, in OpenAI's word.
-        text: the content.
         calls: id, name and arguments of each function that this message calls.
         call_id: the id of the call that this message answers.
     """
@@ -87,7 +86,6 @@ def request(
     """Return the path below the server's address, and the body of a request for text.
 
     Args:
-        model: the server's name of the model.
         prompt: a text to continue, or messages of which the last is answered.
         stream: whether the response comes as events, with the number of tokens at the end.
         max_tokens, temperature, top_p, seed: None leaves the choice to the server.

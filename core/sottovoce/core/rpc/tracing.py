@@ -150,7 +150,6 @@ def begun(name: str, parent: str = "", **numbers: int) -> Span:
     Args:
         name: of a method or a stage, from the program and never from a caller.
         parent: ``traceparent`` of the parent span; this thread's current span if "".
-        numbers: recorded with the span.
     """
     return _NOTHING if _tracer is None else _tracer.begin(name, parent, numbers)
 
@@ -329,7 +328,6 @@ def traced(role: str, address: str, *, plaintext: bool = False) -> Iterator[None
     """Send this process's spans to an OpenTelemetry collector while the block lasts.
 
     Args:
-        role: the kind of process.
         address: ``http://HOST:PORT`` or ``https://HOST:PORT`` of an OTLP collector over gRPC; ""
             for no tracing.
         plaintext: whether it may be ``http://`` beyond this machine.

@@ -142,7 +142,6 @@ def added(
     """Return the settings of a request that adds examples to an adapter.
 
     Args:
-        settings: as requested.
         base: the settings that the adapter was trained with.
 
     Raises:

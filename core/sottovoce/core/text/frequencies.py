@@ -190,7 +190,6 @@ def read_shipped(what: str, language: str, read: Callable[[Traversable], _Read])
 
     Args:
         what: the list, "counts" or "readings".
-        language: its code.
         read: reads the file.
 
     Raises:

@@ -91,7 +91,6 @@ def noisy_mean(
 
     Args:
         sums: of clipped gradients.
-        stage: clip, noise and share.
         random: for tests only.
     """
     expected = stage.share * records

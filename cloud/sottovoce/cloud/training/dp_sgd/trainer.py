@@ -75,7 +75,6 @@ def fit_head(
 
     Args:
         features: states divided by their typical length.
-        targets: indices of the labels.
         labels: C; public.
         stage: of full batches.
         random: for tests only.

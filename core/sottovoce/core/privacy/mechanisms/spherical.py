@@ -68,7 +68,6 @@ class Mechanism(Protocol):
         """``vectors`` Floats2d (n, r) with noise on each row, as loud as its class asks for.
 
         Args:
-            vectors: the words.
             random: where the noise comes from.
             classes: n names, within which class each word moves.
         """

@@ -104,7 +104,6 @@ class Written(NamedTuple):
 
         Args:
             text: where it stands.
-            day: the other date, with the same parts.
             reading: of this date; the likelier one by default.
         """
         return self.part(text, self.start, self.end, day, reading)
@@ -459,7 +458,6 @@ class ShiftedDates:
     """Replaces the dates of one document by shifted ones.
 
     Args:
-        text: the document.
         stream: the source of randomness of the conversation. Equal ones give the same offset.
     """
 

@@ -157,7 +157,6 @@ class KnownNames:
         """Return what a part of an identifier becomes; "" for one that is no known name or two.
 
         Args:
-            part: letters.
             last: the last part in small letters, which may be the surname to an initial.
         """
         form = part.lower()

@@ -187,7 +187,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "code used, not answered",
-        *("cloud", f"{_CLOUD}tenants.codes:Codes.redeem", "after", "enroll"),
+        *("cloud", f"{_CLOUD}tenants.credentials:Codes.redeem", "after", "enroll"),
     ),
     Moment(
         "in the midst of a message of examples",

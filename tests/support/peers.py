@@ -60,7 +60,7 @@ def _stub(folder: Path) -> Iterator[Peer]:
 @contextmanager
 def _real(folder: Path) -> Iterator[Peer]:
     from sottovoce.cloud.config import Settings
-    from sottovoce.cloud.tenants.codes import Codes
+    from sottovoce.cloud.tenants.credentials import Codes
     from tests.support import decoders
     from tests.support.backbones import tiny_bert
     from tests.support.cloud import cloud

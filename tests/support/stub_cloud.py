@@ -35,8 +35,7 @@ from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.store.adapters import AdapterFiles, digest, stored, with_files
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.codes import Codes
-from sottovoce.cloud.tenants.credentials import FIRST, hashed
+from sottovoce.cloud.tenants.credentials import FIRST, Codes, hashed
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, bundle_id

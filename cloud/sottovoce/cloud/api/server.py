@@ -51,7 +51,7 @@ from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.store.keys import SIGNING_KEY, signature_of
 from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.tenants.codes import Codes
+from sottovoce.cloud.tenants.credentials import Codes
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import Unavailable
 from sottovoce.core.local.adapter import LocalAdapter

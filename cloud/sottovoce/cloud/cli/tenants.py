@@ -20,8 +20,7 @@ from sottovoce.cloud.store.audit_log import KEPT, recorded
 from sottovoce.cloud.store.database import Database, when
 from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.tenants.codes import SECONDS, Codes
-from sottovoce.cloud.tenants.credentials import Credentials, Scope
+from sottovoce.cloud.tenants.credentials import CODE_SECONDS, Codes, Credentials, Scope
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
@@ -242,7 +241,7 @@ def new_token(
 @click.option(
     "--valid",
     type=DURATION,
-    default=SECONDS,
+    default=CODE_SECONDS,
     show_default="10m",
     help="Lifetime of the code; 1d at most.",
 )

@@ -20,8 +20,7 @@ from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sottovoce.cloud.api import authentication, listener
-from sottovoce.cloud.tenants.codes import Codes
-from sottovoce.cloud.tenants.credentials import Credentials
+from sottovoce.cloud.tenants.credentials import Codes, Credentials
 from sottovoce.core.errors import ConfigError, PermissionDenied, Unauthenticated
 from sottovoce.v1 import enrollment_pb2, generation_pb2, inference_pb2
 from sottovoce.v1 import training_pb2 as training

@@ -26,8 +26,7 @@ from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.tenants.codes import Codes
-from sottovoce.cloud.tenants.credentials import Credentials, Scope, hashed
+from sottovoce.cloud.tenants.credentials import Codes, Credentials, Scope, hashed
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unauthenticated

@@ -12,9 +12,15 @@ import pytest
 
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants import codes as module
-from sottovoce.cloud.tenants.codes import GUESSES, SECONDS, Codes
-from sottovoce.cloud.tenants.credentials import Credentials, Scope, hashed
+from sottovoce.cloud.tenants import credentials as module
+from sottovoce.cloud.tenants.credentials import (
+    CODE_SECONDS,
+    GUESSES,
+    Codes,
+    Credentials,
+    Scope,
+    hashed,
+)
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import (
     InvalidInput,
@@ -198,7 +204,7 @@ def test_wrong_used_and_over_read_the_same(database: Database, clock: Clock) -> 
     used, over = codes.new("acme", "hall"), codes.new("acme", "shed")
     codes.redeem(used, hashed("mine"))
     said = set()
-    clock.later += SECONDS
+    clock.later += CODE_SECONDS
     for code in (used, over, wrong(over), "0000", "", "ZZZZ-ZZZZ-ZZZZ", "O" * 10_000):
         with pytest.raises(Unauthenticated) as caught:
             codes.redeem(code, hashed("other"))
@@ -251,5 +257,5 @@ def test_codes_are_bounded_and_make_room(
         codes.new("acme", f"dev-{n}")
     with pytest.raises(InvalidInput, match="too many codes"):
         codes.new("acme", "hall")
-    clock.later += SECONDS
+    clock.later += CODE_SECONDS
     assert codes.new("acme", "hall")

@@ -11,8 +11,7 @@ import pytest
 
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants.codes import Codes
-from sottovoce.cloud.tenants.credentials import Credentials
+from sottovoce.cloud.tenants.credentials import Codes, Credentials
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import SottovoceError, Unauthenticated
 from tests.support.caller import credentials

@@ -33,8 +33,6 @@ from soak.campaign.standing import (
 from soak.campaign.tally import Tally
 from sottovoce.v1 import edge_agent_pb2 as wire
 
-__all__ = ["anywhere"]
-
 _PROBES: Final = ("The doctor was in the garden with Anna", "A letter from the market, 4711")
 _START: Final = 10.0
 """Maximum processor seconds of the next start."""

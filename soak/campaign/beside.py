@@ -34,8 +34,6 @@ from tests.support.processes import environment
 from tests.support.stub_cloud import stub_cloud
 from tests.support.upstream_server import openai_server
 
-__all__ = ["COMMANDS", "beside", "running"]
-
 _LIGHT: Final = ("--level", "light")
 _FIRST: Final = ("customize", "share")
 """Commands that others depend on."""

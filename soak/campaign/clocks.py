@@ -17,8 +17,6 @@ from typing import Final
 from soak.campaign.network import ERRANDS, World, done
 from soak.campaign.tally import Tally
 
-__all__ = ["Clock", "clocks", "needed"]
-
 _LIBRARIES: Final = "lib/*/faketime/libfaketimeMT.so.1"
 _DAY: Final = 86_400
 _YEAR: Final = 365 * _DAY

@@ -16,8 +16,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-__all__ = ["PROGRAM", "Daemon", "cloud", "device"]
-
 PROGRAM = "from sottovoce.{}.cli import main; main()"
 """Program text that runs either side's command; the side is to be filled in."""
 

@@ -25,8 +25,6 @@ from tests.support.agent import configured, opened
 from tests.support.signing import lay_pulled
 from tests.support.small_bundle import LexiconTagger
 
-__all__ = ["RULES", "World", "damage", "device"]
-
 _SEEN: Final = "The doctor was in the garden with Anna, at anna.marsh@example.org"
 _UNSEEN: Final = "A cold morning by the river, and 4711 letters"
 

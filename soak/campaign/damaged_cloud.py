@@ -32,8 +32,6 @@ from tests.support.caller import Caller
 from tests.support.examples import RELEASE, WORDS
 from tests.support.tiny_bundle import tiny_bundle
 
-__all__ = ["cloud"]
-
 _HALF: Final = "others"
 _ROW: Final = "a value in a row, for which SQLite does not vouch"
 _STEPS: Final = 14

@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SmallDisk", "needed", "small_disk"]
-
 _SHUTDOWN: Final = 0x8004587D
 _WITHOUT_LOG: Final = 2
 _OPTIONS: Final = "loop,commit=300"

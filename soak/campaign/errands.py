@@ -15,8 +15,6 @@ from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.caller import credentials
 
-__all__ = ["ALL", "LEARNER"]
-
 LEARNER: Final = "learner"
 """The folder of what learns by itself; its bundle, which has an encoder, lies there already."""
 

@@ -30,18 +30,6 @@ from sottovoce.v1 import generation_pb2 as generation
 from tests.support.agent import labelled
 from tests.support.openai_endpoint import Door
 
-__all__ = [
-    "ADAPTER",
-    "ENDPOINT",
-    "PAGE",
-    "SOUND",
-    "TEXT",
-    "declared",
-    "every_rpc",
-    "requests",
-    "services",
-]
-
 ADAPTER: Final = "topics"
 TEXT: Final = "Anna was in the garden by the lake"
 _DRAWN: Final = 3

@@ -10,8 +10,6 @@ from typing import Final
 
 from tests.support.cut_line import Line
 
-__all__ = ["KINDS", "WAYS", "Fault", "FaultyLine"]
-
 KINDS: Final = ("cut", "halve", "stall", "duplicate")
 """The connection ends before or within the frame; the frame is delayed; the frame comes twice."""
 

@@ -23,8 +23,6 @@ from soak.campaign.tally import Tally
 from sottovoce.core.errors import Code, SottovoceError
 from tests.support.full_disk import FullDisk
 
-__all__ = ["ERRANDS", "full_disks"]
-
 ERRANDS: Final = (
     *("predict", "customize", "fetch", "embed", "train", "chat", "rm", "predict many", "cancel"),
     *("generate", "rollback", "embed many"),

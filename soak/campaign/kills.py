@@ -22,8 +22,6 @@ from sottovoce.v1 import edge_agent_pb2 as wire
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.waiting import until
 
-__all__ = ["agent_killed", "worker_killed"]
-
 _PLACES: Final = ("garden", "kitchen", "river", "market", "school", "carpet", "pond", "bridge")
 _TEXTS: Final = 8
 _EARLIER: Final = 40

@@ -22,8 +22,6 @@ from sottovoce.edge.config import Config
 from tests.support.agent import configured, opened
 from tests.support.processes import environment
 
-__all__ = ["KINDS", "machine"]
-
 _SECONDS: Final = 300.0
 _MOUNTS: Final = ("unshare", "-m")
 _BOUND: Final = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'

@@ -26,8 +26,6 @@ from sottovoce.v1 import training_pb2 as training
 from tests.support.caller import Caller, credentials, message
 from tests.support.examples import TOPICS, WORDS, examples
 
-__all__ = ["KINDS"]
-
 _OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
 _SECONDS: Final = 30.0
 """Timeout of an attacker's calls, in seconds."""

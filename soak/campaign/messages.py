@@ -9,8 +9,6 @@ from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 
-__all__ = ["CANARY", "KINDS", "made", "methods"]
-
 CANARY: Final = "zorvekquil"
 """A word outside all lists, which must not appear in any log."""
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FILE", "MOMENTS", "PROCESS", "Death", "Moment", "happening"]
-
 FILE: Final = "CAMPAIGN_DEATH_FILE"
 PROCESS: Final = "CAMPAIGN_PROCESS"
 """Variables: where a death is asked for, and which of its processes this one is to the campaign."""

@@ -40,18 +40,6 @@ from tests.support.agent import wanted
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-__all__ = [
-    "ERRANDS",
-    "Errand",
-    "World",
-    "customized",
-    "done",
-    "helps",
-    "network",
-    "soon",
-    "watched",
-]
-
 _SECONDS: Final = 400.0
 """Timeout of any call: longer than all the device's deadlines, so that its own error appears."""
 _MINUTES: Final = 100.0

@@ -31,8 +31,6 @@ from tests.support.full_disk import in_memory, no_mounts
 from tests.support.paths import BUNDLE
 from tests.support.small_bundle import write_small_bundle
 
-__all__ = ["PARTS", "Part", "run"]
-
 _Run = Callable[[Path, Tally, str, Iterable[int]], None]
 
 

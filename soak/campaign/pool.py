@@ -24,8 +24,6 @@ from typing import Final
 from soak.campaign.parts import PARTS, run
 from soak.campaign.tally import Tally
 
-__all__ = ["Piece", "pieces", "together"]
-
 _SUBREAPER: Final = 36
 """`PR_SET_CHILD_SUBREAPER`: processes that outlive a killed cloud become our children."""
 

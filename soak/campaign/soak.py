@@ -23,8 +23,6 @@ from soak.campaign.network import ERRANDS, World, done
 from soak.campaign.tally import Tally
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["ENOUGH", "MOST_RESIDENT", "growth", "soak"]
-
 MOST_RESIDENT: Final = 96 * 10**6
 """Maximum resident bytes of the device's daemon."""
 _WORDS: Final = 30_000

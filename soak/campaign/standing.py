@@ -15,8 +15,6 @@ from soak.campaign.network import World
 from sottovoce.cloud.store.adapters import digest
 from tests.support.leftovers import age
 
-__all__ = ["Books", "faults_of_cloud", "faults_of_device", "left_aside", "make_old", "processes"]
-
 _ASIDE = re.compile(r"\..+\.sotto-[0-9a-f]{16}")
 _WORKER = b"sottovoce.cloud.training.process"
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["FAULTS", "Tally", "table"]
-
 FAULTS: Final = ("lost", "leaked", "crossed", "unexplained")
 """Acknowledged data is gone; clear text is in a forbidden place; a tenant got another's data; any
 other unexpected end of a trial.

@@ -39,8 +39,6 @@ from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.processes import environment
 from tests.support.waiting import until
 
-__all__ = ["Town", "apart", "settled", "tenants"]
-
 _VICTIM: Final = "one"
 _OTHERS: Final = ("two", "three", "four", "five")
 _OPTIONS: Final = TrainingOptions(epochs=2, batch_size=8)

@@ -26,8 +26,6 @@ from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.v1 import edge_agent_pb2 as wire
 from sottovoce.v1 import edge_agent_pb2_grpc
 
-__all__ = ["needed", "threads"]
-
 _SECONDS: Final = 60.0
 _AT_ONCE: Final = 12
 _ANEW: Final = 4

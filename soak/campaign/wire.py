@@ -25,8 +25,6 @@ from sottovoce.v1 import (  # noqa: F401 - descriptors are found by name once th
 )
 from tests.support.processes import resident
 
-__all__ = ["CLOUD", "DEVICE", "called", "wire"]
-
 CLOUD: Final = tuple(
     f"sottovoce.v1.{name}Service"
     for name in ("Bundles", "Enrollment", "Training", "Inference", "Generation")

@@ -23,8 +23,6 @@ from typing import Any, Final
 from soak.mutation.suite import Module
 from sottovoce.core.errors import NotReady
 
-__all__ = ["KILLED", "Mutant", "Outcome", "Workshop", "changed"]
-
 ROOT: Final = Path(__file__).parents[2]
 KILLED: Final = frozenset({"killed", "timeout", "segfault"})
 """What mutmut says of a mutant that was noticed; one that no test reaches survived."""

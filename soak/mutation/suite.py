@@ -14,8 +14,6 @@ from pathlib import Path
 
 from sottovoce.core.errors import InvalidInput
 
-__all__ = ["Excuse", "Module", "Suite"]
-
 
 @dataclass(frozen=True)
 class Module:

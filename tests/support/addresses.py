@@ -5,8 +5,6 @@ Fill each by `str.format` with two surrogates. Unreleased hosts end in ".test".
 
 from __future__ import annotations
 
-__all__ = ["ADDRESSES", "HOST", "MAIL", "URL"]
-
 URL, MAIL, HOST = "https://lamp.example.com/abcdefgh", "pat@example.org", "cask.example.net"
 
 ADDRESSES = (

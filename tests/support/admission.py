@@ -21,8 +21,6 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc, edge_chat_pb2_grpc
 from tests.support.agent import configured, running
 
-__all__ = ["ASKED", "TEXT", "Asked", "asked", "asking", "refused", "with_token"]
-
 TEXT = "Anna was in the garden by the pond"
 ASKED = agent.PrivatizeRequest(text=TEXT)
 

@@ -29,8 +29,6 @@ from tests.support.processes import environment
 from tests.support.small_bundle import LexiconTagger
 from tests.support.upstream_server import Server, data
 
-__all__ = ["PIECE", "growth", "long_call", "long_text"]
-
 PIECE = 48
 """Characters of a piece, as coding agents' servers send them."""
 

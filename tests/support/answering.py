@@ -15,8 +15,6 @@ from contextlib import contextmanager
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-__all__ = ["Answering", "answering"]
-
 
 class Answering(grpc.GenericRpcHandler):
     """Answers every message of a call; those named ``hold`` when `let_go` is set."""

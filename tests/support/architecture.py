@@ -22,8 +22,6 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["FORBIDDEN", "PLAN", "Forbidden", "Plan", "faults", "graph", "reduced", "rooms", "table"]
-
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "architecture.svg"

@@ -27,8 +27,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["HINT", "Browser", "browser_program", "check_picture", "opened_browser"]
-
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 _FLAGS = (
     *("--headless", "--disable-gpu", "--hide-scrollbars"),

@@ -11,8 +11,6 @@ import pytest
 from sottovoce.cloud.store.objects import Objects
 from sottovoce.cloud.store.s3 import S3Objects
 
-__all__ = ["BOTH", "FILES", "S3", "contents", "made", "on_both_objects", "read", "uses"]
-
 FILES, S3 = "files", "s3"
 
 BOTH = (FILES, pytest.param(S3, marks=pytest.mark.server))

@@ -10,8 +10,6 @@ from typing import Any
 
 import grpc
 
-__all__ = ["Collected", "Collector", "collecting"]
-
 
 @dataclass(frozen=True)
 class Collected:

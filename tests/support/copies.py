@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-__all__ = ["COPIES", "copies"]
-
 COPIES: Final = 20
 _LAST: Final = ("river", "window", "dinner", "letter", "garden")
 _DAYS: Final = ("Monday", "Tuesday", "Thursday", "Friday", "Sunday")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
-__all__ = ["FORMS", "written"]
-
 FORMS: Final = (
     *("%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%y", "%-d.%-m.%y", "%-d/%-m/%Y"),
     *("%-d %B %Y", "%d %B %Y", "%B %-d, %Y", "%-d %b %Y", "%b %-d, %Y", "%d-%b-%Y", "%d-%b-%y"),

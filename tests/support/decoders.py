@@ -24,8 +24,6 @@ from transformers import (
 
 from tests.support.backbones import TEXT
 
-__all__ = ["CHATML", "FAMILIES", "save", "starting_with", "tokenizer"]
-
 CHATML: Final = (
     "{% for turn in messages %}<|im_start|>{{ turn.role }}\n{{ turn.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

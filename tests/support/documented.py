@@ -19,8 +19,6 @@ from markdown_it.token import Token
 
 from tests.support.paths import ROOT
 
-__all__ = ["PAGES", "PROGRAMS", "Part", "Snippet", "Typed", "read"]
-
 _WHERE: Final = ("*.md", "*/*.md", "bench/**/*.md", "models/**/*.md", "examples/**/*.md")
 _WHERE_ELSE: Final = ("clients/**/*.md", "deploy/**/*.md", "edge/**/*.md")
 _NOT_READ: Final = ("CHANGELOG.md", "docs/cli.md")

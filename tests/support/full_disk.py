@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FullDisk", "in_memory", "no_mounts"]
-
 _MOUNT: Final = ("mount", "-t", "tmpfs")
 _BLOCK: Final = 4_096
 

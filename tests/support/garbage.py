@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 import grpc
 
-__all__ = ["babbling"]
-
 GARBAGE = b"\xff"
 
 

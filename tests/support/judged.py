@@ -38,8 +38,6 @@ from sottovoce.v1 import edge_agent_pb2
 from tests.support.documented import Part, Typed
 from tests.support.paths import ROOT
 
-__all__ = ["FOREIGN", "Wrong", "judge"]
-
 FOREIGN: Final = {
     "apt": "Debian's",
     "apt-get": "Debian's",

@@ -11,8 +11,6 @@ import pytest
 
 from sottovoce.edge.state.device_key import CREDENTIAL_NAME
 
-__all__ = ["give_credential", "keyring_of"]
-
 
 def give_credential(monkeypatch: pytest.MonkeyPatch, folder: Path, secret: bytes) -> Path:
     """Hands this process a credential as systemd does; gives its file."""

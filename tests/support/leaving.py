@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-__all__ = ["TRIES", "leaving_server", "whose_reading_ends"]
-
 TRIES = 10
 
 _PREFACE = 24  # bytes of HTTP/2's

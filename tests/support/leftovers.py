@@ -7,8 +7,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["age", "left_of"]
-
 
 def left_of(path: Path) -> Path:
     """The name that ``path`` was being written under."""

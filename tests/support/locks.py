@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["locked"]
-
 
 def locked(process: int, database: Path) -> set[str]:
     """Which files of an open database a process holds POSIX locks on: "" and "-shm"; from

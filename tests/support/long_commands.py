@@ -20,8 +20,6 @@ from tests.support.documented import PAGES, Part, Typed, read
 from tests.support.not_typed import NOT_TYPED, reason
 from tests.support.paths import ROOT
 
-__all__ = ["main"]
-
 _RUNS: Final = (
     r"make (help|lint|sbom|docs|clients|bench|report)$",
     r"python -m bench\.(?!NAME|live|scale --jobs)",

@@ -22,8 +22,6 @@ from tests.support.certificates import Certificate
 from tests.support.cloud import Cloud, cloud
 from tests.support.tiny_bundle import tiny_bundle
 
-__all__ = ["Place", "lists", "place_with", "refusal", "refuses_every_call", "shown"]
-
 _OWN = (("grpc.use_local_subchannel_pool", 1),)
 
 

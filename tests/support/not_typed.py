@@ -11,8 +11,6 @@ from typing import Final
 
 from tests.support.documented import Typed
 
-__all__ = ["BEFORE", "FIRST", "LOOKS", "NOT_TYPED", "later", "looks", "reason"]
-
 NOT_TYPED: Final = {
     r"make help$": "lists the others",
     r"make ": "installs, builds, tests or measures: minutes, or tools of its own",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["field", "graph", "loop", "model", "node", "tensor"]
-
 
 def field(number: int, value: int | bytes | str) -> bytes:
     """One field of a protobuf message."""

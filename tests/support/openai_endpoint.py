@@ -16,8 +16,6 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.http.endpoints import openai_server, read_key
 from tests.support.agent import configured, opened
 
-__all__ = ["Answer", "Door", "entered", "opened_endpoint"]
-
 SECONDS = 60.0
 
 

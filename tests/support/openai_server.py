@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["OpenAIServer", "chat", "openai_server", "text"]
-
 Lines = Callable[[dict[str, Any]], Iterator[bytes]]
 """What a request is answered with, line by line."""
 

@@ -12,8 +12,6 @@ from sottovoce.core.text.tagger import Tagger
 from tests.support.openai_endpoint import Door, opened_endpoint
 from tests.support.upstream_server import Server, data, openai_server
 
-__all__ = ["asked", "before_a_server", "calling"]
-
 
 @contextmanager
 def before_a_server(

@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from bench.data import DATA
-
-__all__ = ["BUNDLE", "DATA", "HELPDESK", "MODELS", "ROOT", "SENTENCES"]
+from bench.data import DATA as DATA
 
 ROOT: Final = Path(__file__).parents[2]
 MODELS: Final = ROOT / "models"

@@ -10,8 +10,6 @@ from sottovoce.cloud.store.database import Database
 from sottovoce.core.http.page import PageServer
 from tests.support.openai_endpoint import Door, entered
 
-__all__ = ["page_of", "served"]
-
 
 @contextmanager
 def served(

@@ -10,8 +10,6 @@ from itertools import pairwise
 from sottovoce.core.http.messages import LARGEST_HEAD
 from tests.support.openai_endpoint import SECONDS, Door
 
-__all__ = ["AMBIGUOUS", "Answered", "ask", "cut", "head", "padded"]
-
 AMBIGUOUS: dict[str, tuple[str, int]] = {
     "a length and chunks": ("Content-Length: 3\r\nTransfer-Encoding: chunked", 400),
     "chunks and a length": ("Transfer-Encoding: chunked\r\nContent-Length: 3", 400),

@@ -10,8 +10,6 @@ import grpc
 from hpack import Decoder, Encoder
 from hyperframe.frame import DataFrame, Frame, HeadersFrame, RstStreamFrame, SettingsFrame
 
-__all__ = ["RawConnection"]
-
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 

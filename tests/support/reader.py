@@ -20,8 +20,6 @@ from bench.live.testbed import command, free_address, serving
 from tests.support.documented import Typed, read
 from tests.support.paths import HELPDESK, ROOT
 
-__all__ = ["Outcome", "Reader", "furnish"]
-
 _SECONDS: Final = 300
 """A command may take, on a machine that has more to do."""
 _LINKED: Final = ("bench", "clients", "deploy", "docs")

@@ -12,8 +12,6 @@ from sottovoce.cloud.store.objects import Objects
 from sottovoce.cloud.store.postgres import PostgresDatabase
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 
-__all__ = ["FileStore", "ServerStore", "Store"]
-
 Clock = Callable[[], float]
 
 

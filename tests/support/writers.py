@@ -22,8 +22,6 @@ from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.store.adapters import AdapterFiles
 
-__all__ = ["Writer", "made", "read", "short", "writing"]
-
 
 @dataclass(frozen=True)
 class Writer:

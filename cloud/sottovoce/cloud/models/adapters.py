@@ -37,8 +37,6 @@ from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.local.encoder import Additions
 from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of
 
-__all__ = ["FORMAT", "Adapter", "fingerprint", "load", "save", "to_local"]
-
 FORMAT = "sottovoce.adapter.v1"
 _WEIGHTS, _HEAD, _FACTS = "adapter_model.safetensors", "head.safetensors", "adapter.json"
 

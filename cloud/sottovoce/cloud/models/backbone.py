@@ -37,22 +37,6 @@ from transformers import AutoModel, AutoTokenizer, BitsAndBytesConfig, PreTraine
 
 from sottovoce.core.errors import InvalidInput, NotFound
 
-__all__ = [
-    "DEFAULT",
-    "LoadedBackbone",
-    "computing",
-    "fast_bfloat16",
-    "four_bits",
-    "hash_files",
-    "input_embeddings",
-    "load",
-    "load_tokenizer",
-    "pack",
-    "public_name",
-    "resolve",
-    "to_bfloat16",
-]
-
 
 def load_tokenizer(folder: Path) -> Any:
     """Return the tokenizer in a model's folder, without running code from the folder.

@@ -16,19 +16,6 @@ from torch import Tensor
 
 from sottovoce.cloud.job import Example, TrainingOptions, check_labels
 
-__all__ = [
-    "HELD_OUT",
-    "MAX_TOKENS",
-    "SUBTOKENS",
-    "Batch",
-    "Dataset",
-    "Encoded",
-    "collate",
-    "encode",
-    "padded",
-    "split",
-]
-
 MAX_TOKENS = 256  # longer released texts are cut; cost grows with the square
 SUBTOKENS = 2  # room for each plain token in front
 IGNORE = -100

@@ -20,8 +20,6 @@ from jinja2.exceptions import TemplateError
 
 from sottovoce.core.errors import InvalidInput
 
-__all__ = ["PLAIN", "Chat", "Role", "Turn"]
-
 Role = Literal["system", "user", "assistant", "tool"]
 
 PLAIN: Final = (

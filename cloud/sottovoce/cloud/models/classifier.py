@@ -16,8 +16,6 @@ from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.methods import Method
 
-__all__ = ["AdaptedModel", "ReconstructionHead", "TextClassifier", "encoder_of", "pool"]
-
 
 class ReconstructionHead(nn.Module):
     """Two linear layers that name the plain token at a position; dropped after training.

@@ -50,21 +50,6 @@ from sottovoce.cloud.models.methods import Method
 from sottovoce.cloud.models.rows import Row, Update, key_value_shape, stacked, updated
 from sottovoce.core.errors import InvalidInput, NotReady
 
-__all__ = [
-    "ATTENTION",
-    "SENTENCE",
-    "Cache",
-    "Decoder",
-    "Part",
-    "TextGenerator",
-    "advance",
-    "assemble",
-    "check",
-    "load",
-    "no_decoder",
-    "position_bytes",
-]
-
 SENTENCE: Final = "The museum in Aarhus opened in 1859, and 42 people came."
 """A sentence that a tokenizer must return unchanged."""
 

@@ -26,8 +26,6 @@ from sottovoce.cloud.models.rows import Row, Unpadded
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.noise import Floats2d
 
-__all__ = ["Encoder", "PosteriorMean", "special_tokens"]
-
 LONGEST: Final = 512
 """Tokens in a text, special tokens included, if the backbone allows more."""
 _BATCH: Final = 32

@@ -21,8 +21,6 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.errors import InvalidInput
 
-__all__ = ["CUE", "LabelWords", "check"]
-
 CUE: Final = "\nAnswer:"
 _OUTPUT: Final = "lm_head.weight"
 

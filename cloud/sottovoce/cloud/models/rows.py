@@ -31,23 +31,6 @@ from transformers import BertModel, DynamicCache, RobertaModel, XLMRobertaModel
 
 from sottovoce.core.errors import SottovoceError
 
-__all__ = [
-    "Row",
-    "Unpadded",
-    "Update",
-    "Updates",
-    "draw_prefix",
-    "draw_prompt",
-    "first_position",
-    "key_value_shape",
-    "misfit",
-    "prefix_width",
-    "run",
-    "run_fronted",
-    "stacked",
-    "updated",
-]
-
 
 def run_fronted(
     encoder: Any,

@@ -26,8 +26,6 @@ from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Overloaded
 from sottovoce.core.rpc import tracing
 
-__all__ = ["BUDGET", "AdapterCache", "check_bundle", "opened"]
-
 BUDGET: Final = 1 << 30
 PATIENCE: Final = 10.0
 """Seconds to wait for other requests if memory is full of adapters in use."""

@@ -31,16 +31,6 @@ from typing import Any, Final, Generic, TypeVar
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.core.errors import Overloaded, Unavailable
 
-__all__ = [
-    "BATCH",
-    "Batcher",
-    "FairQueue",
-    "Step",
-    "Stream",
-    "device_loss",
-    "is_device_loss",
-]
-
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 

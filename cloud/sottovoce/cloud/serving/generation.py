@@ -13,18 +13,6 @@ from torch import Tensor
 from sottovoce.cloud.models.chat import Turn
 from sottovoce.core.rpc.limits import NEW_TOKENS
 
-__all__ = [
-    "Asked",
-    "Characters",
-    "Done",
-    "Draw",
-    "Finish",
-    "Piece",
-    "Pieces",
-    "Sampling",
-    "choose",
-]
-
 _HEAD = 256
 """Likeliest tokens to examine first; all tokens are sorted only if these do not suffice."""
 

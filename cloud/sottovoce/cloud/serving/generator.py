@@ -47,8 +47,6 @@ from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.errors import InvalidInput, Overloaded, QuotaExceeded, SottovoceError
 from sottovoce.core.rpc.streams import Stops
 
-__all__ = ["MEMORY", "Generator", "Reservations"]
-
 PATIENCE: Final = 10.0
 """Seconds to wait for other texts to end."""
 

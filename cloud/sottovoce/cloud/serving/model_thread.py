@@ -13,8 +13,6 @@ from sottovoce.cloud.models.classifier import encoder_of
 from sottovoce.cloud.models.rows import Unpadded
 from sottovoce.cloud.serving.batcher import BATCH, Batcher
 
-__all__ = ["CPU_TOKENS", "DeviceThread", "ModelThread", "numbers", "passes"]
-
 
 def passes(shapes: Sequence[tuple[int, int, int]], tokens: int, overhead: int) -> list[list[int]]:
     """Return the rows to run together, with little padding and few passes.

@@ -36,8 +36,6 @@ from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.noise import Floats2d
 from sottovoce.core.privacy.vectors import unit_rows
 
-__all__ = ["PRIOR", "Embedder", "Predictor", "Scores"]
-
 Scores = list[tuple[str, float]]
 
 

@@ -33,8 +33,6 @@ from sottovoce.core.rpc.openai import cut, heard, message, request, timed
 from sottovoce.core.rpc.status import kind_and_place
 from sottovoce.core.rpc.streams import Stops
 
-__all__ = ["Upstream"]
-
 PATIENCE: Final = 120.0
 """Seconds without a byte; the server may be reading a long prompt."""
 CONNECT: Final = 10.0

@@ -19,8 +19,6 @@ from torch import Tensor, nn
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models.rows import Row, misfit, run
 
-__all__ = ["AdaptedEncoder", "Full", "Head", "Method"]
-
 
 @dataclass(frozen=True, slots=True)
 class Method(ABC):

@@ -29,8 +29,6 @@ from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Method
 from sottovoce.cloud.models.rows import Row, Update, Updates, misfit
 from sottovoce.core.errors import InvalidInput, NotReady
 
-__all__ = ["Lora", "LoraUpdates", "adapt", "lora_config", "targets"]
-
 _NAME = "base_model.model.{layer}.lora_{which}.weight"
 """PEFT's name for a matrix in its files."""
 

@@ -12,8 +12,6 @@ from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Method
 from sottovoce.cloud.models.rows import Row, draw_prefix, draw_prompt, misfit, prefix_width
 
-__all__ = ["Prefix", "Prompt"]
-
 _NAME = "prompt_embeddings"
 
 

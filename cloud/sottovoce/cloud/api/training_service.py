@@ -23,7 +23,8 @@ from sottovoce.cloud.config import Settings, check_name
 from sottovoce.cloud.job import FINAL, Example, Job, TrainingOptions
 from sottovoce.cloud.jobs.ending import cancel, clear, delete, keep_room, reinstate
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.queue import JobsCollector, Queue
+from sottovoce.cloud.jobs.overview import JobsCollector
+from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.metrics import CallMetrics
 from sottovoce.cloud.store import bundles

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
-from sottovoce.cloud.jobs.queue import JobsCollector
+from sottovoce.cloud.jobs.overview import JobsCollector
 from sottovoce.cloud.metrics import expose
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import Side, speaking_to

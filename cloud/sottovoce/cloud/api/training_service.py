@@ -1,10 +1,7 @@
-"""Customisation jobs over the wire, and the front process that serves them alone.
+"""Customisation jobs over the wire.
 
 Every call names its tenant. This module loads no model and no torch. Calls that need the models are
 in `models_service`.
-
-Uploads and watches stay open for hours and need only the database. A front loads no model. It
-starts in a moment and takes a tenth of a replica's memory. Its death disturbs no prediction.
 """
 
 from __future__ import annotations
@@ -17,21 +14,14 @@ from typing import Final, Protocol
 import grpc
 
 from sottovoce.cloud.api.authentication import Admission
-from sottovoce.cloud.api.bundles_service import open_bundles, released_with
-from sottovoce.cloud.api.listener import TRAINING, Listener, until_told
-from sottovoce.cloud.config import Settings, check_name
+from sottovoce.cloud.api.bundles_service import released_with
+from sottovoce.cloud.config import check_name
 from sottovoce.cloud.job import FINAL, Example, Job, TrainingOptions
-from sottovoce.cloud.jobs.ending import cancel, clear, delete, keep_room, reinstate
+from sottovoce.cloud.jobs.ending import cancel, delete, reinstate
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.overview import JobsCollector
-from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.metrics import CallMetrics
-from sottovoce.cloud.store import bundles
 from sottovoce.cloud.store.adapters import versions
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.store.opening import check_objects, open_database
-from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Scope
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
@@ -277,49 +267,3 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
         """Stream versions of the tenant's adapters to the devices that follow them."""
         tenant = self._tenant(context, Scope.PREDICT)
         yield from self._followers.stream(tenant, request, context.is_active)
-
-
-class Front:
-    """The gRPC server of a front.
-
-    Raises:
-        ConfigError: the port is taken, no bundle is given, or a TLS file is unreadable.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.database = open_database(
-            settings.state, settings.store, settings.objects, settings.key_file
-        )
-        check_objects(self.database)
-        opened = open_bundles(bundles.folders(self.database, settings.bundles))
-        clear(settings.state, Queue(self.database))
-        self.database.keys.check(self.database)
-        jobs = Jobs(self.database, settings.limits)
-        keep_room(settings.state)
-        quotas.note(self.database, settings.limits, quotas.OF_SERVERS)
-        tenants = Tenants(self.database)
-        metrics = CallMetrics()
-        metrics.registry.register(JobsCollector(self.database))
-        calls = UPLOADS + WATCHES + FOLLOWERS
-        self._listener = Listener(
-            settings, tenants, metrics, (TRAINING,), calls, self.database.news
-        )
-        self.address = self._listener.address
-        training_pb2_grpc.add_TrainingServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            TrainingService(jobs, tenants, opened), self._listener.server
-        )
-
-    def start(self) -> None:
-        """Start to accept calls."""
-        self._listener.start()
-
-    def stop(self) -> None:
-        """Refuse new calls, let open calls end, and free everything."""
-        self._listener.stop()
-        self._listener.close()
-        self.database.close()
-
-
-def serve_front(settings: Settings, on_ready: Callable[[Front], None]) -> None:
-    """Run a front until SIGTERM or SIGINT."""
-    until_told(lambda: Front(settings), on_ready)

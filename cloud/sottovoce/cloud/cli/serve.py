@@ -34,8 +34,8 @@ from sottovoce.core.rpc import logs
 from sottovoce.core.rpc.tracing import traced
 
 if TYPE_CHECKING:
+    from sottovoce.cloud.api.front import Front
     from sottovoce.cloud.api.server import Server
-    from sottovoce.cloud.api.training_service import Front
 
 STOPPED: Final = (
     "calls have ended in order, and jobs keep what they have learnt",
@@ -292,7 +292,7 @@ def front(as_json: bool, **given: Any) -> None:
     """
     settings = settings_from(given, trainer=False)
     # Imported late, like the server.
-    from sottovoce.cloud.api import training_service
+    from sottovoce.cloud.api import front
 
     logs.configure(settings.log_format, "front")
     if_interrupted(*STOPPED)
@@ -304,7 +304,7 @@ def front(as_json: bool, **given: Any) -> None:
             click.echo(f"answering for jobs on {running.address}", err=True)
 
     with traced("front", settings.trace, plaintext=True):
-        training_service.serve_front(settings, ready)
+        front.serve(settings, ready)
 
 
 @click.command("trainer", cls=Command)

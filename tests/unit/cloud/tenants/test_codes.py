@@ -251,7 +251,7 @@ def test_a_disabled_tenants_code_waits_and_a_known_token_is_no_new_one(database:
 def test_codes_are_bounded_and_make_room(
     database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST", 3)
+    monkeypatch.setattr(module, "MOST_CODES", 3)
     codes = Codes(database)
     for n in range(3):
         codes.new("acme", f"dev-{n}")

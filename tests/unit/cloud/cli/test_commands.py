@@ -334,7 +334,7 @@ def test_a_mistyped_state_folder_is_told_from_an_empty_one(
     assert not (tmp_path / "typo").exists()
 
 
-@pytest.mark.parametrize("topic", ["jobs", "tenants", "status"])
+@pytest.mark.parametrize("topic", ["tenants", "status"])
 def test_commands_on_the_state_load_no_torch(topic: str) -> None:
     code = (
         f"import sys; import sottovoce.cloud.cli.{topic}; import sottovoce.cloud.jobs.ending; "

@@ -154,8 +154,11 @@ class Bundle:
         return array
 
     def warm(self) -> None:
-        """Map every page of the rows, so that the first texts are not slower than others."""
-        self.rows[:: max(1, mmap.PAGESIZE // self.rows.strides[0]), 0].sum()
+        """Map every page of the space, so that the first texts are not slower than others.
+
+        The rows of classes are read once, when their search is opened.
+        """
+        self.space[:: max(1, mmap.PAGESIZE // self.space.strides[0]), 0].sum()
 
     @property
     def space_id(self) -> str:

@@ -74,11 +74,10 @@ def test_of_equal_words_the_first_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert ExactIndex(rows).nearest(rows[:2] * 5).tolist() == [0, 1]
 
 
-def test_classes_are_searched_where_they_lie_in_the_file(small_bundle: Bundle) -> None:
+def test_the_words_of_a_class_lie_together_in_the_file(small_bundle: Bundle) -> None:
     for name in small_bundle.manifest.classes:
         rows = small_bundle.class_rows(name)
         assert np.array_equal(rows, small_bundle.space[small_bundle.class_members(name)])
-        assert np.shares_memory(ExactIndex(rows)._rows, small_bundle.rows)
 
 
 @pytest.mark.usefixtures("hnswlib")

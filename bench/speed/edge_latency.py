@@ -21,33 +21,45 @@ With --prompt: one prompt of 25 tokens under the policy of conversations, with e
 that the bundle has.
 
     python -m bench.edge_latency --prompt
+
+With --socket: calls to a daemon over its socket, in processor time of both processes. The empty
+call shows the least that gRPC takes.
+
+    python -m bench.edge_latency --socket
 """
 
 from __future__ import annotations
 
 import itertools
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
+import grpc
 import numpy as np
 import torch
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bench import console
 from bench.console import Figures, Table, table
 from bench.data import document
+from bench.speed.edge_memory import started
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.local.full_finder import FULL_FINDER, FullFinder
 from sottovoce.core.privacy.noise import Floats2d, Key, draw
 from sottovoce.core.privacy.policies import PrivacyLimits, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.edge.measure import Stopwatch, latency
+from sottovoce.edge.measure import Stopwatch, latency, wait_until_settled
+from sottovoce.v1 import edge_agent_pb2 as agent
+from sottovoce.v1 import edge_agent_pb2_grpc
 
 SIZES: Final = (1, 10, 32, 100, 1_000, 10_000, 50_000)
 TOKENS: Final = 25
@@ -257,6 +269,52 @@ def prompts(bundle: Bundle, repeats: int) -> dict[str, dict[str, float]]:
     }
 
 
+_CALLS: Final = 50
+"""Calls of one kind in a row, so that what a process does beside them hardly counts."""
+
+
+def over_socket(bundle: Bundle, repeats: int) -> dict[str, dict[str, float]]:
+    """Milliseconds of processor time of a call, in the daemon and in the client, by kind of call.
+
+    The kinds take turns. A text is new if the ledger has not charged it yet.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        daemon, _ = started(Path(folder), bundle.folder)
+        assert daemon.process is not None
+        pid = daemon.process.pid
+        own, theirs = time.CLOCK_PROCESS_CPUTIME_ID, ~pid << 3 | 2  # clock_getcpuclockid(3)
+        try:
+            wait_until_settled(pid)
+            with grpc.insecure_channel(daemon.address) as channel:
+                health = health_pb2_grpc.HealthStub(channel)  # type: ignore[no-untyped-call]
+                stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
+                texts = [document(10, place) for place in range((1 + repeats) * _CALLS)]
+                new = iter([agent.PrivatizeRequest(text=text) for text in texts])
+                again = agent.PrivatizeRequest(text=texts[0])
+                kinds: dict[str, Callable[[], object]] = {
+                    "empty call": lambda: health.Check(health_pb2.HealthCheckRequest()),
+                    "10 words, new": lambda: stub.Privatize(next(new)),
+                    "10 words, again": lambda: stub.Privatize(again),
+                }
+                taken: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
+                for _ in range(1 + repeats):
+                    for name, call in kinds.items():
+                        begin = time.clock_gettime(theirs), time.clock_gettime(own)
+                        for _ in range(_CALLS):
+                            call()
+                        end = time.clock_gettime(theirs), time.clock_gettime(own)
+                        taken[name].append((end[0] - begin[0], end[1] - begin[1]))
+        finally:
+            daemon.stop()
+    return {
+        name: {
+            side: round(statistics.median(column[1:]) / _CALLS * 1e3, 3)
+            for side, column in zip(("daemon", "client"), zip(*rows, strict=True), strict=True)
+        }
+        for name, rows in taken.items()
+    }
+
+
 def main() -> None:
     """Measures one thread, and prints the tables."""
     parser = console.parser("edge_latency", __doc__)
@@ -265,12 +323,24 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=SIZES[-1], help="leave out longer documents")
     parser.add_argument("--predict", action="store_true", help="an answer at home instead")
     parser.add_argument("--prompt", action="store_true", help="a prompt of a conversation instead")
+    parser.add_argument("--socket", action="store_true", help="calls to a daemon instead")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     bundle = Bundle.open(arguments.bundle)
     setting = Setting(level=arguments.level)
     sizes = [size for size in SIZES if size <= arguments.most]
     width = bundle.manifest.backbone.hidden_size
+    if arguments.socket:
+        arguments.name += "_socket"
+        calls = over_socket(bundle, arguments.repeats)
+        shown = table(
+            "a call over the daemon's socket, ms of processor time",
+            ("call",),
+            ("daemon", "client"),
+            [(name, *sides.values()) for name, sides in calls.items()],
+        )
+        console.publish(arguments, calls, shown)
+        return
     if arguments.prompt:
         arguments.name += "_prompt"
         with threadpool_limits(1):

@@ -286,7 +286,7 @@ def over_socket(bundle: Bundle, repeats: int) -> dict[str, dict[str, float]]:
         try:
             wait_until_settled(pid)
             with grpc.insecure_channel(daemon.address) as channel:
-                health = health_pb2_grpc.HealthStub(channel)  # type: ignore[no-untyped-call]
+                health = health_pb2_grpc.HealthStub(channel)
                 stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
                 texts = [document(10, place) for place in range((1 + repeats) * _CALLS)]
                 new = iter([agent.PrivatizeRequest(text=text) for text in texts])

@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from sottovoce.core.privacy.signs import key_parts, listed
 from sottovoce.core.privacy.surrogates import formats
 from sottovoce.core.text.vocabulary import Mark
 
 __all__ = [
-    *("CONTACTS", "DATES", "NUMBERS", "SECRETS", "UNLISTED"),
-    *("compound", "formula", "is_postcode", "private"),
+    *("CONTACTS", "DATES", "NOBODY", "NUMBERS", "SECRETS", "UNLISTED"),
+    *("compound", "formula", "home_of", "is_of_accounts", "is_postcode", "is_public_host"),
+    *("private", "words_in"),
 ]
 
 CONTACTS: Final = "contacts"
@@ -47,7 +49,8 @@ _LOCAL = re.compile(
     r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|example\.(?:com|org|net))(?::\d{2,5})?"
 )
 _PUBLIC_SITE = re.compile(
-    r"(?:www\.)?(?:[a-z]{2}|api|docs?|developers?|learn|support|help|wiki)\."
+    r"(?:www\.)?(?:[a-z]{2}|api|calendar|docs?|developers?|drive|gist|help|learn|mail|maps|raw"
+    r"|support|wiki)\."
     r"([a-z]{4,})(?:\.(?:com|org|net|io|gov|dev|ai|co|edu|uk|de|fr|es|nl|eu)){1,2}"
 )
 _OF_ACCOUNTS = re.compile(
@@ -56,6 +59,11 @@ _OF_ACCOUNTS = re.compile(
     r"|telegram|tiktok|tumblr|twitch|twitter|venmo|vimeo|whatsapp|youtube"
 )
 """Sites whose pages belong to accounts."""
+_WELL_KNOWN = re.compile(
+    r"amazon|apple|bing|dropbox|ebay|google|microsoft|mozilla|netflix|openai|stackoverflow"
+    r"|wikimedia|wikipedia|yahoo|zoom"
+)
+"""Sites whose names are names of persons too, or in no list."""
 _SEGMENT = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){0,3}|(?:[A-Za-z]+[-_.+]){0,12}[A-Za-z]+")
 """A version or a small number, or words: a part of a link that anyone can read."""
 _BETWEEN = re.compile(r"[/#:]")
@@ -66,14 +74,20 @@ _HOST = re.compile(
     re.IGNORECASE,
 )
 _HOME = re.compile(r"(?:^|[\\/])(?:home|users|Documents and Settings)[\\/]+(?P<user>[^\\/]+)", re.I)
-_NOBODY: Final = frozenset(
-    {"user", "username", "root", "ubuntu", "admin", "me", "public", "shared"}
+_PERSON_KEYS: Final = listed("person_keys")
+NOBODY: Final = frozenset(
+    {
+        *("user", "username", "root", "ubuntu", "admin", "me", "public", "shared"),
+        *("administrator", "debian", "default", "deploy", "ec2-user", "git", "pi", "postgres"),
+        *("runner", "vagrant", "vscode", "www-data"),
+    }
 )
+"""Users of a machine that are no person."""
 
 _LONG_NUMBER: Final = 5
 """Digits of a plain number that may belong to an account, an order or a place."""
 _ROUND = re.compile(
-    r"[1-9]\d{0,2}0{3,}|[1-9]0{4,}|(?:65536|65535|32768|16384|10080|86400|31536000)"
+    r"[1-9]\d{0,2}0{3,}|[1-9]0{4,}|100644|100755|120000|(?:65536|65535|32768|16384|10080|86400|31536000)"
     r"|(?:11434|15672|25519|25565|27017|32400|50051|51820)"  # ports of known services, a curve
 )
 _PLAIN = re.compile(r"\d+")
@@ -91,6 +105,8 @@ _COLOUR = re.compile(r"#?(?:0x)?[0-9a-fA-F]{1,8}")
 _CUT = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
 """The parts of a compound: words by case, and numbers."""
 _ESCAPE = re.compile(r"\\[nrt]")
+_TEX = re.compile(r"(?<![\w:])\\([A-Za-z]+)")
+_TEX_COMMANDS: Final = listed("tex_commands")
 _MOST_PARTS: Final = 40
 _LONGEST_DIGITS: Final = 4
 _MOST_DIGITS: Final = 6
@@ -117,16 +133,26 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         text: an identifier, as `sottovoce.core.text.identifiers` finds it.
         called: whether a parenthesis follows, as after the name of a function.
     """
+    if "\\" in text:
+        text = _TEX.sub(_without_tex, text)
+        if not any(map(str.isalnum, text)):
+            return ""
     for key, value in _VALUE.findall(text):
         digits = sum(map(str.isdigit, value))
         if digits >= _SESSION_DIGITS and _SESSION.fullmatch(key.lower()):
             return SECRETS
         if hidden := private(value, marks):
             return hidden
+        named = value.isalpha() and marks(value.lower()) & Mark.NAME
+        if named and key_parts(key) & _PERSON_KEYS and value.lower() not in NOBODY:
+            return UNLISTED  # "name=hunter"
+    for piece in _ESCAPE.split(text) if _ESCAPE.search(text) else ():
+        if piece[:1].isupper() and piece.isalpha() and not marks(piece.lower()) & ~Mark.NAME:
+            return UNLISTED  # "Lane\\nHamburg"
     if _MACHINE.fullmatch(text):
         return CONTACTS
     home = _HOME.search(text)
-    if home and home["user"].lower() not in _NOBODY:
+    if home and home["user"].lower() not in NOBODY:
         return CONTACTS
     sort = formats.shape(text).sort
     if sort in _PASSING or _YEARS.fullmatch(text) or _NO_HOST.fullmatch(text) or formula(text):
@@ -152,6 +178,39 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         letters = "".join(filter(str.isalpha, text))
         return "" if marks(letters) & Mark.PUBLIC and len(letters) > 1 else NUMBERS
     return "" if compound(text, marks) else _unknown(text)
+
+
+def home_of(text: str) -> tuple[int, int] | None:
+    """Return where the name of the user stands in a path; None for none."""
+    home = _HOME.search(text)
+    return home.span("user") if home else None
+
+
+def is_of_accounts(host: str) -> bool:
+    """Return whether the pages of a host belong to accounts: "github.com"."""
+    labels = host.lower().split(".")
+    return any(map(_OF_ACCOUNTS.fullmatch, labels))
+
+
+def is_public_host(host: str, marks: Marks) -> bool:
+    """Return whether a host is a public site or this machine."""
+    host = host.lower()
+    if _LOCAL.fullmatch(host) or _NO_HOST.fullmatch(host):
+        return True
+    site = _SITE.fullmatch(host) or _PUBLIC_SITE.fullmatch(host)
+    if not site or host.endswith((".github.io", ".gitlab.io")):
+        return False
+    known = _OF_ACCOUNTS.fullmatch(site[1]) or _WELL_KNOWN.fullmatch(site[1])
+    return bool(known or marks(site[1]) & (Mark.PUBLIC | Mark.NAME) == Mark.PUBLIC)
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of two letters and more in a compound: "first", "Name"."""
+    return [part for part in _CUT.findall(text) if part.isalpha() and len(part) > 1]
+
+
+def _without_tex(command: re.Match[str]) -> str:
+    return "" if command[1] in _TEX_COMMANDS else command[0]
 
 
 def _public_link(text: str, marks: Marks) -> bool:

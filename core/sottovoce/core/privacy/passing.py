@@ -16,6 +16,7 @@ The list is `public_cities.txt`: cities of over 500,000 inhabitants, and capital
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
@@ -31,6 +32,7 @@ from sottovoce.core.text.vocabulary import Mark
 __all__ = [
     "is_city",
     "is_eponym",
+    "is_theorem",
     "pass_cities",
     "pass_streets",
     "pass_types",
@@ -40,10 +42,18 @@ __all__ = [
 ]
 
 _EPONYMS: Final = listed("eponyms")
+_THEOREMS: Final = listed("theorems")
+_BEFORE_MAIL: Final = frozenset(
+    {"der", "die", "eine", "einer", "per", "diese", "dieser", "deine", "meine", "seine", "ihre"}
+)
+_WEEKDAYS: Final = listed("foreign_weekdays")
+_BEFORE_WEEKDAYS: Final = listed("before_weekdays")
+_STANDARDS: Final = listed("standards")
+_STANDARD = re.compile(r"\d{3,5}(?:-\d{1,4})?(?::\d{4})?")
 _STREETS: Final = listed("streets")
 _LEADING_STREETS: Final = listed("leading_streets")
 _ARTICLES: Final = listed("street_articles")
-_TYPES: Final = listed("organisation_types") | listed("company_ends")
+_TYPES: Final = listed("organisation_types") | listed("company_ends") | listed("company_forms")
 _ORDERS: Final = listed("imperatives")
 """Names that are verbs, and begin an order: "Grant access"."""
 _OBJECTS: Final = listed("objects")
@@ -65,6 +75,17 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         hides: what each hides; a single word beside a found person is part of the name.
     """
     yield from _orders(sight)
+    for place in range(1, len(sight.words)):  # "ISO 27001"
+        mail = sight.lower[place - 1] == "mail" and sight.gaps[place] == " "
+        if mail and "@" in sight.words[place].text:
+            yield place - 1  # "Mail ann@kerr.example"
+        if sight.lower[place] == "mail" and sight.lower[place - 1] in _BEFORE_MAIL:
+            yield place  # "eine Mail"
+        if sight.lower[place] in _WEEKDAYS and sight.lower[place - 1] in _BEFORE_WEEKDAYS:
+            yield place  # "bis Freitag"
+        standard = sight.lower[place - 1] in _STANDARDS and sight.words[place - 1].text.isupper()
+        if standard and _STANDARD.fullmatch(sight.words[place].text) and sight.gaps[place] == " ":
+            yield place
     for place in range(1, len(sight.lower)):
         if sight.lower[place] in _RELATIONS and sight.lower[place - 1] in _BEFORE_NOUNS:
             yield place  # "mein Sohn Felix"
@@ -195,10 +216,23 @@ def is_eponym(sight: Sight, place: int) -> bool:
     return False
 
 
+def is_theorem(sight: Sight, place: int) -> bool:
+    """Return whether a name, also one in no list, names a theorem: "Vieta's theorem"."""
+    after = place + 1
+    while after < len(sight.words) and (
+        sight.words[after].clitic or sight.words[after].text in ("'", "’", "-", "–")
+    ):
+        after += 1
+    return after < len(sight.words) and sight.lower[after] in _THEOREMS and not sight.breaks(after)
+
+
 def stands_alone(sight: Sight, place: int) -> bool:
-    """Return whether no other word with a capital stands beside a word."""
+    """Return whether no other word with a capital stands beside a word, but public ones."""
     return not any(
-        0 <= other < len(sight.words) and sight.capital(other) and not sight.breaks(edge)
+        0 <= other < len(sight.words)
+        and sight.capital(other)
+        and not sight.breaks(edge)
+        and sight.marks[other] & (Mark.PUBLIC | Mark.NAME) != Mark.PUBLIC
         for other, edge in ((place - 1, place), (place + 1, place + 1))
     )
 

@@ -12,7 +12,6 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,8 +20,10 @@ from numpy.typing import NDArray
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
+from sottovoce.core.privacy.identifier_parts import is_name, joined, part_marks, says_nothing
 from sottovoce.core.privacy.passing import (
     is_eponym,
+    is_theorem,
     pass_cities,
     pass_streets,
     pass_types,
@@ -55,7 +56,6 @@ from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.known_names import Past
-from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.word_classes import UNLISTED
@@ -68,6 +68,7 @@ REACH: Final = 32
 
 REASONS: Final = ("", *HIDDEN, LISTED)
 """What a drawn word hides, as `Personal.weigh` numbers it; the first, of words that pass."""
+
 
 _FOUND: Final = ("persons", "places", "organisations")
 """What the columns of a finder hide."""
@@ -196,7 +197,7 @@ class Personal:
             if hidden not in self._kinds:
                 hidden = ""
             if known.forced.hides(words[place]):
-                hidden = hidden or LISTED
+                hidden = LISTED if words[place].kind is Kind.IDENTIFIER else hidden or LISTED
             elif known.forced.allows(words[place]):
                 hidden = ""
             if hidden and words[place].kind is not Kind.PUNCTUATION:
@@ -238,8 +239,12 @@ class Personal:
         if place and sight.words[place - 1].text in "@＠﹫" and not sight.breaks(place):
             return "contacts"
         if word.kind is Kind.IDENTIFIER:
-            called = document[word.end : word.end + 1] == "("
-            return identifying.private(word.text, self._part, called=called)
+            after = document[word.end : word.end + 1]
+            if after.isupper() and _PACKAGES.fullmatch(word.text) and _is_mixed(sight, place + 1):
+                return ""  # "c.a.s.OrderService", as loggers shorten packages
+            called = after == "("
+            private = identifying.private(word.text, part_marks, called=called)
+            return "" if private and says_nothing(word.text) else private
         if not word.text.isalpha() and not any(map(str.isalpha, word.text)):
             return ""  # signs and pictures
         other = float(found[place, 3]) if found.shape[1] > len(_FOUND) else 0.0
@@ -255,6 +260,8 @@ class Personal:
             return ""
         if not marks and not self._every and is_foreign(word.text):
             return ""  # see `scripts`
+        if capital and is_theorem(sight, place):
+            return ""
         if language and not self._every and passes_abroad(sight, place, named, language):
             return ""
         if not marks and not self._public(word.text, sight, place, document, named):
@@ -279,21 +286,6 @@ class Personal:
     def _is_public(self, text: str) -> bool:
         return bool((self._marks(text) | self._marks(text + "'s")) & Mark.PUBLIC)
 
-    def _part(self, part: str) -> int:
-        """Return the marks of a part of a compound; a short part that is a name has none."""
-        marks = self._marks(part)
-        if marks or part in _names():
-            return marks
-        return int(Mark.PUBLIC) if len(part) < _SHORT or self._joined(part) else 0
-
-    def _joined(self, text: str) -> bool:
-        """Return whether a word is two listed words that are no names: "orderbook"."""
-        for cut in range(_SHORT, len(text) - _SHORT + 1):
-            first, second = self._marks(text[:cut]), self._marks(text[cut:])
-            if first & second & Mark.WORD:
-                return True
-        return False
-
     def _public(self, text: str, sight: Sight, place: int, document: str, named: float) -> bool:
         """Return whether an unlisted word is made of public words, misspelt, or a word of code."""
         start = sight.words[place].start
@@ -304,18 +296,19 @@ class Personal:
         if text[1:] != text[1:].lower() and not text.isupper():
             if identifying.formula(text):
                 return True
-            code = text[0].islower() or _in_code(document, start)
-            parts = self._part if code else self._word
+            glued = document[start - 1 : start] in (".", "<", "`", "/", "\\")
+            code = text[0].islower() or glued or _in_code(document, start)
+            parts = part_marks if code else self._word
             if named < _LIKELY and identifying.compound(text, parts):
                 return True
         singular = text.removesuffix("s")
         if singular.isupper() and 1 < len(singular) <= _SHORT and named < _ACRONYM:
-            return singular.lower() not in _names() and _mixed(document, start)
+            return not is_name(singular.lower()) and _mixed(document, start)
         if named >= _UNSURE or not text.islower() or names.known(text):
             return False
         if not text.isascii():
             return False
-        if self._joined(text) or self._vocabulary.misspelt(text):
+        if joined(text) or self._vocabulary.misspelt(text):
             return True
         short = len(text) <= _SHORT
         if short and _VOWELS.isdisjoint(text):
@@ -326,6 +319,15 @@ class Personal:
         """Return the marks of a listed word that is no name; 0 for others."""
         marks = self._marks(part)
         return 0 if marks & Mark.NAME else marks
+
+
+_PACKAGES: Final = re.compile(r"(?:[a-z]\.){2,8}")
+
+
+def _is_mixed(sight: Sight, place: int) -> bool:
+    """Return whether a word has capitals inside: "OrderService"."""
+    text = sight.words[place].text if place < len(sight.words) else ""
+    return text[1:] != text[1:].lower() and not text.isupper()
 
 
 _LABELS: Final = listed_signs("number_keys") | listed_signs("date_keys")
@@ -349,8 +351,11 @@ _NEVER: Final = 2.0
 
 def _is_label(sight: Sight, place: int) -> bool:
     """Return whether a word names the number, date or field after it: "DOB 22/11/1958"."""
-    after = sight.words[place + 1].text if place + 1 < len(sight.words) else ""
-    return sight.lower[place] in _LABELS and (after[:1] == ":" or after[:1].isdigit())
+    after = [word.text for word in sight.words[place + 1 : place + 3]]
+    if after[:1] == ["is"]:
+        del after[0]
+    sign = "".join(after[:1])[:1]
+    return sight.lower[place] in _LABELS and (sign == ":" or sign.isdigit())
 
 
 def _least(marks: int, best: int, capital: bool, first: bool) -> float:
@@ -401,9 +406,21 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             if text.isupper() and _is_label(sight, other):
                 continue
             name = marks & Mark.NAME or not marks or (len(text) == 1 and text not in ("I", "A"))
+            if marks & Mark.WORD and _shouted(sight, other):
+                name = False  # "EMAIL TO MY BOSS DIANE"
             inner = not _begins(sight, other) and not marks & Mark.PUBLIC
             if name or (inner and float(found[other, :3].sum()) >= _DOUBT):
                 hides[other] = hides[place]
+
+
+def _shouted(sight: Sight, place: int) -> bool:
+    """Return whether a word and all words near it are in capitals, which then tell no name."""
+    near = sight.words[max(place - _SHOUTED, 0) : place + _SHOUTED + 1]
+    words = [word.text for word in near if word.text.isalpha() and len(word.text) > 1]
+    return len(words) > _SHOUTED and all(map(str.isupper, words))
+
+
+_SHOUTED: Final = 3
 
 
 _COMPANY_ENDS: Final = listed_signs("company_ends")
@@ -470,12 +487,6 @@ def drawn_as(word: Word, hidden: str) -> str:
     if word.kind is Kind.IDENTIFIER or hidden == "dates":
         return IDENTIFIER
     return UNLISTED if is_ideograph(word.text) else _KIND.get(hidden, UNLISTED)
-
-
-@lru_cache(1)
-def _names() -> frozenset[str]:
-    """Given names and surnames that ship with the device."""
-    return frozenset((*listed("given"), *listed("family")))
 
 
 _WITHIN: Final = frozenset({"in", "near", "from"})

@@ -43,6 +43,7 @@ _FOREIGN_STREETS: Final = listed("foreign_streets")
 _ZIP_WITHIN: Final = 8
 """Words after a street in small letters within which a postcode must follow."""
 _IN_SENTENCES: Final = listed("in_sentences")
+_TALK: Final = listed("first_persons") | listed("asking") | {"can", "do", "is", "you", "please"}
 _MOST_NAMES: Final = 4
 _MOST_WORDS: Final = 12
 """Words of an address on either side of what told that it is one."""
@@ -80,7 +81,9 @@ def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     yield from (
         place
         for place in sorted(drawn.union(bridges))
-        if words[place].kind is not Kind.PUNCTUATION and not words[place].clitic
+        if words[place].kind is not Kind.PUNCTUATION
+        and not words[place].clitic
+        and words[place].text != "à"  # between a street and a town
     )
 
 
@@ -329,7 +332,7 @@ def _small_part(sight: Sight, at: int, step: int) -> bool:
                 edge != at and sight.breaks(max(edge, edge - direction))
             ):
                 break
-            if sight.lower[edge] in _IN_SENTENCES or sight.capital(edge):
+            if sight.lower[edge] in _IN_SENTENCES | _TALK or sight.capital(edge):
                 return False
             number += 1
             edge += direction

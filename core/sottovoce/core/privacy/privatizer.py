@@ -371,7 +371,10 @@ def _drawn(
         sides = like[place], like[place + 2]
         gap = document[end : word.start] if 0 <= word.start - end <= _NEAR else ""
         titled = kind == "PERSON" and _titled(decision.words, place)
-        words.append(DrawnSurrogate(first + place, kind, word.text, form, *sides, gap, titled))
+        hides = REASONS[decision.reasons[place]]
+        words.append(
+            DrawnSurrogate(first + place, kind, word.text, form, *sides, gap, titled, hides)
+        )
         end = word.end
     found = surrogates.replace(words)
     return {place - first: text for place, text in found.items()}

@@ -61,7 +61,7 @@ _FEWEST_DIGITS: Final = 3
 _NAME: Final = READINGS.index("NAME")
 _APOSTROPHES: Final = frozenset("'’")
 _QUOTES: Final = frozenset("'‘’")
-_LETTERS = re.compile(TOKEN.pattern.partition("|")[2])
+_LETTERS = re.compile(TOKEN.pattern.rpartition("|")[2])
 _OPENING = re.compile(r"(?:\A|[.!?:;\n#*•>|\-])[\s\"'“”‘’(\[*_]*\Z")
 """Before a word that has its capital from where it stands."""
 
@@ -344,6 +344,8 @@ class Stream:
             else:
                 earlier, before = before, word[:NEIGHBOUR]
             place = end
+        if not final and text[max(stop - 1, 0) : stop] == "\\":
+            stop -= 1  # may begin a line break in letters
         edits += [span for span in spans if span.instead is not None and span.start < stop]
         self._spans = [span.after(stop) for span in spans if span.end > stop]
         self._held = text[stop:]

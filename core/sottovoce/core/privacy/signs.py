@@ -97,6 +97,7 @@ _DATE_KEYS: Final = listed("date_keys")
 _PLACE_KEYS: Final = frozenset({"birthplace", "city", "hometown", "town", "village"})
 _QUOTED_KEYS: Final = frozenset({"first", "last", "given", "family", "middle", "names"})
 """Keys of names if they stand in quotes."""
+_MEMBER = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 _LONGEST_KEY: Final = 40
 _SEPARATORS: Final = frozenset(":=|→")
 QUOTES: Final = frozenset("\"'“”‘’`")
@@ -214,7 +215,21 @@ def value_after(sight: Sight, place: int) -> int:
         elif text[0] not in QUOTES and not (seen and text in "([*"):
             break
         at += 1
+    if sight.words[at - 1].text[0] == "|" and _is_header(sight, at):
+        return 0
     return at if seen and at < len(sight.words) and not sight.breaks(at) else 0
+
+
+def _is_header(sight: Sight, place: int) -> bool:
+    """Return whether the next line is the rule below the header of a Markdown table."""
+    at = place
+    while at < len(sight.words) and at < place + _MOST_IN_HEADER and not sight.breaks(at):
+        at += 1
+    rule = "".join(word.text for word in sight.words[at : at + 3])
+    return "--" in rule and not rule.strip("|:-")
+
+
+_MOST_IN_HEADER: Final = 60
 
 
 def _capitals(sight: Sight, start: int) -> Iterator[int]:
@@ -226,6 +241,8 @@ def _capitals(sight: Sight, start: int) -> Iterator[int]:
         word = sight.words[at]
         if word.kind is Kind.PUNCTUATION and word.text not in ("-", "'", "’", ".", "&"):
             return
+        if at == start and word.kind is _IDENTIFIER and _MEMBER.fullmatch(word.text):
+            return  # "o.customer_id = c.id WHERE"
         if word.text == quote and (at + 1 == len(sight.words) or sight.gaps[at + 1]):
             return  # the value ends: name='Rose Long' AND ...
         if at > start and (sight.breaks(at) or "\t" in sight.gaps[at] or _begins_key(sight, at)):

@@ -41,7 +41,8 @@ __all__ = [
 ]
 
 TOKEN: Final = re.compile(
-    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+    r"(?<=\\)[nrt](?=[A-ZÀ-ÖØ-Þ])"  # of a line break in letters: "\nAnna"
+    "|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
     "|[^\\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 """What is compared: runs of letters and digits, and ideographs one by one."""
@@ -228,7 +229,7 @@ def forms(place: Place) -> list[Place]:
     """The place itself, without the signs around it, and what else may be said in its stead.
 
     First itself; then the plural of a word, the initial of a given name, a number without commas,
-    and the long numbers in what is no number.
+    and the long numbers and the user's name in what is no number.
 
     >>> [form.released for form in forms(Place("4,512.80", "9,001.10", "IDENTIFIER"))]
     ['4,512.80', '4512.80']
@@ -246,13 +247,24 @@ def forms(place: Place) -> list[Place]:
             found += (
                 (one, other)
                 for one, other in zip(*parts, strict=True)
-                if one.isdigit() and other.isdigit() and len(one) >= _SURE_DIGITS
+                if (one.isdigit() and other.isdigit() and len(one) >= _SURE_DIGITS)
+                or (one != other and _is_user(one, released))
             )
     elif released.isalpha() and len(released) >= _SHORTEST_PLURAL and place.kind != "NUMBER":
         found += ((form, _plurals(true)[0]) for form in _plurals(released) if form != released)
         if place.kind == "PERSON" and place.within & 2 and true[0].isalpha():
             found.append((released[0], true[0]))  # only beside the surname: it is weak
     return [place._replace(released=one, true=other) for one, other in dict(found).items()]
+
+
+def _is_user(part: str, released: str) -> bool:
+    """Return whether a part of a path or a setting is a name, which may come alone."""
+    parted = not _WITH_NAMES.isdisjoint(released) and "@" not in released
+    link = "://" in released or ".example." in released  # its host is an ordinary word
+    return parted and not link and part.isalpha() and len(part) >= _FEW_LETTERS
+
+
+_WITH_NAMES: Final = frozenset("/\\=")
 
 
 def _bare(released: str, true: str) -> tuple[str, str] | None:
@@ -300,7 +312,8 @@ def table(
     """
     exact: dict[str, Entry] = {}
     derived: dict[str, Entry] = {}
-    for place in places:
+    places = [*places]
+    for place in (*places, *_joined(places)):
         if place.kind == DATE:
             continue
         for number, form in enumerate(forms(place)):
@@ -322,6 +335,18 @@ def table(
         for key, entry in (derived | exact).items()
         if any(meaning != key for meaning in entry.meanings)
     }
+
+
+def _joined(places: Sequence[Place]) -> Iterator[Place]:
+    """Yield names written as one word: "NadiaKerr" for a class, a key or a handle."""
+    for one, other in pairwise(places):
+        beside = one.within & 2 and other.within & 1 and one.after == other.released.lower()
+        if beside and one.kind == other.kind == "PERSON" and len(one.released) > 1:
+            released, true = one.released + other.released, one.true + other.true
+            if released != true and released.isalpha():
+                yield one._replace(released=released, true=true, after=other.after)
+                small = released.lower(), true.lower()
+                yield one._replace(released=small[0], true=small[1], after=other.after)
 
 
 def _is_weak(form: Place) -> bool:

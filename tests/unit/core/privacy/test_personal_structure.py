@@ -157,6 +157,16 @@ def test_the_month_that_a_card_ends_is_drawn(privatizer: Privatizer, text: str, 
         "x=5; y=x+2; timeout=30s; color=red; width=100%; n=len(rows)",
         "login(token=None, max_tokens=256, password=getpass.getpass(), api_key=api_key)",
         "token=os.environ['TOKEN'] or password=self.password or secret=${SECRET}",
+        "SELECT o.x FROM o JOIN c ON o.customer_id = c.id WHERE o.x > 3",
+        "INFO c.a.s.OrderService - started. My component is <PatientCard patient={p} />.",
+        r"Solve $\int_0^\infty x^2 e^{-x} dx$ with \begin{align} and Vieta's theorem.",
+        "index 3f2a1bc..9d8e7f0 100644",
+        "What do ISO 27001, DIN 5008 and RFC 2616 say?",
+        "She has an M.Sc. and a Ph.D. in physics.",
+        "FROM python:3.12-slim\nWORKDIR /app\nENTRYPOINT top",
+        "| Name | Dept | Salary |\n|---|---|---|\n| x | IT | 52,000 |",
+        "Bitte schreib mir bis Freitag eine Mail.",
+        "Schreib eine Bewerbung als Krankenpfleger am Universitätsklinikum.",
     ],
 )
 def test_what_only_looks_private_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -219,6 +229,26 @@ def test_a_secret_joined_to_its_key_is_drawn(privatizer: Privatizer, text: str) 
 )
 def test_values_of_keys_are_drawn(privatizer: Privatizer, text: str, private: str) -> None:
     assert private not in privatizer.release(text, PERSONAL, key=KEY).text
+
+
+@pytest.mark.parametrize(
+    ("text", "stays", "private"),
+    [
+        ("PLEASE HELP ME WRITE AN EMAIL TO MY BOSS DIANE FOSTER.", "TO MY BOSS", "DIANE FOSTER"),
+        ("he parks at 7 mill street, what can i do legally?", "what can i do legally", "7 mill"),
+        ("J'habite 8 rue des Lilas à Nantes.", "à rue", "8 Lilas Nantes"),
+        ("Nele is at St Bede's Primary School.", "Primary School", "Nele Bede"),
+        ("Die Rechnung geht an Herrn Oberländer.", "Rechnung Herrn", "Oberländer"),
+        ("He works at Fjordkraft AS in Norway.", "AS", "Fjordkraft"),
+        ("The MAC is 3C:A6:2F:11:9B:04.", "MAC", "3C:A6:2F:11:9B:04"),
+    ],
+)
+def test_words_beside_private_ones_stay(
+    privatizer: Privatizer, text: str, stays: str, private: str
+) -> None:
+    standing = _standing(privatizer, text)
+    assert {*stays.split()} <= standing
+    assert standing.isdisjoint(private.split())
 
 
 def test_what_follows_the_sentence_of_a_title_leaves_as_typed(privatizer: Privatizer) -> None:

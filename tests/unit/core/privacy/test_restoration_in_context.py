@@ -13,7 +13,7 @@ from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
-from sottovoce.core.privacy.surrogate_table import observe
+from sottovoce.core.privacy.surrogate_table import DATE, Place, observe
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 from sottovoce.core.text.frequencies import commonest
 from tests.support.everyday_requests import REQUESTS
@@ -148,3 +148,31 @@ def test_a_date_without_a_gap_and_a_doubled_quote_come_back(
     release = privatizer.release(text, PERSONAL, key=Key(b"echo".ljust(32)))
     assert release.text != text
     assert restoration(bundle, release).restore(release.text).text == text
+
+
+def test_a_name_comes_back_as_one_word_and_after_a_line_break_in_letters(
+    privatizer: Privatizer, bundle: Bundle
+) -> None:
+    release = released(privatizer, "My landlord is Tomasz Wrona.")
+    given, family = (drawn for _, drawn in surrogates(release))
+    known = restoration(bundle, release)
+    answer = rf'{given}{family} = "Dear\n{given}\n{family}"; @{given.lower()}{family.lower()}'
+    typed = r'TomaszWrona = "Dear\nTomasz\nWrona"; @tomaszwrona'
+    assert known.restore(answer).text == typed
+    stream = known.stream()
+    assert "".join(map(stream.feed, answer)) + stream.finish() == typed
+
+
+@pytest.mark.parametrize(
+    ("answer", "typed"),
+    [
+        ("am 14. November 1984", "am 14. Mai 1979"),
+        ("le 14 novembre 1984", "le 14 mai 1979"),
+        ("el 14 de noviembre de 1984", "el 14 de mayo de 1979"),
+        ("op 14 december 1984", "op 14 december 1984"),
+        ("on 14 November 1984", "on 14 May 1979"),
+    ],
+)
+def test_a_month_comes_back_in_the_language_of_the_answer(answer: str, typed: str) -> None:
+    known = Restoration([Place("14/11/1984", "14/05/1979", DATE)])
+    assert known.restore(answer).text == typed

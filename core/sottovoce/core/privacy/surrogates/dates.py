@@ -402,9 +402,15 @@ def _month(like: str, text: str, reading: Reading, month: int) -> str:
     end = next(end for field, _, end in reading.spots if field == "m")
     short = like.lower() not in MONTHS or (len(like) == 3 and text[end : end + 1] == ".")
     names = SHORT_MONTHS if short else MONTHS
-    if like.lower() not in _ENGLISH:
+    german = not short and any(
+        field == "d" and text[last : last + 1] == "." for field, _, last in reading.spots
+    )
+    if german and like.lower() in _OTHER_MONTHS[0]:
+        names = _OTHER_MONTHS[0]  # "14. November", which English writes alike
+    elif like.lower() not in _ENGLISH:
         known = [names for names in _OTHER_MONTHS if like.lower() in names]
-        names = known[0 if like[0].isupper() or len(known) == 1 else 1]
+        small = like[0].islower() and len(known) > 1 and known[0] is _OTHER_MONTHS[0]
+        names = known[1 if small else 0]
     name = names[month - 1]
     return word_classes.apply(word_classes.Case(case(like)), name)
 

@@ -17,7 +17,10 @@ from sottovoce.core.privacy.surrogates.shape import Shape, case
 from sottovoce.core.privacy.surrogates.shape import layout as layout_of
 from sottovoce.core.text.identifiers import is_spelled
 
-__all__ = ["CODE", "EXTENSIONS", "MONTHS", "SHORT_MONTHS", "SPELLED", "runs", "shape"]
+__all__ = [
+    *("CODE", "EXTENSIONS", "MONTHS", "SCHEMES", "SHORT_MONTHS", "SPELLED", "USER", "WEB"),
+    *("runs", "shape"),
+]
 
 MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june"),
@@ -36,6 +39,11 @@ CODE: Final = "code"
 SPELLED: Final = "spelled"
 """The sort of a text that is spelled letter by letter."""
 
+USER: Final = "user name"
+"""The sort of the name of a user of a machine; no text by itself has it."""
+
+WEB: Final = frozenset({"http://", "https://", "ftp://"})
+
 _KIND: Final = "identifier"
 _LONGEST: Final = 256
 """Code points. A longer text has a format only if its beginning shows one."""
@@ -45,8 +53,25 @@ _TIME: Final = r"00?:00(?::00(?:[.,]0{1,9})?)?"
 _HALF: Final = r"[AaPp]\.?[Mm]\.?"
 _SIGNS: Final = "[!-/:-@\\[-`{-~\u00a2-\u00a5\u00b0\u20a0-\u20bf]{0,3}"
 
-_SCHEME = re.compile(r"https?://|ftp://|[a-z][a-z0+.\-]*://|www\.", re.IGNORECASE)
-_SCHEMES: Final = ("http://", "https://", "ftp://", "www.")
+_SCHEME = re.compile(r"https?://|ftp://|(?:jdbc:)?[a-z][a-z0+.\-]*://|www\.", re.IGNORECASE)
+SCHEMES: Final = frozenset(
+    {
+        *WEB,
+        "www.",
+        *(
+            f"{scheme}://"
+            for scheme in (
+                *("amqp", "amqps", "file", "ftps", "git", "gs", "hdfs", "imap", "imaps", "irc"),
+                *("jdbc:mariadb", "jdbc:mysql", "jdbc:oracle", "jdbc:postgresql", "jdbc:sqlserver"),
+                *("kafka", "ldap", "ldaps", "mariadb", "mongodb", "mongodb+srv", "mqtt", "mqtts"),
+                *("mysql", "nats", "nfs", "postgres", "postgresql", "redis", "rediss"),
+                *("rtmp", "rtsp", "scp", "sftp", "sip", "smb", "smtp", "smtps", "sqlite"),
+                *("ssh", "svn", "tcp", "telnet", "udp", "vnc", "ws", "wss"),
+            )
+        ),
+    }
+)
+"""Public schemes, which a surrogate keeps."""
 _LAST_LABEL = re.compile(r"(?<=[^\W_])\.([^\W\d_]{2,})(?::0+)?([/?#].*)?\Z", re.DOTALL)
 
 _Read = Callable[["re.Match[str]"], str]
@@ -123,7 +148,7 @@ def shape(text: str) -> Shape:
     """
     blank = _blank(text)
     if (web := _SCHEME.match(blank[:_LONGEST])) and len(web[0]) < len(text):
-        scheme = web[0].lower() if web[0].lower() in _SCHEMES else "https://"
+        scheme = web[0].lower() if web[0].lower() in SCHEMES else "https://"
         path = re.search("[/?#]", blank[web.end() :])
         return Shape(_KIND, "web address", scheme + (" path" if path else ""))
     if "@" in blank[1:-1]:
@@ -140,7 +165,7 @@ def shape(text: str) -> Shape:
             return Shape(_KIND, sort, read(match))
     if dotted := _LAST_LABEL.search(blank):
         if dotted[1].lower() in EXTENSIONS and not dotted[2]:
-            return Shape(_KIND, "file", case(dotted[1]))
+            return Shape(_KIND, "file", dotted[1])
         return Shape(_KIND, "host", "path" if dotted[2] else "")
     return Shape(_KIND, CODE, layout_of(text))
 

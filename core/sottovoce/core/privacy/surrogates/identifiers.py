@@ -75,8 +75,11 @@ def _handle(_: str, random: Random) -> str:
     return "@" + _person("_", random)
 
 
-def _file(layout: str, random: Random) -> str:
-    ending = word_classes.apply(word_classes.Case(layout), one_of(formats.EXTENSIONS, random))
+def _user(_: str, random: Random) -> str:
+    return one_of(listed("given"), random)
+
+
+def _file(ending: str, random: Random) -> str:
     return f"{one_of(listed('words'), random)}.{ending}"
 
 
@@ -238,6 +241,7 @@ _DRAWN: Final[dict[str, Callable[[str, Random], str]]] = {
     "web address": _web_address,
     "mail address": _mail_address,
     "handle": _handle,
+    formats.USER: _user,
     "host": _dotted,
     "file": _file,
     "amount": _amount,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy.identifier_parts import Part, private_parts
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates import formats, identifiers, names, word_groups
 from sottovoce.core.privacy.surrogates.known_names import KnownNames, NameWord, Past
@@ -96,7 +97,7 @@ _KINDS: Final = {
     "NAME": "family",
 }
 _NAMES: Final = ("PERSON", "PLACE", "ORGANISATION", "OTHER")
-_MAY_HOLD_NAMES: Final = frozenset({"code", "handle", "mail address"})
+_MAY_HOLD_NAMES: Final = frozenset({"code", "handle", "mail address", formats.USER})
 
 
 class DrawnSurrogate(NamedTuple):
@@ -118,6 +119,8 @@ class DrawnSurrogate(NamedTuple):
     """What stands between it and the word before it, if at most two characters do."""
     titled: bool = False
     """Whether a title stands before it; see `KnownNames`."""
+    hides: str = ""
+    """Of an identifier: what it hides, see `private_parts`; empty if all of it is drawn."""
 
 
 class _Part(NamedTuple):
@@ -174,11 +177,27 @@ class Surrogates:
                 [NameWord(w.place, w.kind, w.text, w.form, w.gap, w.titled) for w in words]
             )
             words = [word for word in words if word.place not in found]
-        for part in _parts(words):
+        cut = {
+            word.place: parts
+            for word in words
+            if word.kind == "IDENTIFIER" and (parts := private_parts(word.text, word.hides))
+        }
+        for word in words:
+            if word.place in cut:
+                found[word.place] = self._draw_parts(word, cut[word.place])
+        for part in _parts([word for word in words if word.place not in cut]):
             drawn = self._draw(part)
             pieces = drawn.split(" ") if len(part.places) > 1 else [drawn]
             found |= zip(part.places, pieces, strict=True)
         return found
+
+    def _draw_parts(self, word: DrawnSurrogate, parts: Sequence[Part]) -> str:
+        pieces, done = [], 0
+        for start, end, shape in parts:
+            text = word.text[start:end]
+            pieces += [word.text[done:start], self._draw(_Part([word.place], shape, text))]
+            done = end
+        return "".join((*pieces, word.text[done:]))
 
     def _draw(self, part: _Part) -> str:
         shape, form = part.shape, part.form

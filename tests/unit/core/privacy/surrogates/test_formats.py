@@ -54,7 +54,7 @@ def test_is_read_as(text: str, sort: str) -> None:
             ("e.org", ""),
             ("e.org/x", "path"),
         ),
-        *(("a.pdf", "lower"), ("a.PDF", "upper"), ("10:30am", "99:99xm"), ("9P.M.", "9X.M.")),
+        *(("a.pdf", "pdf"), ("a.PDF", "PDF"), ("10:30am", "99:99xm"), ("9P.M.", "9X.M.")),
         *(("12-Mar-2020", "capitalised|99-m-9999"), ("3MAY", "upper|9m"), ("4june", "lower|9M")),
         *(("22nd", "99"), ("90's", "99"), ("10.0.0.0/8:80", "/9:99"), ("1.2.3.4", "")),
         *(("aa:bb:0c:dd:ee:ff", ":"), ("AA-BB-0C-DD-EE-FF", "-"), ("fe80::1/64", "/99")),

@@ -72,6 +72,16 @@ json_option = click.option(
 class Command(click.Command):
     """A command that reports errors in the project's form."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; of a text in several words, say that it needs quotes."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            takes_text = any(param.name == "text" for param in self.params)
+            if takes_text and "extra argument" in error.message:
+                error.message += '. Put the text in quotes: "..."'
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             raise_interrupts()

@@ -69,7 +69,7 @@ def private_parts(text: str, hides: str) -> list[Part] | None:
 def says_nothing(text: str) -> bool:
     """Return whether a link that no browser opens is public: "redis://cache:6379/0"."""
     setting = _SETTING.fullmatch(text)
-    if setting and _stays(setting[1].strip("-=")):
+    if setting and _stays(setting[1].strip("-="), path=True):
         text = setting[2]
     link = _LINK.fullmatch(text)
     scheme = link["scheme"].lower() if link else ""
@@ -79,7 +79,7 @@ def says_nothing(text: str) -> bool:
 
 def _setting(text: str, hides: str) -> list[Part]:
     match = _SETTING.fullmatch(text)
-    if not match or not _stays(match[1].strip("-=")):
+    if not match or not _stays(match[1].strip("-="), path=True):
         return []
     value = match[2]
     if hides == "secrets":

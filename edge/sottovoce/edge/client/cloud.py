@@ -323,7 +323,8 @@ class Cloud:
         if not self._config.address:
             raise NotReady(
                 "no cloud is configured",
-                fix="set cloud.address, cloud.tenant and cloud.token_file in the configuration",
+                fix="set cloud.address, cloud.tenant and cloud.token_file in the configuration; "
+                "conversations need chat.upstream alone",
                 subject="cloud.address",
             )
         shown = self.certificate()

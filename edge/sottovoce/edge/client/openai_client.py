@@ -58,6 +58,11 @@ _SHORTER: Final = "ask for fewer tokens, or shorten the text"
 _PAY: Final = "check the account at the server"
 _WHERE: Final = "check chat.upstream (it often ends in /v1) and the model's name"
 
+_FAILED: Final = 500
+"""The first status of a server that fails."""
+_FAILS: Final = "try again later, or read the server's log"
+_OTHER: Final = "check that chat.upstream names the right server"
+
 _Meaning = tuple[type[SottovoceError], str, str]
 _ERRORS: Final[dict[int, _Meaning]] = {
     400: (InvalidInput, "invalid_request", _SHORTER),
@@ -85,6 +90,25 @@ _CODES: Final[dict[str, _Meaning]] = {
     "rate_limit_exceeded": (Overloaded, "rate_limited", _LATER),
 }
 """The same by the server's own code."""
+
+
+def _in_our_words(error: Exception) -> tuple[str, str]:
+    """Return in our words what an error of the network or of the protocol says, and the fix."""
+    from http.client import HTTPException
+    from socket import gaierror
+
+    runs = "check that it runs, and that chat.upstream is right"
+    if isinstance(error, gaierror):
+        return "has a host name that is not known", "check chat.upstream, and the network"
+    if isinstance(error, ConnectionRefusedError):
+        return "refuses connections", runs
+    if isinstance(error, TimeoutError):
+        return "does not answer in time", runs
+    if isinstance(error, ConnectionError | HTTPException):
+        return "ended the connection before its answer", "ask again, or read the server's log"
+    if isinstance(error, OSError):
+        return "cannot be reached", "check chat.upstream, and the network"
+    return "sends what is no answer of OpenAI's form, or a part of one", _WHERE
 
 
 class OpenAIClient:
@@ -171,13 +195,15 @@ class OpenAIClient:
         if response.status == 200 and response.headers.get_content_type() == kind:
             return
         if response.status == 200:
+            page = response.headers.get_content_type() == "text/html"
             raise Unavailable(
-                f"{self.peer} answers, but not {wanted}",
-                fix="use one that does",
+                f"{self.peer} answers {'with a web page' if page else f'not {wanted}'}",
+                fix=_WHERE if page else "use a server that does",
                 subject="upstream",
                 metadata={"code": "upstream_protocol_error"},
             )
-        usual = (Unavailable, "unavailable", "check that it is the right server")
+        failed = response.status >= _FAILED
+        usual = (Unavailable, "unavailable", _FAILS if failed else _OTHER)
         meaning = _CODES.get(_code(response)) or _ERRORS.get(response.status, usual)
         raise self._error(f"answered with HTTP status {response.status}", meaning, response)
 
@@ -231,9 +257,10 @@ class OpenAIClient:
             usual = (Unavailable, "failed", "ask again")
             raise self._error("reports a failure", _CODES.get(error.code, usual)) from None
         except (OSError, HTTPException, ValueError, RecursionError) as error:
+            problem, fix = _in_our_words(error)
             raise self._found(error) or Unavailable(
-                f"{self.peer} does not answer as agreed ({type(error).__name__})",
-                fix="check that it runs, and that chat.upstream is right",
+                f"{self.peer} {problem}",
+                fix=fix,
                 subject="upstream",
                 metadata={"code": f"upstream_{_reason(error)}"},
             ) from None

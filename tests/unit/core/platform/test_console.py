@@ -306,3 +306,14 @@ def test_programs_of_the_tests_inherit_no_width_of_a_terminal() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.stdout == "[]\n"
     assert "COLUMNS" not in os.environ
+
+
+def test_a_text_without_quotes_is_told_of_them() -> None:
+    @click.command(cls=Command)
+    @click.argument("text")
+    def show(text: str) -> None:
+        click.echo(text)
+
+    told = CliRunner().invoke(show, ["my", "landlord"])
+    assert told.exit_code == 2
+    assert "in quotes" in told.output

@@ -79,7 +79,8 @@ class Command(click.Command):
         except click.UsageError as error:
             takes_text = any(param.name == "text" for param in self.params)
             if takes_text and "extra argument" in error.message:
-                error.message += '. Put the text in quotes: "..."'
+                quoted = f'{error.message}. Put the text in quotes: "..."'
+                raise click.UsageError(quoted, error.ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -37,6 +37,12 @@ _OF_QUERY = re.compile(r"[^/?#&=:]+")
 _LINE = re.compile(r"(?::\d{1,6}){1,2}\Z")
 _PLAIN = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){0,3}|(?:[A-Za-z]+[-_.+ ]){0,12}[A-Za-z]+\d?")
 """A version, a small number, or words."""
+_KEYS: Final = frozenset().union(
+    *(
+        listed_signs(f"{kind}_keys")
+        for kind in ("company", "contact", "date", "number", "person", "place", "secret")
+    )
+)
 _DIRECTORIES: Final = listed_signs("directories")
 _ESCAPED = re.compile(r"\\[nrt]")
 _SHORT: Final = 4
@@ -69,7 +75,7 @@ def private_parts(text: str, hides: str) -> list[Part] | None:
 def says_nothing(text: str) -> bool:
     """Return whether a link that no browser opens is public: "redis://cache:6379/0"."""
     setting = _SETTING.fullmatch(text)
-    if setting and _stays(setting[1].strip("-="), path=True):
+    if setting and _is_key(setting[1].strip("-=")):
         text = setting[2]
     link = _LINK.fullmatch(text)
     scheme = link["scheme"].lower() if link else ""
@@ -79,12 +85,18 @@ def says_nothing(text: str) -> bool:
 
 def _setting(text: str, hides: str) -> list[Part]:
     match = _SETTING.fullmatch(text)
-    if not match or not _stays(match[1].strip("-="), path=True):
+    if not match or not _is_key(match[1].strip("-=")):
         return []
     value = match[2]
     if hides == "secrets":
         return _moved([_coded(value)], match.start(2))
     return _moved(private_parts(value, hides) or [_whole(value)], match.start(2))
+
+
+def _is_key(text: str) -> bool:
+    """Return whether the key of a setting is public: known keys and other public words."""
+    rest = [word for word in identifying.words_in(text) if word.lower() not in _KEYS]
+    return not any(map(str.isdigit, text)) and all(_stays(word, path=True) for word in rest)
 
 
 def _login(text: str) -> list[Part]:
@@ -162,7 +174,7 @@ def _escaped(text: str) -> list[Part]:
         return []
     found, at = [], 0
     for piece in _ESCAPED.split(text):
-        if piece and not _stays(piece):
+        if piece and not (piece.isalpha() and _stays(piece)):
             found += _moved(private_parts(piece, "unlisted") or [_whole(piece)], at)
         at += len(piece) + 2
     return found

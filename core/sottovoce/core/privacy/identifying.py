@@ -74,6 +74,9 @@ _HOST = re.compile(
     re.IGNORECASE,
 )
 _HOME = re.compile(r"(?:^|[\\/])(?:home|users|Documents and Settings)[\\/]+(?P<user>[^\\/]+)", re.I)
+_PLACE_KEYS: Final = listed("place_keys") - {"location"}
+_NO_WORD: Final = (0, Mark.NAME, Mark.NAME | Mark.WORD)
+"""Marks of words that are in no list, or names."""
 _PERSON_KEYS: Final = listed("person_keys")
 NOBODY: Final = frozenset(
     {
@@ -144,8 +147,11 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         if hidden := private(value, marks):
             return hidden
         named = value.isalpha() and marks(value.lower()) & Mark.NAME
-        if named and key_parts(key) & _PERSON_KEYS and value.lower() not in NOBODY:
+        keys = key_parts(key)
+        if named and keys & _PERSON_KEYS and value.lower() not in NOBODY:
             return UNLISTED  # "name=hunter"
+        if keys & _PLACE_KEYS and any(marks(word.lower()) in _NO_WORD for word in words_in(value)):
+            return UNLISTED  # "city=leeds"
     for piece in _ESCAPE.split(text) if _ESCAPE.search(text) else ():
         if piece[:1].isupper() and piece.isalpha() and not marks(piece.lower()) & ~Mark.NAME:
             return UNLISTED  # "Lane\\nHamburg"

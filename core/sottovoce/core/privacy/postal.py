@@ -60,6 +60,8 @@ _ABBREVIATED: Final = 4
 """Letters of the longest abbreviation."""
 _NUMBER = re.compile(r"#?\d{1,5}[A-Za-zºª°]?(?:[-/]\d{1,4}[A-Za-z]?)?")
 _ZIP = re.compile(r"\d{5}(?:-\d{4})?")
+_ESCAPE = re.compile(r"\\[nrt]")
+"""A line break in letters, as in values of JSON."""
 _STATE = re.compile(r"[A-Z]{2}")
 
 
@@ -136,7 +138,7 @@ def _anchors(sight: Sight) -> Iterator[tuple[int, int]]:
             if box and _is_number(sight, place + 1):
                 yield place - 1, place + 2
         elif place and not sight.breaks(place):
-            pair = f"{words[place - 1].text} {word.text}"
+            pair = f"{_ESCAPE.split(words[place - 1].text)[-1]} {word.text}"
             state = _STATE.fullmatch(words[place - 1].text) and _ZIP.fullmatch(word.text)
             if sight.gaps[place] == " " and (identifying.is_postcode(pair) or state):
                 yield place - 1, place + 1

@@ -123,6 +123,7 @@ _REACH: Final = 6
 def signs(sight: Sight) -> Iterator[Sign]:
     """Yield the words that a sign points to; a word may come several times."""
     yield from _after_titles(sight)
+    yield from _homes(sight)
     yield from _values(sight)
     yield from _origins(sight)
     yield from _speakers(sight)
@@ -158,6 +159,24 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
             if sight.lower[at] not in TITLES:
                 yield Sign(at, "persons")
             at += 1
+
+
+def _homes(sight: Sight) -> Iterator[Sign]:
+    """Yield the user in a path that is cut into words: "C:/Users/hunter/notes"."""
+    for place in range(1, len(sight.words) - 2):
+        if (
+            sight.lower[place] not in ("users", "home")
+            or sight.words[place - 1].text[-1] not in "/\\"
+        ):
+            continue
+        glued = not any(sight.gaps[place : place + 3])
+        user = sight.words[place + 2]
+        follows = glued and sight.words[place + 1].text in "/\\"
+        if follows and user.kind is _WORD and user.text.lower() not in _NOBODY:
+            yield Sign(place + 2, "persons")
+
+
+_NOBODY: Final = frozenset({"admin", "administrator", "default", "public", "root", "user"})
 
 
 def key_parts(text: str) -> set[str]:

@@ -56,6 +56,10 @@ def privatizer(bundle: Bundle) -> Privatizer:
         ("wss://chat.nair.example/ws/zofia", "wss:// ", "nair zofia chat"),
         ("ftp://84.23.119.7/pub", "ftp://", "84.23.119.7 pub"),
         (r"Zofia\nHamburg", r"\n", "Zofia Hamburg"),
+        (r"Lane\nLS1 4AB", "", "LS1 4AB"),
+        ("C:/Users/hunter/notes", "C:/Users/ /notes", "hunter"),
+        ("city=leeds", "city=", "leeds"),
+        ("street=rose_lane", "street=", "rose lane"),
     ],
 )
 def test_only_private_parts_are_drawn(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy import identifying
@@ -225,7 +225,6 @@ def _stays(text: str, *, path: bool = False) -> bool:
     )
 
 
-@lru_cache(4096)
 def part_marks(part: str) -> int:
     """Return the marks of a part of a compound; a short part that is a name has none."""
     marks = _marks()(part)

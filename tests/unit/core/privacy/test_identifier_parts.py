@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from sottovoce.core.privacy.setting import PrivacyLimits, Setting
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.hiding import Hiding
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
 from sottovoce.core.privacy.surrogate_table import observe

@@ -22,16 +22,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
-from sottovoce.core.platform.schema import Range, Sha256, decode, parse_object
+from sottovoce.core.platform.schema import Longest, Range, Sha256, decode, parse_object
+from sottovoce.core.text import tagger
+from sottovoce.core.text.name_lists import listed
 from sottovoce.core.text.names import KINDS, Layer, linear, summed
 from sottovoce.core.text.onnx_models import check, weights
-from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, Rows
+from sottovoce.core.text.tagger import HASHES, FeatureSpec, form_features
+from sottovoce.core.text.vocabulary import Vocabulary
 
-__all__ = ["BREAK", "FORMAT", "NAMED", "WINDOW", "ContextFinder", "ContextNetwork", "card"]
+__all__ = [
+    "BREAK",
+    "FEATURES",
+    "FORMAT",
+    "NAMED",
+    "WINDOW",
+    "ContextFinder",
+    "ContextNetwork",
+    "card",
+    "features",
+]
 
 _Floats = NDArray[np.float32]
 
-FORMAT: Final = "context_finder.v1"
+FORMAT: Final = "context_finder.v2"
 NAMED: Final = KINDS[1:]
 """The kinds of names, in the order of the columns of `ContextFinder.find`."""
 _HIDDEN: Final = NAMED[:3]
@@ -44,6 +57,8 @@ _FARTHEST: Final = 64
 """The most words that one layer may reach to either side; padding grows with this number."""
 _MOST_BYTES: Final = 3 << 20
 """The largest network that is read."""
+FEATURES: Final = (*tagger.FEATURES, "vocabulary", "names")
+"""What the network knows of a word: its form, its public meanings, and the lists that hold it."""
 _FIX: Final = "install sottovoce-core again"
 
 
@@ -101,7 +116,9 @@ class _Description:
     kinds: tuple[str, ...]
     features: tuple[str, ...]
     hashes: int
-    rows: Rows
+    rows: Annotated[
+        tuple[Annotated[int, Range(1, 1 << 24)], ...], Longest(len(FEATURES), len(FEATURES))
+    ]
     seed: Annotated[int, Range(0, (1 << 64) - 1)]
     thresholds: dict[str, Annotated[float, Range(1e-9, 1.0)]]
     sha256: Sha256
@@ -170,7 +187,7 @@ class ContextFinder:
             _try(opened, sum(told.rows))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise _damaged(folder, f"{error} does not fit") from None
-        return cls(opened, FeatureSpec(told.rows, told.seed), thresholds)
+        return cls(opened, FeatureSpec(told.rows, told.seed, features), thresholds)
 
     def find(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return for each word the probability that it belongs to a name of each kind.
@@ -213,6 +230,15 @@ class ContextFinder:
         best = hidden.argmax(axis=1)
         least = np.array([self.thresholds[kind] for kind in _HIDDEN], np.float32)
         return np.where(hidden.sum(axis=1) >= least[best], 1 + best, 0).astype(np.uint8)
+
+
+def features(word: str) -> tuple[str, ...]:
+    """Return the features of a word, in the order of `FEATURES`.
+
+    Raises:
+        DataLoss: the lists that ship with this package are damaged.
+    """
+    return (*form_features(word), str(Vocabulary.shipped().marks(word)), str(listed(word)))
 
 
 def card() -> str:

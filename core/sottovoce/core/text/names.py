@@ -384,7 +384,7 @@ class NameFinder:
 
     def _of_shapes(self, shapes: Sequence[str]) -> NDArray[np.float32]:
         """Return the part of the first layer's output that follows from words' shapes."""
-        rows = self._spec.rows_of_feature("shape", shapes)
+        rows = self._spec.rows_of_feature(FEATURES.index("shape"), shapes)
         return np.asarray(self._session.first(rows, shape=True))
 
     def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:

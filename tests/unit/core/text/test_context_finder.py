@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.text import context_finder as module
-from sottovoce.core.text.context_finder import BREAK, NAMED, WINDOW, ContextFinder
+from sottovoce.core.text.context_finder import BREAK, NAMED, WINDOW, ContextFinder, features
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.onnx_models import session
 from sottovoce.core.text.tagger import FeatureSpec
@@ -59,7 +59,7 @@ def named(finder: ContextFinder, text: str) -> dict[str, str]:
         ("Can Yilmaz asked for a refund", ["Yilmaz"]),
         ("(1,'Long','Rose','1948-02-29')", ["Long", "Rose"]),
         ("i told mia that will is coming", ["mia"]),
-        ("MY DOCTOR IS ROSE MAY HUNTER", ["ROSE", "MAY", "HUNTER"]),
+        ("MY DOCTOR IS ROSE MAY HUNTER", ["ROSE", "HUNTER"]),
         ("Surname: Long\nFirst name: Rose", ["Long", "Rose"]),
         ('{"id": 3, "name": "Rose"}', ["Rose"]),
         ("Summarise for Priya.", ["Priya"]),
@@ -129,7 +129,7 @@ def test_the_window_bounds_the_network_s_input(
 def test_numpy_gives_what_onnxruntime_gives(copy: Path) -> None:
     raw = json.loads((copy / FILES[1]).read_text())
     words = cut("Dear Rose , the bill from Acme Ltd in Lisbon is due in May .")
-    rows = FeatureSpec(tuple(raw["rows"]), raw["seed"]).rows_of(words)
+    rows = FeatureSpec(tuple(raw["rows"]), raw["seed"], features).rows_of(words)
     (scores,) = session((copy / FILES[0]).read_bytes()).run(None, {"rows": rows})
     shares = np.exp(scores - scores.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)
@@ -167,7 +167,7 @@ def test_an_empty_folder_is_told(tmp_path: Path) -> None:
 
 def test_another_format_is_told(copy: Path) -> None:
     described = copy / FILES[1]
-    described.write_text(described.read_text().replace("context_finder.v1", "context_finder.v9"))
+    described.write_text(described.read_text().replace("context_finder.v2", "context_finder.v9"))
     with pytest.raises(BundleMismatch):
         ContextFinder.load(copy)
 
@@ -183,7 +183,8 @@ def test_a_shortened_network_is_told(copy: Path, kept: int) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"rows": [1 << 23] * 8},
+        {"rows": [1 << 23] * 10},
+        {"rows": [512] * 8},
         {"thresholds": {"PERSON": 0.2}},
         {"thresholds": dict.fromkeys(NAMED, 2.0)},
         {"kinds": "PERSON"},

@@ -13,7 +13,7 @@ import torch
 
 from sottovoce.cloud.models import backbone
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.text.context_finder import ContextFinder
+from sottovoce.core.text.context_finder import FEATURES, ContextFinder, features
 from sottovoce.core.text.onnx_models import weights
 from sottovoce.core.text.tagger import FeatureSpec
 from sottovoce.core.text.words import split
@@ -40,7 +40,7 @@ RECIPE = ContextFinderHyperparameters(
     batch=2,
     learning_rate=1e-2,
     memory=0.8,
-    size=Size(rows=(512,) * 8, feature_width=8, width=32, distances=(1, 2)),
+    size=Size(rows=(512,) * len(FEATURES), feature_width=8, width=32, distances=(1, 2)),
 )
 
 
@@ -82,7 +82,9 @@ def test_a_written_finder_can_be_trained_further(written: Path) -> None:
     network = Network(RECIPE.size).eval()
     restore(network, weights((written / "context_finder.onnx").read_bytes()))
     words = ["please", "ask", "will", "about", "the", "will", "today"]
-    rows = torch.from_numpy(FeatureSpec(RECIPE.size.rows, RECIPE.seed).rows_of(words))[None]
+    rows = torch.from_numpy(FeatureSpec(RECIPE.size.rows, RECIPE.seed, features).rows_of(words))[
+        None
+    ]
     with torch.inference_mode():
         scores = network(rows, torch.ones(1, len(words)))[0].softmax(-1).numpy()
     found = ContextFinder.load(written).find(words)

@@ -276,6 +276,8 @@ class Personal:
         company = word_or_none and marks & Mark.PUBLIC and _FOUND[best] == "organisations"
         if company and float(found[place, 0]) < _PERSON and stands_alone(sight, place):
             return ""  # a public company or its product
+        if marks & Mark.DATE and named < 0.9 and _beside_dates(sight, place):
+            return ""  # "April and May"
         least = _least(marks, best, capital, first)
         if capital and not marks & Mark.NAME and _in_code(document, word.start):
             least = max(least, _SURE)
@@ -336,9 +338,9 @@ _DOUBT: Final = 0.1
 """The probability from which an unlisted word is drawn as a name of the found kind."""
 _UNSURE: Final = 0.05
 """The probability below which an unlisted word in small letters may be a misspelling."""
-_CARELESS: Final = 0.001
+_CARELESS: Final = 0.01
 """The same, where the writer may write names small."""
-_CAPITAL: Final = 0.001
+_CAPITAL: Final = 0.05
 """The probability below which an unlisted word with a capital inside a sentence is no name."""
 _LIKELY, _PERSON = 0.5, 0.2  # of any name; of a person where a company is likelier
 _ACRONYM: Final = 0.02
@@ -358,11 +360,27 @@ def _is_label(sight: Sight, place: int) -> bool:
     return sight.lower[place] in _LABELS and (sign == ":" or sign.isdigit())
 
 
+def _beside_dates(sight: Sight, place: int) -> bool:
+    """Return whether a month or weekday is next to another one: "April", "May"."""
+    for step in (-1, 1):
+        other = place + step
+        while 0 <= other < len(sight.words) and (
+            sight.words[other].kind is Kind.PUNCTUATION or sight.lower[other] in _AND
+        ):
+            other += step
+        if 0 <= other < len(sight.words) and sight.marks[other] & Mark.DATE:
+            return True
+    return False
+
+
+_AND: Final = ("and", "or", "to")
+
+
 def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     """Return the probability from which a listed word counts as a name."""
     person = best == 0
     if marks == Mark.SMALL and capital:
-        return _UNSURE if first else _SAFE
+        return _DOUBT if first else _ACRONYM
     if marks & Mark.ORIGIN:
         return 0.95 if person else _NEVER
     if marks & (Mark.PLACE | Mark.DATE | Mark.TITLE | Mark.UNIT) and not (
@@ -370,14 +388,14 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     ):
         return 0.9 if person else _NEVER
     if marks & Mark.NAME and marks & Mark.PUBLIC:
-        return 0.15 if capital else 0.95
+        return 0.3 if capital else 0.95
     if marks & Mark.NAME:
-        return (0.1 if first else 0.05) if capital else 0.35
+        return (0.2 if first else 0.1) if capital else 0.7
     if marks & Mark.PUBLIC:
         return 0.9 if person else _NEVER
     if not capital:
         return _NEVER
-    return 0.2 if first else 0.1
+    return 0.3 if first else 0.15
 
 
 def _begins(sight: Sight, place: int) -> bool:

@@ -141,7 +141,7 @@ def test_every_kind_has_a_switch(privatizer: Privatizer, bundle: Bundle, kind: s
         "secrets": "password: hunter",
         "dates": "It was on 14/03/1979.",
         "origins": "I am Turkish.",
-        "unlisted": "it is very brumblious today",
+        "unlisted": "They said that it is very brumblious today.",
         "facts": "Is he pregnant?",
     }
     only = Hiding.of((each, each == kind) for each in KINDS)

@@ -149,7 +149,7 @@ def test_lines_of_a_list_do_not_make_a_writer_careless(privatizer: Privatizer) -
 def test_a_word_with_a_capital_passes_only_if_the_finder_is_sure(privatizer: Privatizer) -> None:
     text = "Use a Frobishly to sort the list of numbers."
     assert released(privatizer, text) == text
-    assert "Zorbable" not in released(privatizer, "The function returns a Zorbable object.")
+    assert "Zwelk" not in released(privatizer, "I will ask Zwelk about the numbers.")
 
 
 @pytest.mark.parametrize(

@@ -338,9 +338,9 @@ _DOUBT: Final = 0.1
 """The probability from which an unlisted word is drawn as a name of the found kind."""
 _UNSURE: Final = 0.05
 """The probability below which an unlisted word in small letters may be a misspelling."""
-_CARELESS: Final = 0.01
+_CARELESS: Final = 0.003
 """The same, where the writer may write names small."""
-_CAPITAL: Final = 0.05
+_CAPITAL: Final = 0.01
 """The probability below which an unlisted word with a capital inside a sentence is no name."""
 _LIKELY, _PERSON = 0.5, 0.2  # of any name; of a person where a company is likelier
 _ACRONYM: Final = 0.02
@@ -380,7 +380,7 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     """Return the probability from which a listed word counts as a name."""
     person = best == 0
     if marks == Mark.SMALL and capital:
-        return _DOUBT if first else _ACRONYM
+        return _UNSURE if first else _SAFE
     if marks & Mark.ORIGIN:
         return 0.95 if person else _NEVER
     if marks & (Mark.PLACE | Mark.DATE | Mark.TITLE | Mark.UNIT) and not (
@@ -388,14 +388,14 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     ):
         return 0.9 if person else _NEVER
     if marks & Mark.NAME and marks & Mark.PUBLIC:
-        return 0.3 if capital else 0.95
+        return 0.15 if capital else 0.95
     if marks & Mark.NAME:
-        return (0.2 if first else 0.1) if capital else 0.7
+        return (0.1 if first else 0.05) if capital else 0.7
     if marks & Mark.PUBLIC:
         return 0.9 if person else _NEVER
     if not capital:
         return _NEVER
-    return 0.3 if first else 0.15
+    return 0.2 if first else 0.1
 
 
 def _begins(sight: Sight, place: int) -> bool:

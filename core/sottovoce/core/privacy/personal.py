@@ -269,7 +269,8 @@ class Personal:
                 return _FOUND[best]
             doubtful = self._every or _doubtful(word.text, named, sight, place, document)
             return "unlisted" if doubtful else ""
-        first = capital and _begins(sight, place)
+        shouted = word.text.isupper() and not _mixed(document, word.start)
+        first = capital and (shouted or _begins(sight, place))
         if other >= named and not marks & Mark.NAME:
             return ""
         word_or_none = marks & Mark.WORD or not marks & Mark.NAME
@@ -380,7 +381,7 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     """Return the probability from which a listed word counts as a name."""
     person = best == 0
     if marks == Mark.SMALL and capital:
-        return _UNSURE if first else _SAFE
+        return _DOUBT if first else _SAFE
     if marks & Mark.ORIGIN:
         return 0.95 if person else _NEVER
     if marks & (Mark.PLACE | Mark.DATE | Mark.TITLE | Mark.UNIT) and not (
@@ -388,14 +389,16 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     ):
         return 0.9 if person else _NEVER
     if marks & Mark.NAME and marks & Mark.PUBLIC:
-        return 0.15 if capital else 0.95
+        return (0.3 if first else 0.15) if capital else 0.95
     if marks & Mark.NAME:
-        return (0.1 if first else 0.05) if capital else 0.7
+        if not capital:
+            return 0.35 if person else 0.7
+        return 0.2 if first else 0.05
     if marks & Mark.PUBLIC:
         return 0.9 if person else _NEVER
     if not capital:
         return _NEVER
-    return 0.2 if first else 0.1
+    return 0.4 if first else 0.1
 
 
 def _begins(sight: Sight, place: int) -> bool:

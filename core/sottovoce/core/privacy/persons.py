@@ -81,6 +81,9 @@ def hide_initials(sight: Sight, hides: list[str]) -> None:
             hides[place] = _PERSON
 
 
+_NAMED: Final = (_PERSON, "unlisted")
+
+
 def pass_titles(sight: Sight, hides: list[str]) -> None:
     """Let titles and greetings pass before a person's name: "Dear Dr Elena Marsh"."""
     for place in range(len(hides) - 2, -1, -1):
@@ -88,9 +91,9 @@ def pass_titles(sight: Sight, hides: list[str]) -> None:
         if sight.words[after].text == "." and after + 1 < len(hides):
             after += 1
         title = sight.lower[place] in TITLES or sight.lower[place] in GREETING
-        if title and hides[place] == _PERSON and not sight.breaks(after):
-            before_name = hides[after] == _PERSON or sight.lower[after] in TITLES
-            hides[place] = "" if before_name else _PERSON
+        before_name = hides[after] in _NAMED or sight.lower[after] in TITLES
+        if title and before_name and hides[place] in _NAMED and not sight.breaks(after):
+            hides[place] = ""
 
 
 def name_persons(sight: Sight, hides: list[str]) -> None:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench import console, data
 from bench.attacks.bigram import Bigrams, numbered, public_sequences
 from bench.attacks.channels import Words
 from bench.attacks.entities import read_entities
-from bench.attacks.interface import OPEN, Attack, Candidates, Releases
+from bench.attacks.interface import OPEN, Attack, Candidates, Channel, Releases, TextChannel
 from bench.attacks.inversion import ContextMap, Map
 from bench.attacks.measures import Tally
 from bench.attacks.public import Public
@@ -34,7 +35,7 @@ from sottovoce.core.privacy.policies import LEVELS, Setting
 from sottovoce.models.corpus import read_conllu
 
 __all__ = ["KINDS", "MORE", "QUICK", "Budget", "Case", "InDomain", "Split", "attacked", "broken"]
-__all__ += ["measure", "name_of"]
+__all__ += ["measure", "name_of", "tallied"]
 
 _KEPT: Final = 200
 """Maximum number of words of a text; the rest is cut."""
@@ -178,7 +179,7 @@ class Case:
         everyday, mixed = (Bigrams.of(each, len(lexicon)) for each in (text, both))
         return cls(public, private, known, everyday, mixed, counts.astype(np.int32))
 
-    def releases(self, channel: Words) -> tuple[Releases, Releases]:
+    def releases(self, channel: TextChannel) -> tuple[Releases, Releases]:
         """Return releases of the known and of the judged texts."""
         seen = channel.release(self.private, np.random.default_rng(1))
         return channel.release(self.known, np.random.default_rng(2)), seen
@@ -197,7 +198,7 @@ class Case:
             name: strongest,
         }
 
-    def strongest(self, channel: InDomain) -> tuple[str, ContextMap]:
+    def strongest(self, channel: Channel) -> tuple[str, ContextMap]:
         """Return the strongest attacker that counts, with his name."""
         counting = ContextMap(channel, self.both, self.public.lexicon.boundary)
         return "MAP in context, text of the kind", counting
@@ -243,13 +244,17 @@ def _weight(everyday: int, domain: int) -> int:
 
 def attacked(attack: Attack, learnt: Releases, seen: Releases) -> Figures:
     """Fit an attack, and judge it on the words with noise."""
+    tally = tallied(attack, learnt, seen, seen.seen.group != OPEN)
+    return {"success": tally.share, "ci": tally.interval(), "words": int(tally.judged.sum())}
+
+
+def tallied(attack: Attack, learnt: Releases, seen: Releases, judged: NDArray[np.bool_]) -> Tally:
+    """Fit an attack, and count the right guesses of the ``judged`` words, Bools1d (n,)."""
     attack.fit(learnt)
-    hidden = seen.seen.group != OPEN
-    right = (attack.guess(seen.seen) == seen.true) & hidden
+    right = (attack.guess(seen.seen) == seen.true) & judged
     place = np.unique(seen.seen.sentence, return_inverse=True)[1]
     n = int(place.max()) + 1
-    tally = Tally(np.bincount(place[right], minlength=n), np.bincount(place[hidden], minlength=n))
-    return {"success": tally.share, "ci": tally.interval(), "words": int(hidden.sum())}
+    return Tally(np.bincount(place[right], minlength=n), np.bincount(place[judged], minlength=n))
 
 
 def main() -> None:

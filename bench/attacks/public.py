@@ -55,8 +55,12 @@ class Public:
     @cached_property
     def privatizer(self) -> Privatizer:
         """The device's own privatizer."""
-        tagger = Remembering(OnnxTagger.load(self.bundle.tagger_folder))
-        return Privatizer.of(self.bundle, tagger=lambda: tagger)
+        return Privatizer.of(self.bundle, tagger=lambda: self.tagger)
+
+    @cached_property
+    def tagger(self) -> Remembering:
+        """The bundle's tagger of words in context."""
+        return Remembering(OnnxTagger.load(self.bundle.tagger_folder))
 
     @cached_property
     def clitic(self) -> NDArray[np.bool_]:

@@ -119,13 +119,21 @@ class Reader(nn.Module):
     Args:
         backbone: a `transformers` model that takes ``inputs_embeds``.
         vocabulary: see `Vocabulary`.
+        evidence: takes released words and their class, and returns how well each candidate explains
+            them, Floats2d (n, candidates); by default minus distances in the privacy space.
     """
 
     space: Tensor
     etas: Tensor
 
-    def __init__(self, backbone: Any, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        backbone: Any,
+        vocabulary: Vocabulary,
+        evidence: Callable[[Ints, int], Floats] | None = None,
+    ) -> None:
         super().__init__()
+        self.evidence = evidence
         rows, groups = torch.tensor(vocabulary.meaning), len(vocabulary.candidates)
         self.listed, width = rows.shape
         self.backbone = backbone
@@ -185,10 +193,13 @@ class Reader(nn.Module):
         """
         ids, prior = getattr(self, f"ids{group}"), getattr(self, f"prior{group}")
         context = self.out(hidden) @ self.table(ids).T * (4 / math.sqrt(hidden.shape[-1]))
-        seen = self.space[torch.tensor(symbols, dtype=torch.long, device=self.space.device)]
-        apart = torch.cdist(seen, self.space[ids])
+        if self.evidence:
+            close = torch.tensor(self.evidence(symbols, group), device=self.space.device)
+        else:
+            seen = self.space[torch.tensor(symbols, dtype=torch.long, device=self.space.device)]
+            close = -torch.cdist(seen, self.space[ids])
         found: Tensor = context.float() + self.bias[ids] + prior
-        return found - times * self.log_rate[level, group].exp() * apart
+        return found + times * self.log_rate[level, group].exp() * close
 
     def loss(self, view: View, true: Ints) -> tuple[Tensor, int]:
         """Return the sum of cross-entropies over the words with noise, and their number."""
@@ -412,6 +423,14 @@ class Trainer:
         text = json.dumps(about, indent=1)
         (folder / "history.json").write_text(text)
 
+    def start_from(self, folder: Path) -> None:
+        """Take the weights that `pack` wrote where their form fits; the others start anew."""
+        found = _files(folder)
+        for network in (self.reader, self.trained):
+            for name, value in _weights(network).items():
+                if value.shape == found[name].shape and name != "log_rate":
+                    value.data.copy_(_unpacked(name, found))
+
     def unpack(self, folder: Path) -> None:
         """Take the weights that `pack` wrote; a training from there has a new optimizer.
 
@@ -420,9 +439,7 @@ class Trainer:
         """
         state = json.loads((folder / "history.json").read_text())
         self._check(state["identity"], folder)
-        found: dict[str, Tensor] = {}
-        for file in sorted(folder.glob("weights-*.safetensors")):
-            found |= load_file(file)
+        found = _files(folder)
         for network in (self.reader, self.trained):
             for name, value in _weights(network).items():
                 value.data.copy_(_unpacked(name, found))
@@ -438,6 +455,13 @@ class Trainer:
 def _weights(reader: Reader) -> dict[str, nn.Parameter]:
     unused = reader.backbone.get_input_embeddings().weight
     return {name: each for name, each in reader.named_parameters() if each is not unused}
+
+
+def _files(folder: Path) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for file in sorted(folder.glob("weights-*.safetensors")):
+        found |= load_file(file)
+    return found
 
 
 def _packed(name: str, value: Tensor) -> dict[str, Tensor]:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from bench import cache, console, data
 from bench.attacks.bigram import public_sequences
 from bench.attacks.channels import Words
-from bench.attacks.interface import Attack, Channel, Floats, Releases, Seen
+from bench.attacks.interface import Attack, Channel, Floats, Releases, Seen, TextChannel
 from bench.attacks.inversion import ContextMap, Map
 from bench.attacks.kinds import KINDS, MORE, QUICK, Budget, Case, Split, attacked, broken, name_of
 from bench.attacks.public import Public
@@ -43,7 +43,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.privacy.policies import LEVELS, Setting
 
-__all__ = ["Corpus", "Ensemble", "Forms", "Trained"]
+__all__ = ["Corpus", "Ensemble", "Forms", "Lab", "Trained", "train"]
 
 _BATCH: Final = {"cpu": 1_600, "cuda": 6_400}
 """Words in a step, by kind of device."""
@@ -219,14 +219,14 @@ class Lab:
 
     Attributes:
         public: the bundle and the counts of the language.
-        levels: the levels that the network reads.
+        channels: the mechanism at each level that the network reads.
         backbone: initial weights of the network.
         corpus: training texts.
         on: the device that trains.
     """
 
     public: Public
-    levels: tuple[str, ...]
+    channels: Sequence[TextChannel]
     backbone: backbones.LoadedBackbone
     corpus: Corpus
     on: torch.device
@@ -236,10 +236,6 @@ class Lab:
         """Return embeddings of unlisted words."""
         return Forms(self.backbone)
 
-    @cached_property
-    def _channels(self) -> list[Words]:
-        return [Words(self.public, Setting(level)) for level in self.levels]
-
     def make(self, random: Generator, level: int) -> tuple[View, Ints]:
         """Return fresh releases of drawn texts."""
         words = _BATCH[self.on.type]
@@ -248,17 +244,17 @@ class Lab:
     def release(self, texts: Sequence[str], level: int, random: Generator) -> tuple[View, Ints]:
         """Return a release of ``texts`` for the network, and the truth."""
         text = Text.of(texts, self.public.lexicon, self.public.bundle.manifest.clitics)
-        found = self._channels[level].release(text, random)
+        found = self.channels[level].release(text, random)
         unlisted = self.forms.rows(self.public.lexicon, found.seen.symbols)
         return View(found.seen, level, unlisted), found.true
 
     def _rates(self, level: int, random: Generator) -> list[float]:
         """Return the best rates of the attacker on single words, by group."""
-        channel = self._channels[level]
+        channel = self.channels[level]
         view, true = self.release(self.corpus.draw(random, 2 * _BATCH["cpu"]), level, random)
         single = Map(channel)
         single.fit(Releases(view.seen, true))
-        return [single.rate(group) for group in range(len(channel.groups))]
+        return [single.rate(group) for group in range(len(channel.candidates))]
 
     def trainer(self, held: Sequence[str], *, own: bool, workers: int = 0) -> Trainer:
         """Return a trainer that watches the loss on ``held`` texts.
@@ -266,30 +262,45 @@ class Lab:
         ``workers`` is the number of processes that make releases.
         """
         bundle, random = self.public.bundle, np.random.default_rng(0)
+        levels = range(len(self.channels))
         vocabulary = Vocabulary(
             _meaning(bundle, self.backbone),
             bundle.space,
-            self._channels[0].candidates,
-            np.array([self._rates(level, random) for level in range(len(self.levels))], np.float32),
-            np.array([each.etas for each in self._channels], np.float32),
+            self.channels[0].candidates,
+            np.array([self._rates(level, random) for level in levels], np.float32),
+            np.array([_etas(each) for each in self.channels], np.float32),
         )
         torch.manual_seed(0)
-        reader = Reader(self.backbone.model, vocabulary).to(self.on)
-        watched = [self.release(held, level, random) for level in range(len(self.levels))]
+        reader = Reader(self.backbone.model, vocabulary, _evidence(self.channels[0])).to(self.on)
+        watched = [self.release(held, level, random) for level in levels]
         network = f"{type(self.backbone.model).__name__}-{vocabulary.meaning.shape[1]}"
-        what = [bundle.space_id, *self.levels, network, "own" if own else "public"]
+        names = [each.level for each in self.channels]
+        what = [bundle.space_id, *names, network, "own" if own else "public"]
         identity = " ".join(what)
-        return Trainer(reader, self.make, len(self.levels), watched, identity, workers=workers)
+        return Trainer(reader, self.make, len(self.channels), watched, identity, workers=workers)
 
-    def attacks(self, case: Case, level: str, reader: Reader) -> dict[str, Attack]:
-        """Return the attackers of a case: the strongest that counts, the trained one, and both."""
-        channel, lexicon = case.familiar(Setting(level)), case.public.lexicon
+    def attacks(self, case: Case, channel: TextChannel, reader: Reader) -> dict[str, Attack]:
+        """Return the attackers of a case: the strongest that counts, the trained one, and both.
+
+        ``channel`` is that of an attacker with text of the kind.
+        """
+        lexicon, etas = case.public.lexicon, np.array(_etas(channel))
         name, counting = case.strongest(channel)
-        trained = Trained(
-            channel, reader, np.array(channel.etas), lambda ids: self.forms.rows(lexicon, ids)
-        )
+        trained = Trained(channel, reader, etas, lambda ids: self.forms.rows(lexicon, ids))
         both = Ensemble(counting, trained)
         return {name: counting, trained.name: trained, both.name: both}
+
+
+def _etas(channel: TextChannel) -> Sequence[float]:
+    """Return the eta of each class, or 1 for a mechanism of other authors."""
+    return channel.etas if isinstance(channel, Words) else [1.0] * len(channel.candidates)
+
+
+def _evidence(channel: TextChannel) -> Callable[[Ints, int], Floats] | None:
+    """Return the evidence of a mechanism of other authors; the network knows ours."""
+    if isinstance(channel, Words):
+        return None
+    return lambda seen, group: channel.evidence(seen, channel.candidates[group])
 
 
 def _meaning(bundle: Bundle, backbone: backbones.LoadedBackbone) -> Floats:
@@ -329,7 +340,8 @@ def main() -> None:
         text for kind in KINDS for text in Split.of(arguments.data, kind, budget).fitted[:_HELD]
     ]
     corpus = Corpus.read(arguments.data, budget, own=own) if arguments.minutes else Corpus(held)
-    lab = Lab(public, arguments.levels, backbone, corpus, device(arguments.device))
+    channels = [Words(public, Setting(level)) for level in arguments.levels]
+    lab = Lab(public, channels, backbone, corpus, device(arguments.device))
     trainer = lab.trainer(held, own=own, workers=arguments.workers)
     path = arguments.checkpoint
     if path.exists() and not arguments.afresh:
@@ -375,7 +387,7 @@ def _judged(lab: Lab, case: Case, kind: str, level: str, reader: Reader) -> list
     about = {"kind": kind, **name_of(case.public, setting)}
     return [
         {**about, "attack": name, **attacked(attack, learnt, seen)}
-        for name, attack in lab.attacks(case, level, reader).items()
+        for name, attack in lab.attacks(case, case.familiar(setting), reader).items()
     ]
 
 

@@ -1,122 +1,117 @@
-"""How do the mechanisms of other authors compare with ours at equal attack success?
+"""What do levels cost a classifier, beside other authors' mechanisms at equal attack success?
 
-The mechanisms are T2T and PCT2T at full width, SanText, CusText, PII scrubbing, and token
-embedding as Split-and-Denoise publishes it. The attackers of `bench.attacks` attack each of them
-on the same words. Each of our levels is compared with the other mechanism's curve at equal attack
-success. For DPNR and CAPE, which send embeddings of sentences, see `bench.embedding.outputs`.
+The mechanisms are T2T and PCT2T at full width, SanText, CusText, PII scrubbing, token embedding as
+Split-and-Denoise publishes it, DPNR and CAPE. A classifier learns from releases and is judged on
+releases. An attacker reads releases of the same kind of text. Each of our levels is compared with
+the other mechanism's curve of accuracy over the share of content words that the attacker recovers.
 
-    python -m bench.baselines --quick
-    python -m bench.baselines --quick --only SanText,CusText
+    python -m bench.baselines
+    python -m bench.baselines --only SanText,CusText --levels strong,attack:0.3 --seeds 1
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from bench import console, processes
 from bench.attacks.frontier import Point, against
-from bench.attacks.harness import FULL, QUICK, Row
-from bench.attacks.run import DATA_SETS, Place
-from bench.baselines.run import BASELINES, OURS, opened, plan
+from bench.baselines.run import BASELINES, CLEAR, OURS, TASKS, Cell, Job, Place, opened, points
 from bench.console import Figures, Table, share, span
 from bench.data import require
+from bench.utility.tasks import files
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
-from sottovoce.core.privacy.policies import LEVELS
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.privacy.policies import LEVELS, Setting
+
+_OTHER = ("wnut17/train.jsonl.gz", "blogs/train.tsv.gz")
 
 
-def _compared(points: Sequence[Point]) -> Iterable[Figures]:
-    """Compare each of our points with every other mechanism that hides words or tokens alike."""
-    clear = next(point.utility for point in points if point.mechanism == "none")
-    curves: dict[str, list[Point]] = {}
-    for point in points:
-        if point.tallies:
-            curves.setdefault(point.mechanism, []).append(point)
-    for name, levels in curves.items():
-        if not name.endswith((".v1", ".v2")):
-            continue
-        for other, curve in curves.items():
-            alike = name.startswith("token") == other.startswith("token")
-            if alike and len(curve) > 1 and not other.endswith((".v1", ".v2")):
-                for point in levels:
-                    yield from against(point, curve, clear)
+def _compared(found: Mapping[Job, Point]) -> Iterator[Figures]:
+    """Compare each of our levels with the curve of each other mechanism on the same task."""
+    for task in dict.fromkeys(job.task for job in found):
+        points = {job: point for job, point in found.items() if job.task == task}
+        clear = points[Job(task, CLEAR, CLEAR)].utility
+        for name in dict.fromkeys(job.name for job in points):
+            curve = [point for job, point in points.items() if job.name == name]
+            if name not in (OURS, CLEAR) and len(curve) > 1:
+                for job, point in points.items():
+                    if job.name == OURS:
+                        yield from ({"task": task, **row} for row in against(point, curve, clear))
 
 
 def main() -> None:
     """Print the tables."""
-    quick = "less of everything: about half an hour on 2 idle cores"
-    parser = console.parser("baselines", __doc__, quick=quick, models=True, data="the data sets")
+    parser = console.parser("baselines", __doc__, models=True, data="the data sets")
     console.ask_names(parser, "--only", BASELINES)
-    console.ask_names(parser, "--mechanisms", OURS, (PCT2T2.name,), ", to compare with")
-    console.ask_names(parser, "--levels", LEVELS)
+    console.ask_names(parser, "--tasks", TASKS)
+    parser.add_argument("--levels", type=console.names(), default=LEVELS, help="of ours")
+    parser.add_argument("--seeds", type=int, default=3, help="of training texts and of the noise")
     parser.add_argument(
-        "--processes", type=int, default=os.cpu_count(), help="processes, 1 GiB each"
+        "--processes", type=int, default=os.cpu_count(), help="processes, 1.5 GiB each"
     )
     arguments = parser.parse_args()
-    require(parser, arguments.data, *DATA_SETS)
-    budget = QUICK if arguments.quick else FULL
-    place = Place(arguments.bundle, arguments.models, arguments.data, budget)
-    jobs = plan(arguments.only, arguments.mechanisms, arguments.levels)
-    done = processes.share_out(opened, place, jobs, arguments.processes)
-    found = dict(console.track(done, "attacking", total=len(jobs)))
-    rows = [row for job in jobs for row in found[job].rows]
-    points = [point for job in jobs for point in found[job].points]
-    compared = [*_compared(points)]
-    utility = [
-        {"mechanism": each.mechanism, "level": each.level, **each.figures()} for each in points
+    require(parser, arguments.data, *files(arguments.tasks), *_OTHER)
+    bundle = Bundle.open(arguments.bundle)
+    try:
+        for level in arguments.levels:
+            bundle.manifest.level(Setting().mechanism, level)
+    except SottovoceError as error:
+        parser.error(f"--levels: {error}")
+    folder = arguments.out / "cache" / "baselines"
+    place = Place(arguments.bundle, arguments.models, arguments.data, folder)
+    settings = {CLEAR: (CLEAR,), OURS: arguments.levels}
+    settings |= {name: each for name, each in BASELINES.items() if name in arguments.only}
+    jobs = [
+        Job(task, name, setting)
+        for task in arguments.tasks
+        for name, some in settings.items()
+        for setting in some
     ]
-    figures: Figures = {"rows": rows, "utility": utility, "comparisons": compared}
-    figures["bundle"] = Bundle.open(arguments.bundle).id
-    console.publish(arguments, figures, *_tables(rows, utility, compared))
+    cells = [Cell(job, seed) for seed in (None, *range(arguments.seeds)) for job in jobs]
+    cells = [cell for cell in cells if not place.file(cell).exists()]
+    done = processes.share_out(opened, place, cells, arguments.processes)
+    for _ in console.track(done, "classifying and attacking", total=len(cells)):
+        pass
+    found = points(place, jobs, arguments.seeds)
+    rows = [
+        {**job._asdict(), **_recovered(point), **point.figures()} for job, point in found.items()
+    ]
+    compared = [*_compared(found)]
+    figures: Figures = {"bundle": bundle.id, "seeds": arguments.seeds, "rows": rows}
+    console.publish(arguments, figures | {"comparisons": compared}, *_tables(rows, compared))
 
 
-def _tables(
-    rows: Sequence[Row], utility: Sequence[Figures], compared: Sequence[Figures]
-) -> Iterable[Table]:
-    named = ("mechanism", "level", "attack")
-    parts = ("success", "rare", "names", "numbers")
+def _recovered(point: Point) -> Figures:
+    tally = point.tallies["all"]
+    return {"recovered": tally.share, "recovered_ci": tally.interval()}
+
+
+def _tables(rows: Iterable[Figures], compared: Iterable[Figures]) -> Iterator[Table]:
+    named = ("task", "name", "setting")
     yield console.table(
-        "share recovered",
+        "content words recovered, and accuracy",
         named,
-        ("all", "95 %", "rare", "names", "numbers"),
+        ("recovered", "95 %", "accuracy", "95 %"),
         (
             (
                 *(row[name] for name in named),
-                share(row["success"]),
-                span(row["ci"]),
-                *(share(row[name]) for name in parts[1:]),
+                *(share(row["recovered"]), span(row["recovered_ci"])),
+                *(share(row["accuracy"]), span(row["accuracy_ci"])),
             )
             for row in rows
         ),
     )
+    named = ("task", "level", "against")
     yield console.table(
-        "utility",
-        named[:2],
-        ("SST-2", "95 %", "cosine", "95 %"),
+        "accuracy at equal attack success",
+        named,
+        ("recovered", "ours", "theirs", "difference", "95 %", "verdict"),
         (
             (
-                *(row[name] for name in named[:2]),
-                *(
-                    cell
-                    for name in ("accuracy", "cosine")
-                    for cell in (share(row.get(name)), span(row.get(f"{name}_ci")))
-                ),
-            )
-            for row in utility
-        ),
-    )
-    yield console.table(
-        "at equal attack success",
-        ("ours", "level", "against", "on", "utility"),
-        ("recovered", "value", "theirs", "difference", "95 %", "verdict"),
-        (
-            (
-                *(row[name] for name in ("ours", "level", "against", "on", "utility")),
+                *(row[name] for name in named),
                 *(share(row[name]) for name in ("at", "value", "theirs")),
-                share(row["difference"], sign="+"),
-                span(row["ci"], sign="+"),
-                row["verdict"],
+                *(share(row["difference"], sign="+"), span(row["ci"], sign="+"), row["verdict"]),
             )
             for row in compared
         ),

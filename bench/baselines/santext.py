@@ -73,5 +73,9 @@ class SanText(Baseline):
         """Return log P(y | x)."""
         scores = distances(self.rows[seen], self.rows[candidates.ids])
         scores *= np.float32(-self.epsilon / 2)
-        group = next(i for i, each in enumerate(self.candidates) if each is candidates)
+        group = next(
+            place
+            for place, each in enumerate(self.candidates)
+            if np.array_equal(each.ids, candidates.ids)
+        )
         return scores - self._log_total[group][candidates.ids]

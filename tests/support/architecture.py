@@ -70,7 +70,8 @@ PLAN: Plan = {
         ["cache", "data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
-        ["baselines", "generation", "keying", "space", "utility"],
+        ["generation", "keying", "space", "utility"],
+        ["baselines"],
         ["embedding", "fetch", "private_prompts", "prompts", "report", "scale", "speed"],
     ],
 }

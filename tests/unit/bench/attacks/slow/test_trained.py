@@ -207,6 +207,25 @@ def test_packed_weights_judge_as_the_trained_ones(tmp_path: Path) -> None:
         after.unpack(tmp_path / "weights")
 
 
+def test_an_attacker_on_another_mechanism_starts_from_what_fits(tmp_path: Path) -> None:
+    """The network keeps its knowledge of context, and measures closeness by other evidence."""
+    before = trainer(FarContext(3.0))
+    assert len([*before.run(600, steps=20)]) == 20
+    before.pack(tmp_path / "weights")
+    after = trainer(FarContext(9.0))
+    after.start_from(tmp_path / "weights")
+    wanted = before.trained.out.weight
+    for network in (after.reader, after.trained):
+        assert (network.out.weight - wanted).abs().max() < 0.02 * wanted.abs().max()
+        assert network.log_rate.exp().item() == pytest.approx(9.0)
+    hidden, symbols = torch.zeros(2, 32), np.array([1, 2], np.int32)
+    plain = after.reader.scores(hidden, 0, 0, symbols)
+    after.reader.evidence = lambda seen, group: np.zeros((len(seen), WORDS), np.float32)
+    told = after.reader.scores(hidden, 0, 0, symbols)
+    close = torch.cdist(after.reader.space[symbols.tolist()], after.reader.space[:WORDS])
+    assert torch.allclose(plain, told - 9.0 * close, atol=1e-4)
+
+
 def test_a_checkpoint_for_something_else_is_refused(tmp_path: Path) -> None:
     learner = trainer(FarContext(3.0))
     learner.save(tmp_path / "some.pt")

@@ -7,6 +7,7 @@ the other mechanism's curve of accuracy over the share of content words that the
 
     python -m bench.baselines
     python -m bench.baselines --only SanText,CusText --levels strong,attack:0.3 --seeds 1
+    python -m bench.baselines --only ours
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def _compared(found: Mapping[Job, Point]) -> Iterator[Figures]:
 def main() -> None:
     """Print the tables."""
     parser = console.parser("baselines", __doc__, models=True, data="the data sets")
-    console.ask_names(parser, "--only", BASELINES)
+    about = "; ours and clear text are always among them"
+    console.ask_names(parser, "--only", (OURS, *BASELINES), about=about)
     console.ask_names(parser, "--tasks", TASKS)
     parser.add_argument("--levels", type=console.names(), default=LEVELS, help="of ours")
     parser.add_argument("--seeds", type=int, default=3, help="of training texts and of the noise")

@@ -76,7 +76,7 @@ tokens, it is our level with the same success of an attacker on single tokens. F
 the epsilon of one entry.
 """
 
-_TRAIN: Final = 1_000
+_TRAIN: Final = 2_000
 """Texts to learn from."""
 BUDGET: Final = Budget(judged=6_000, fitted=2_500, words=1_000_000)
 _KNOWN: Final = 6_000

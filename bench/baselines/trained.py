@@ -19,7 +19,7 @@ from bench.attacks.bigram import public_sequences
 from bench.attacks.kinds import KINDS, MORE, Split, tallied
 from bench.attacks.reader import device
 from bench.baselines.run import BUDGET, OURS, TASKS, Job, Lab, Place
-from bench.console import share, span
+from bench.console import Figures, share, span
 from bench.data import require
 from sottovoce.cloud.models import backbone as backbones
 
@@ -54,7 +54,7 @@ def main() -> None:
     for _ in console.track(trainer.run(inf, arguments.steps), "training", arguments.steps):
         pass
     learnt, seen = lab.case.releases(channel)
-    rows = []
+    rows: list[Figures] = []
     for name, attack in learner.attacks(lab.case, lab.familiar(channel), trainer.trained).items():
         tally = tallied(attack, learnt, seen, lab.content)
         rows.append({"attack": name, "success": tally.share, "ci": tally.interval()})

@@ -49,7 +49,7 @@ from sottovoce.core.privacy.mechanisms.spherical import PCT2T, T2T
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.text.words import split
-from sottovoce.models.denoiser.data import Passages, encode, tokenize
+from sottovoce.models.denoiser_data import Passages, encode, tokenize
 
 __all__ = ["BASELINES", "BUDGET", "CLEAR", "OURS", "TASKS", "Cell", "Job", "Lab", "Place"]
 __all__ += ["opened", "points"]

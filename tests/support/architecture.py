@@ -60,7 +60,7 @@ PLAN: Plan = {
     "sottovoce.models": [
         ["corpus", "public_words"],
         ["frequencies", "space", "tagger"],
-        ["calibration_attack", "encoder", "indexes", "names_data", "vocabulary"],
+        ["calibration_attack", "encoder", "indexes", "names_data", "names_lists", "vocabulary"],
         ["calibration", "denoiser_data", "names_training"],
         ["context_finder", "denoiser_training"],
         ["bundle", "denoiser"],

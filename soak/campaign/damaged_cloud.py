@@ -23,7 +23,7 @@ from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import DataLoss, SottovoceError
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import bundles_pb2, inference_pb2
 from tests.support import cloud as clouds
 from tests.support import killed_jobs

@@ -27,7 +27,7 @@ from soak.campaign.faulty_line import KINDS, WAYS, Fault, FaultyLine
 from soak.campaign.tally import Tally
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Code, NotFound, SottovoceError, Unavailable
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.edge.state.adapters import ADAPTERS
 from sottovoce.v1 import edge_adapters_pb2 as changes
 from sottovoce.v1 import edge_adapters_pb2_grpc as changes_grpc

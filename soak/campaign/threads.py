@@ -22,7 +22,7 @@ import grpc
 from soak.campaign.daemons import Daemon
 from soak.campaign.tally import Tally
 from sottovoce.core.errors import Code, SottovoceError
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import edge_agent_pb2 as wire
 from sottovoce.v1 import edge_agent_pb2_grpc
 

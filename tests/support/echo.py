@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import grpc
 
+from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.core.rpc.limits import LARGEST_PROMPT_PADDING
-from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import check_padding
 from sottovoce.v1 import generation_pb2 as generation
 from sottovoce.v1 import generation_pb2_grpc as generation_grpc

@@ -14,7 +14,7 @@ import pytest
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.tenants.credentials import Credentials
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import training_pb2 as training
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller, credentials

@@ -16,7 +16,7 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import training_pb2 as training
 from tests.support.caller import Caller, credentials
 from tests.support.small_bundle import write_small_bundle

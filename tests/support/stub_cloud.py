@@ -43,7 +43,7 @@ from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import BundleMismatch, SottovoceError, Unauthenticated, Unavailable
 from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.rpc.channels import Handler, Interceptor, wrapped
-from sottovoce.core.rpc.status import ErrorInterceptor
+from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.v1 import (
     bundles_pb2_grpc,
     enrollment_pb2_grpc,

@@ -56,7 +56,7 @@ from sottovoce.core.rpc.channels import (
     serve_reflection,
     wrapped,
 )
-from sottovoce.core.rpc.status import ErrorInterceptor
+from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
 from sottovoce.core.rpc.tracing import Traced, traced
 from sottovoce.edge.config import AgentConfig, Config, OpenAIConfig

@@ -17,7 +17,7 @@ from sottovoce.core.errors import InvalidInput, Unavailable
 from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.ledger import FOR_APPS
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.tasks import spending
+from sottovoce.edge.tasks import spending_report
 from sottovoce.edge.tasks.customize import DEFAULT_PLAIN_TOKENS, Customizer, Defaults
 from sottovoce.edge.tasks.local_inference import Follower
 from sottovoce.edge.tasks.parts import Parts, status
@@ -291,7 +291,7 @@ class Services(
     def GetSpending(  # noqa: N802
         self, request: owner.GetSpendingRequest, context: grpc.ServicerContext
     ) -> owner.GetSpendingResponse:
-        return spending.found(self._parts.ledger.accounts)
+        return spending_report.found(self._parts.ledger.accounts)
 
 
 def _examples(requests: Iterator[agent.CustomizeRequest]) -> Iterator[agent.LabelledText]:

@@ -12,8 +12,8 @@ import pytest
 
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotFound, Unauthenticated
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.core.rpc.limits import LARGEST_PADDING
-from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.core.rpc.streams import pad
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2

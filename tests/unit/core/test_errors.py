@@ -10,7 +10,7 @@ from google.rpc import code_pb2
 
 from sottovoce.core import errors
 from sottovoce.core.errors import NotReady, Remedy, Side, SottovoceError, speaking_to
-from sottovoce.core.rpc.status import to_status
+from sottovoce.core.rpc.error_status import to_status
 from tests.support.paths import ROOT
 
 KINDS = [getattr(errors, name) for name in errors.__all__]

@@ -35,7 +35,7 @@ from sottovoce.cloud.tenants.credentials import Codes, Scope
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, Overloaded, SottovoceError, Unauthenticated
 from sottovoce.core.rpc.channels import TENANTS_ONLY, Handler, Interceptor, host, within
-from sottovoce.core.rpc.status import kind_and_place
+from sottovoce.core.rpc.error_status import kind_and_place
 from sottovoce.core.rpc.streams import Stream, StreamTracker
 from sottovoce.v1 import enrollment_pb2 as wire
 from sottovoce.v1 import enrollment_pb2_grpc

@@ -29,8 +29,8 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
+from sottovoce.core.rpc.error_status import kind_and_place
 from sottovoce.core.rpc.openai import cut, heard, message, request, timed
-from sottovoce.core.rpc.status import kind_and_place
 from sottovoce.core.rpc.streams import Stops
 
 PATIENCE: Final = 120.0

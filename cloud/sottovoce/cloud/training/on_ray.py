@@ -25,7 +25,7 @@ from sottovoce.core.errors import (
     speaking_to,
 )
 from sottovoce.core.rpc import logs
-from sottovoce.core.rpc.status import kind_and_place
+from sottovoce.core.rpc.error_status import kind_and_place
 from sottovoce.core.rpc.tracing import traced
 
 GRACE_SECONDS: Final = 60.0

@@ -54,7 +54,7 @@ from sottovoce.cloud.training.trainer import Base, train
 from sottovoce.core.errors import DataLoss, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.platform.files import full_disk_is_unavailable
 from sottovoce.core.rpc import tracing
-from sottovoce.core.rpc.status import kind_and_place
+from sottovoce.core.rpc.error_status import kind_and_place
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import h11
 
 from sottovoce.core import errors
-from sottovoce.core.rpc.status import RETRY_SECONDS, kind_and_place
+from sottovoce.core.rpc.error_status import RETRY_SECONDS, kind_and_place
 
 __all__ = [
     "CHALLENGE",

@@ -40,7 +40,7 @@ from sottovoce.core.http.messages import (
 )
 from sottovoce.core.platform.threads import Threads
 from sottovoce.core.rpc.address import is_loopback, split_address
-from sottovoce.core.rpc.status import RETRY_SECONDS, kind_and_place
+from sottovoce.core.rpc.error_status import RETRY_SECONDS, kind_and_place
 
 __all__ = [
     "CALLS_AT_ONCE",

@@ -19,7 +19,7 @@ import os
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sottovoce.core.rpc.status import kind_and_place
+from sottovoce.core.rpc.error_status import kind_and_place
 
 __all__ = ["FORMATS", "configure"]
 

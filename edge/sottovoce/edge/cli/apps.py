@@ -15,7 +15,7 @@ from sottovoce.core.platform.files import atomic
 from sottovoce.edge.cli.common import PATH, load_config, open_state, say
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import Apps, Hides
-from sottovoce.edge.tasks.spending import amount
+from sottovoce.edge.tasks.spending_report import amount
 
 __all__ = ["command"]
 

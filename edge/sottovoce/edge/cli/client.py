@@ -24,7 +24,7 @@ from sottovoce.core.rpc.address import (
     split_address,
 )
 from sottovoce.core.rpc.channels import BEARER, NO_RETRIES, TOKEN_KEY, ReadingChannel, answered
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.edge.cli.common import Stream, not_a_strangers, not_as_root
 from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import OWNER

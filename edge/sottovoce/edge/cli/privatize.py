@@ -44,7 +44,7 @@ from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.words import Words
 from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.privatize import MOST_DRAWS, Piece, Trial, settings, tried
-from sottovoce.edge.tasks.spending import amount
+from sottovoce.edge.tasks.spending_report import amount
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 

@@ -49,7 +49,7 @@ from sottovoce.edge.state.database import DATABASE, Store
 from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.state.outbox import ENDED, Outbox
-from sottovoce.edge.tasks import doctor, spending
+from sottovoce.edge.tasks import doctor, spending_report
 from sottovoce.edge.tasks.doctor import Finding
 from sottovoce.edge.tasks.engine import open_current, open_tagger
 from sottovoce.edge.tasks.privatize import resolve
@@ -86,7 +86,7 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
         ("level", f"{response.default_level}, by the mechanism {response.default_mechanism}"),
         ("cloud", response.cloud_address or "none configured"),
         ("openai", f"http://{response.openai_address}/v1" if response.openai_address else "closed"),
-        *spending.lines(response),
+        *spending_report.lines(response),
     ]
     for name, value in rows:
         print_fact(f"{name}:", value, 12)
@@ -109,33 +109,36 @@ def ledger_command(ctx: click.Context, as_json: bool) -> None:
     with reach(config) as client:
         status = client.agent.GetStatus(agent.GetStatusRequest())
         spent = client.owner.GetSpending(owner.GetSpendingRequest())
-    warning = spending.warning(status, config.privacy.warn_after)
+    warning = spending_report.warning(status, config.privacy.warn_after)
     if as_json:
         shown = views.status(status, running=False)["ledger"]
         print_json(
             shown
             | {
-                "messages_left": spending.messages_left(status),
+                "messages_left": spending_report.messages_left(status),
                 "warning": warning,
-                "days": [asdict(each) for each in spending.by_day(spent)],
-                "purposes": [asdict(each) for each in spending.by_purpose(spent)],
+                "days": [asdict(each) for each in spending_report.by_day(spent)],
+                "purposes": [asdict(each) for each in spending_report.by_purpose(spent)],
             }
         )
         return
     if warning:
         click.secho(f"warning    {warning}", fg="yellow")
-    for name, value in spending.lines(status):
+    for name, value in spending_report.lines(status):
         print_fact(name, value, 11)
-    for title, sums in (("day", spending.by_day(spent)), ("for", spending.by_purpose(spent))):
+    for title, sums in (
+        ("day", spending_report.by_day(spent)),
+        ("for", spending_report.by_purpose(spent)),
+    ):
         if sums:
             click.echo()
             rows = [
-                (plain(e.heading, line=True), spending.amount(e.spent), f"{e.releases:,}")
+                (plain(e.heading, line=True), spending_report.amount(e.spent), f"{e.releases:,}")
                 for e in sums
             ]
             print_table((title, "eta spent", "texts"), rows)
     click.echo()
-    print_text(spending.MEANING)
+    print_text(spending_report.MEANING)
 
 
 @click.command("logs", cls=Command)

@@ -18,8 +18,8 @@ from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavail
 from sottovoce.core.rpc import tracing
 from sottovoce.core.rpc.address import split_address
 from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY, answered
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.core.rpc.limits import WRITING_SECONDS
-from sottovoce.core.rpc.status import from_rpc_error
 from sottovoce.edge.client.connection import (
     ClientCertificate,
     Connection,

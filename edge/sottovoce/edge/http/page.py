@@ -19,7 +19,7 @@ from sottovoce.edge.config import Config
 from sottovoce.edge.http.fields import parsed, refuse
 from sottovoce.edge.state.outbox import is_usable, standing
 from sottovoce.edge.state.words import Lists
-from sottovoce.edge.tasks import parts, spending
+from sottovoce.edge.tasks import parts, spending_report
 from sottovoce.edge.tasks.doctor import examine
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.privatize import MOST_DRAWS, Piece, Trial, settings, tried
@@ -68,7 +68,7 @@ def _levels(calibration: Any) -> dict[str, list[dict[str, Any]]]:
                 "name": name,
                 "eta": level.eta,
                 "replaced": level.replaced,
-                "guessed": spending.guessed(level),
+                "guessed": spending_report.guessed(level),
             }
             for name, level in sorted(levels.items(), key=lambda each: each[1].eta)
         ]
@@ -170,8 +170,8 @@ def _let_leave(device: Parts, request: Request) -> Response:
 
 
 def _ledger(device: Parts, request: Request) -> Response:
-    status, spent = parts.status(device), spending.found(device.ledger.accounts)
-    return _json(spending.told(status, spent, device.config.privacy.warn_after))
+    status, spent = parts.status(device), spending_report.found(device.ledger.accounts)
+    return _json(spending_report.told(status, spent, device.config.privacy.warn_after))
 
 
 def _record(device: Parts, request: Request) -> Response:

@@ -24,7 +24,7 @@ from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.edge.state.device_key import InCredential, key_in
 from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.engine import open_current, open_tagger, signer
-from sottovoce.edge.tasks.spending import amount
+from sottovoce.edge.tasks.spending_report import amount
 
 __all__ = ["Finding", "default_level", "examine", "run"]
 

@@ -22,7 +22,7 @@ from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.database import NoiseKeys
 from sottovoce.edge.state.ledger import FOR_APPS, Ledger, Purpose
 from sottovoce.edge.tasks.engine import Engine, OpenBundle
-from sottovoce.edge.tasks.spending import guessed
+from sottovoce.edge.tasks.spending_report import guessed
 from sottovoce.v1 import edge_agent_pb2
 
 __all__ = [

@@ -19,7 +19,7 @@ from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 from tests.support.caller import Caller
 from tests.support.cloud import Cloud

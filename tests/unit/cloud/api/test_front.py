@@ -19,7 +19,7 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import NotReady
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.backbones import tiny_bert
 from tests.support.caller import Caller, credentials

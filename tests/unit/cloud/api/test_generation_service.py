@@ -15,7 +15,7 @@ from sottovoce.cloud.config import Settings, UpstreamSettings
 from sottovoce.cloud.models.methods import Lora, Prompt
 from sottovoce.core import errors
 from sottovoce.core.rpc import limits
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.core.rpc.streams import padded_size
 from sottovoce.v1 import generation_pb2 as wire
 from sottovoce.v1 import generation_pb2_grpc

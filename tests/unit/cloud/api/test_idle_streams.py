@@ -22,7 +22,7 @@ from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import PermissionDenied, SottovoceError, Unauthenticated, Unavailable
-from sottovoce.core.rpc.status import ErrorInterceptor, from_rpc_error
+from sottovoce.core.rpc.error_status import ErrorInterceptor, from_rpc_error
 from sottovoce.v1 import generation_pb2 as generation
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2 as training

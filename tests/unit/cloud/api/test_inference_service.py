@@ -19,7 +19,7 @@ from sottovoce.cloud.store import adapters
 from sottovoce.cloud.store.adapters import AdapterFiles, locate, uninstall
 from sottovoce.cloud.store.database import Database
 from sottovoce.core import errors
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import training_pb2
 from tests.support.caller import Caller

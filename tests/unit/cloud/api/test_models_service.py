@@ -14,7 +14,7 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, NotReady
 from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.local.encoder import Encoder
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import inference_pb2
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.backbones import tiny_bert

@@ -20,7 +20,7 @@ from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Example
 from sottovoce.cloud.tenants import quotas
 from sottovoce.core import errors
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.caller import Caller, message
 from tests.support.cloud import Cloud, cloud

@@ -21,7 +21,7 @@ from sottovoce.core.rpc.channels import (
     serve_reflection,
     within,
 )
-from sottovoce.core.rpc.status import ErrorInterceptor
+from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.v1 import edge_agent_pb2
 from tests.support.raw_http2 import RawConnection
 from tests.support.waiting import until

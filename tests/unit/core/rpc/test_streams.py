@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.core.rpc.limits import LARGEST_PADDING, LARGEST_TEXT
-from sottovoce.core.rpc.status import ErrorInterceptor
 from sottovoce.core.rpc.streams import (
     STEP,
     OpenStreams,

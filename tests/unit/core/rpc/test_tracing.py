@@ -16,7 +16,7 @@ import pytest
 
 from sottovoce.core.errors import ConfigError, NotFound
 from sottovoce.core.rpc import tracing
-from sottovoce.core.rpc.status import ErrorInterceptor
+from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.core.rpc.tracing import HEADER, Traced, traced
 
 

@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 
 from sottovoce.core.errors import InvalidInput, Unavailable
 from sottovoce.core.rpc.channels import ReadingChannel, answered
-from sottovoce.core.rpc.status import ErrorInterceptor, from_rpc_error
+from sottovoce.core.rpc.error_status import ErrorInterceptor, from_rpc_error
 
 GARBAGE = b"\xff"
 GOOD = health_pb2.HealthCheckRequest(service="it")

@@ -11,7 +11,7 @@ import pytest
 from sottovoce.core.errors import NotFound, NotReady, Unavailable
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.outbox import ENDED
-from sottovoce.edge.tasks import spending
+from sottovoce.edge.tasks import spending_report
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.uploader import Uploader
 from sottovoce.v1 import edge_adapters_pb2 as adapters
@@ -214,7 +214,7 @@ def test_a_deleted_adapter_is_gone_on_both_sides_and_its_name_is_free(
     with pytest.raises(NotFound):
         device.adapters.delete(adapters.DeleteAdapterRequest(adapter="desk"))
     assert device.ledger.spending() == spent
-    told = spending.found(device.ledger.accounts).accounts
+    told = spending_report.found(device.ledger.accounts).accounts
     assert not any(each.name for each in told)
     assert sum(each.spent for each in told) == spent.spent
     _queue(device, replace=False)
@@ -229,10 +229,10 @@ def test_a_deletion_that_was_cut_off_still_forgets_the_name(
         patched.setattr(type(device.ledger.accounts), "forget", _cut_off)
         with pytest.raises(InterruptedError):
             device.adapters.delete(request)
-    assert any(each.name for each in spending.found(device.ledger.accounts).accounts)
+    assert any(each.name for each in spending_report.found(device.ledger.accounts).accounts)
     with pytest.raises(NotFound):
         device.adapters.delete(request)
-    assert not any(each.name for each in spending.found(device.ledger.accounts).accounts)
+    assert not any(each.name for each in spending_report.found(device.ledger.accounts).accounts)
 
 
 def _cut_off(*_: object) -> None:

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.tasks import predict
 from sottovoce.edge.tasks.parts import Parts

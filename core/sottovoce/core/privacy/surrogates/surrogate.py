@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sottovoce.core.privacy.identifier_parts import Part, private_parts
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates import formats, identifiers, names, word_groups
-from sottovoce.core.privacy.surrogates.known_names import KnownNames, NameWord, Past
+from sottovoce.core.privacy.surrogates.person_surrogates import KnownNames, NameWord, Past
 from sottovoce.core.privacy.surrogates.shape import Shape
 
 __all__ = [

@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.core.bundle.word_list import WordList
 from sottovoce.core.privacy.surrogates import names, word_groups
-from sottovoce.core.privacy.surrogates.known_names import COINED
+from sottovoce.core.privacy.surrogates.person_surrogates import COINED
 from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.text.vocabulary import Vocabulary
 

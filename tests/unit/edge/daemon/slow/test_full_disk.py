@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from sottovoce.core.errors import QuotaExceeded
-from sottovoce.core.rpc.status import from_rpc_error
+from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_adapters_pb2_grpc as adapters_grpc

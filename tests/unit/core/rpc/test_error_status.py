@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 
 from sottovoce.core import errors
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.rpc.status import ErrorInterceptor, from_rpc_error, to_status
+from sottovoce.core.rpc.error_status import ErrorInterceptor, from_rpc_error, to_status
 
 KINDS = [getattr(errors, name) for name in errors.__all__]
 TYPED = "the text a person typed"
@@ -153,7 +153,7 @@ def test_unexpected_errors_keep_what_they_quote(
     assert "ValueError" in error.details()
     assert TYPED not in str(error.details()) + str(error.trailing_metadata())
     assert "ValueError" in caplog.text
-    assert "test_status.py" in caplog.text
+    assert "test_error_status.py" in caplog.text
     assert TYPED not in caplog.text
 
 

@@ -93,8 +93,9 @@ def test_what_is_no_json_is_an_error_that_quotes_nothing() -> None:
                 asked(server)
             assert "secret" not in str(error.value)
         server.headers = {"Content-Type": "text/html"}
-        with pytest.raises(Unavailable, match="not with JSON"):
+        with pytest.raises(Unavailable) as error:
             asked(server)
+        assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(

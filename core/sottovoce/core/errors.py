@@ -63,7 +63,7 @@ class Code(IntEnum):
 
 
 class Side(IntEnum):
-    """Whose program runs."""
+    """The side that runs: the device or the cloud."""
 
     DEVICE = 0
     PROVIDER = 1
@@ -214,7 +214,7 @@ class BundleMismatch(NotReady):
 
 
 class NotFound(SottovoceError):
-    """No such adapter, job, bundle, level; ``subject`` is its name."""
+    """An unknown adapter, job, bundle or level; ``subject`` is its name."""
 
     code = Code.NOT_FOUND
     exit_code = 4

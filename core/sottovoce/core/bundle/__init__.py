@@ -1,1 +1,1 @@
-"""The bundle: what the builder writes and devices read."""
+"""The bundle, which the builder writes and devices read."""

@@ -298,7 +298,7 @@ def check_bound(bundle: Bundle) -> None:
 
 
 def check_network(file: Path) -> None:
-    """Check that the network in ``file`` uses only what a device runs, see `onnx_models`.
+    """Check that a device can run the network in ``file``, see `onnx_models`.
 
     Raises:
         BundleMismatch: it is not.

@@ -79,7 +79,7 @@ def class_name(tag: str, clitic: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """The model whose embeddings the privacy space was made from."""
+    """The model behind the embeddings of the privacy space."""
 
     name: Annotated[str, Longest(4_096)]
     sha256: Sha256

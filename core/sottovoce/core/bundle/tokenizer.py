@@ -80,7 +80,7 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True)
 class _Model:
-    """The fields of ``tokenizer.json`` for a WordPiece model whose vocabulary lies beside it."""
+    """The fields of ``tokenizer.json`` for a WordPiece model with its vocabulary beside it."""
 
     unk_token: str
     continuing_subword_prefix: Annotated[str, Longest(16)]
@@ -210,7 +210,7 @@ def _check(tokenizer: tokenizers.Tokenizer) -> None:
 
 
 def _known_normalizer(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the normalizer to run for the one that ``state`` describes."""
+    """Return the normalizer that ``state`` describes."""
     kind = state["type"]
     if kind == "Sequence":
         return {**state, "normalizers": [_known_normalizer(each) for each in state["normalizers"]]}

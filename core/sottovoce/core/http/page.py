@@ -132,7 +132,7 @@ class PageGate:
         return self._new(self._sessions)
 
     async def check(self, method: str, path: str, headers: Mapping[str, str]) -> Caller | None:
-        """Return the caller, who has a session; None for static files, which need no proof.
+        """Return the caller with a session; None for static files, which need no proof.
 
         Args:
             method, path: of the request.

@@ -178,7 +178,7 @@ class FullFinder:
     def find(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return for each word the probability that it belongs to a name of each kind.
 
-        They are those of the word's piece that is the likeliest a person, place or organisation.
+        The word's piece that is the likeliest a person, place or organisation decides.
         Texts of more than `LONGEST` pieces are read in windows that overlap. Words without a letter
         get zeros.
 

@@ -241,7 +241,7 @@ def read_secret(
 ) -> bytes:
     """Return the content of a file that no other user can read, at most its first 64 KiB.
 
-    The same open file is checked and read, so nobody can exchange it in between.
+    The same open file is checked and read, so it cannot be exchanged in between.
 
     Args:
         what: a description, for errors.

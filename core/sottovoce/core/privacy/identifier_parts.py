@@ -16,6 +16,8 @@ from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import formats
 from sottovoce.core.privacy.surrogates.shape import Shape, layout, listed
+from sottovoce.core.text import name_lists
+from sottovoce.core.text.name_lists import Listed
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 
 __all__ = ["Part", "is_name", "joined", "part_marks", "private_parts", "says_nothing"]
@@ -46,6 +48,7 @@ _KEYS: Final = frozenset().union(
 _DIRECTORIES: Final = listed_signs("directories")
 _ESCAPED = re.compile(r"\\[nrt]")
 _SHORT: Final = 4
+_NAMES: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN | Listed.GIVEN
 
 
 class Part(NamedTuple):
@@ -216,13 +219,17 @@ def _stays(text: str, *, path: bool = False) -> bool:
     """
     if identifying.private(text, part_marks) or not (path or _PLAIN.fullmatch(text)):
         return False
-    words = [word.lower() for word in identifying.words_in(text)]
     marks = part_marks if path else _marks()
     return all(
-        (found and not found & Mark.NAME) or (path and word in _DIRECTORIES)
-        for word in words
-        for found in [marks(word)]
+        (path and word.lower() in _DIRECTORIES) or _says_no_name(word, marks(word.lower()))
+        for word in identifying.words_in(text)
     )
+
+
+def _says_no_name(word: str, marks: int) -> bool:
+    """Return whether a listed word is no name; "Uwe" is one, and also a listed abbreviation."""
+    name = marks & Mark.NAME or (word.istitle() and name_lists.listed(word) & _NAMES)
+    return bool(marks) and not name
 
 
 def part_marks(part: str) -> int:
@@ -230,7 +237,8 @@ def part_marks(part: str) -> int:
     marks = _marks()(part)
     if marks or is_name(part):
         return marks
-    return int(Mark.PUBLIC) if len(part) < _SHORT or joined(part) else 0
+    short = len(part) < _SHORT and part.isascii()
+    return int(Mark.PUBLIC) if short or joined(part) else 0
 
 
 def joined(text: str) -> bool:
@@ -248,10 +256,10 @@ def _marks() -> Callable[[str], int]:
 
 
 @cache
-def _names() -> frozenset[str]:
+def _drawn() -> frozenset[str]:
     return frozenset((*listed("given"), *listed("family")))
 
 
 def is_name(text: str) -> bool:
-    """Return whether a word in small letters is a given name or surname of the device's lists."""
-    return text in _names()
+    """Return whether a word in small letters is a name that the device draws."""
+    return text in _drawn()

@@ -61,6 +61,8 @@ _OBJECTS: Final = listed("objects")
 _DETERMINERS: Final = frozenset({"a", "an", "the", "this", "that"})
 _PEOPLE: Final = listed("relations") | listed("who") | listed("living") | listed("person_keys")
 _RELATIONS: Final = listed("foreign_relations")
+_OWNED: Final = listed("relations")
+_OWNERS: Final = frozenset({"my", "your", "his", "her", "our", "their"})
 _BEFORE_NOUNS: Final = (
     listed("foreign_functions_before_nouns") | listed("foreign_functions") | {"die", "le", "ma"}
 )
@@ -89,6 +91,8 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     for place in range(1, len(sight.lower)):
         if sight.lower[place] in _RELATIONS and sight.lower[place - 1] in _BEFORE_NOUNS:
             yield place  # "mein Sohn Felix"
+        if sight.lower[place] in _OWNED and sight.lower[place - 1] in _OWNERS:
+            yield from (place - 1, place)  # "MY BOSS DIANE FOSTER"
     phrases = _phrases()
     for place, first in enumerate(sight.lower):
         for rest in phrases.get(first, ()):

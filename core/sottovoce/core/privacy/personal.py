@@ -269,7 +269,7 @@ class Personal:
                 return _FOUND[best]
             doubtful = self._every or _doubtful(word.text, named, sight, place, document)
             return "unlisted" if doubtful else ""
-        shouted = word.text.isupper() and not _mixed(document, word.start)
+        shouted = not marks & Mark.NAME and _shouted(sight, place)
         first = capital and (shouted or _begins(sight, place))
         if other >= named and not marks & Mark.NAME:
             return ""

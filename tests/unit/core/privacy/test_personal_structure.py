@@ -235,6 +235,7 @@ def test_values_of_keys_are_drawn(privatizer: Privatizer, text: str, private: st
     ("text", "stays", "private"),
     [
         ("PLEASE HELP ME WRITE AN EMAIL TO MY BOSS DIANE FOSTER.", "TO MY BOSS", "DIANE FOSTER"),
+        ("INVOICE FOR HOPE FISH IS OVERDUE.", "INVOICE FOR IS OVERDUE", "HOPE FISH"),
         ("he parks at 7 mill street, what can i do legally?", "what can i do legally", "7 mill"),
         ("J'habite 8 rue des Lilas à Nantes.", "à rue", "8 Lilas Nantes"),
         ("Nele is at St Bede's Primary School.", "Primary School", "Nele Bede"),

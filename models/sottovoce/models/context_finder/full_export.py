@@ -30,7 +30,6 @@ from sottovoce.models.encoder import OPSET, write_table, write_tokenizer
 
 __all__ = ["pin", "to_onnx", "write"]
 
-_Weights = Mapping[str, NDArray[np.float64]]
 _IR_VERSION: Final = 9
 _MOST: Final = 127
 """The largest whole number of a weight."""

@@ -186,8 +186,9 @@ def test_each_of_several_choices_is_restored_and_the_release_is_paid_once(
 ) -> None:
     door, server = at_server
     counted = {"stream_options": {"include_usage": True}} if stream else {}
-    words = f"{TEXT}. Jorvane has a {'cough' if stream else 'fever'}."
-    noisy = {"x_sottovoce_policy": "names"}  # which charges what Jorvane has
+    known = f"{TEXT}. Jorvane has a "
+    words = f"{known}{'cough' if stream else 'fever'}."
+    noisy = {"x_sottovoce_policy": "names"}  # whose noise on what Jorvane has is charged and stays
     body = {"messages": [{"role": "user", "content": words}], "n": 3, "seed": 5, "stream": stream}
     answer = door.ask("/v1/chat/completions", body | counted, **noisy)
     assert float(answer.headers["x-sottovoce-charged"]) > 0
@@ -197,7 +198,9 @@ def test_each_of_several_choices_is_restored_and_the_release_is_paid_once(
     assert door.ask("/v1/chat/completions", again, **noisy).headers["x-sottovoce-charged"] == "0"
     if not stream:
         assert [each["index"] for each in answer.json["choices"]] == [0, 1, 2]
-        assert {each["message"]["content"] for each in answer.json["choices"]} == {words}
+        said = {each["message"]["content"] for each in answer.json["choices"]}
+        assert len(said) == 1
+        assert said.pop().startswith(known)
         assert answer.json["usage"] == {
             "prompt_tokens": 5,
             "completion_tokens": 18,
@@ -207,7 +210,7 @@ def test_each_of_several_choices_is_restored_and_the_release_is_paid_once(
     *events, usage = answer.events
     for number in range(3):
         own = [each["choices"][0] for each in events if each["choices"][0]["index"] == number]
-        assert "".join(each["delta"].get("content", "") for each in own) == words
+        assert "".join(each["delta"].get("content", "") for each in own).startswith(known)
         assert own[-1]["finish_reason"] == "stop"
     assert usage["usage"]["completion_tokens"] == 18
 

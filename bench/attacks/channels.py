@@ -18,9 +18,9 @@ from bench.attacks.text import Ints, Text
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy import mechanisms, noise
+from sottovoce.core.privacy.attacker import released_in, weights_by_reading
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T, T2T, Mechanism
 from sottovoce.core.privacy.policies import Setting, Treatment
-from sottovoce.core.privacy.running_text import released_in, weights_by_reading
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.calibration_attack import SLOPES
@@ -194,7 +194,7 @@ class Words:
     def evidence(self, seen: Floats | Ints, candidates: Candidates) -> Floats:
         """Return minus the distances, because p(y | x) falls about exponentially with them.
 
-        See `sottovoce.core.privacy.sphere_map.SphereMap.behind_words`.
+        See `sottovoce.core.privacy.attacker.SphereMap.behind_words`.
         """
         return -distances(self.rows[seen], self.rows[candidates.ids])
 

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bench.attacks.text import Ints, Text
-from sottovoce.core.privacy.sphere_map import Candidates
+from sottovoce.core.privacy.attacker import Candidates
 
 __all__ = [
     "OPEN",

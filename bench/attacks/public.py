@@ -20,8 +20,8 @@ from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.privacy import mechanisms, policies
+from sottovoce.core.privacy.attacker import common, counts_by_tag, weights_by_class
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.privacy.running_text import common, counts_by_tag, weights_by_class
 from sottovoce.core.text.tagger import OnnxTagger, Tagger, Tags
 from sottovoce.models import frequencies
 

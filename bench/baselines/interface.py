@@ -19,7 +19,7 @@ from bench.attacks.interface import OPEN, Candidates, Floats, Releases, Sees
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
 from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.running_text import draw, released_in
+from sottovoce.core.privacy.attacker import draw, released_in
 
 __all__ = ["ROWS", "Baseline", "eta_of_success", "outputs_of", "solve"]
 

@@ -30,8 +30,8 @@ from bench.keying.copies import copies, places
 from bench.keying.corpus import NOISED, WAYS, Corpus, label
 from bench.keying.pooling import Attacker, draw
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.attacker import Candidates
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
-from sottovoce.core.privacy.sphere_map import Candidates
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.corpus import read_conllu
 

@@ -18,7 +18,7 @@ from bench.attacks.bigram import Bigrams
 from bench.attacks.channels import distances
 from bench.keying.corpus import Corpus, Places, label
 from sottovoce.core.privacy import noise
-from sottovoce.core.privacy.sphere_map import Candidates
+from sottovoce.core.privacy.attacker import Candidates
 from sottovoce.core.text.word_classes import READINGS
 
 __all__ = ["Attacker", "Drawn", "Suspects", "draw"]

@@ -30,8 +30,7 @@ from bench.utility.tasks import files, load
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import encode
 from sottovoce.cloud.models.methods.interface import Head
-from sottovoce.cloud.training.dp_sgd.accounting import PrivatePlan
-from sottovoce.cloud.training.dp_sgd.trainer import HEAD, begin, features, fit_head
+from sottovoce.cloud.training.dp_sgd.trainer import HEAD, PrivatePlan, begin, features, fit_head
 from sottovoce.cloud.training.pate_trainer import fit_teacher, standardised
 from sottovoce.cloud.training.trainer import Hyperparameters, probe
 from sottovoce.core.privacy.gaussian import Budget

@@ -18,8 +18,8 @@ from bench.attacks.public import Public
 from bench.space.held_out import Counts
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.bundle.manifest import CLITIC
+from sottovoce.core.privacy.attacker import Candidates, SphereMap, perturb
 from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.core.text.tagger import UPOS
 
 __all__ = ["by_class"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bench.attacks.public import Public
 from sottovoce.core.bundle.manifest import ANY, class_name
-from sottovoce.core.privacy.running_text import draw
+from sottovoce.core.privacy.attacker import draw
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.words import Kind, split

@@ -10,9 +10,8 @@ import numpy as np
 from bench.attacks.public import Public
 from bench.attacks.text import Ints
 from bench.space.held_out import NAMES, RARE, Counts, HeldOut, Kinds
+from sottovoce.core.privacy.attacker import Candidates, SphereMap, draw, perturb, released_in
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.running_text import draw, released_in
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.models.calibration_attack import best_slope
 
 __all__ = ["tails"]

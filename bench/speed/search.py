@@ -19,9 +19,8 @@ from bench import console
 from bench.console import Figures, Table, table
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import mechanisms
-from sottovoce.core.privacy.graphs import HnswIndex
 from sottovoce.core.privacy.mechanisms.spherical import OWN
-from sottovoce.core.privacy.search import ExactIndex, Search
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Search
 from sottovoce.core.privacy.token_embedding import COUNTS
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models.indexes import BATCHES, draw_queries, measured_graph, microseconds

@@ -30,13 +30,12 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.local.adapter import LocalAdapter, fit
 from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from sottovoce.core.privacy.denoiser import Denoiser
-from sottovoce.core.privacy.graphs import GRAPHS, Graphs
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T
 from sottovoce.core.privacy.noise import draw
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.search import ExactIndex
+from sottovoce.core.privacy.search import GRAPHS, ExactIndex, Graphs
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.tagger import OnnxTagger
 from sottovoce.core.text.words import split

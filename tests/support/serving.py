@@ -18,9 +18,9 @@ from torch import Tensor
 from sottovoce.cloud.job import Example
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import adapters, backbone
+from sottovoce.cloud.models.backbone import LabelWords
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
-from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor, _Request

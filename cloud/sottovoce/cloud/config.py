@@ -142,8 +142,8 @@ class Settings:
 
     ``adapter_memory`` is in bytes. ``precision`` of predictions is "auto", "float32" or "bfloat16".
     ``metrics`` is HOST:PORT for Prometheus ("" for none), ``trainer_metrics`` the worker's.
-    ``log_format`` is one of `sottovoce.core.rpc.logs.FORMATS`. ``trace`` is the address of an
-    OpenTelemetry collector ("" for no tracing).
+    ``log_format`` is one of `telemetry.LOG_FORMATS`. ``trace`` is the address of an OpenTelemetry
+    collector ("" for no tracing).
 
     ``generation_memory`` is in bytes, for the state of texts in progress. ``upstream`` writes in
     place of the decoder. ``store`` is the URL of a database, which may hold a password. ``objects``

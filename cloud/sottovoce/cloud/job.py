@@ -49,7 +49,7 @@ class TrainingOptions:
         label_words: a decoder scores the words of the labels; no head is trained.
         reconstruction_width: width of the reconstruction head's hidden layer.
         reconstruction_weight: weight of its loss; the task's loss counts 1.
-        dp_epsilon: privacy budget of training, see `training/dp_sgd/accounting.py`; 0: not private
+        dp_epsilon: privacy budget of training, see `training/dp_sgd/trainer.py`; 0: not private
         dp_delta: with ``dp_epsilon``; 0 takes min(1e-5, 1 / (10 examples)).
         task: "classification", or "generation": a decoder learns to write outputs.
         continues: start from the adapter of the job's name.

@@ -21,7 +21,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client.parser import text_string_to_metric_families
 
 from sottovoce.cloud.job import Job, State
-from sottovoce.cloud.jobs.overview import overview
+from sottovoce.cloud.jobs.queue import overview
 from sottovoce.cloud.store.audit_log import AuditEvent
 from sottovoce.cloud.store.database import Database, when
 from sottovoce.cloud.tenants import quotas

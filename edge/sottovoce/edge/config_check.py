@@ -63,7 +63,7 @@ def _listen(address: str) -> object:
 
 
 def _collector(address: str) -> object:
-    from sottovoce.core.rpc.tracing import collector  # only with tracing
+    from sottovoce.core.rpc.telemetry import collector  # only with tracing
 
     return collector(address)
 

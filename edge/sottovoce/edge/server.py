@@ -58,7 +58,7 @@ from sottovoce.core.rpc.channels import (
 )
 from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
-from sottovoce.core.rpc.tracing import Traced, traced
+from sottovoce.core.rpc.telemetry import Traced, traced
 from sottovoce.edge.config import AgentConfig, Config, OpenAIConfig
 from sottovoce.edge.services import NAMES, Services
 from sottovoce.edge.state.apps import OWNER, App, Callers, calling, inside, stranger

@@ -46,11 +46,11 @@ from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.platform.files import sync_folder, sync_tree
 from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.privacy import mechanisms, policies, token_embedding
+from sottovoce.core.privacy.attacker import common, weights_by_class, weights_by_reading
 from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, Facts, misfit
 from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2, Mechanism
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.running_text import common, weights_by_class, weights_by_reading
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, SpacyTagger, Tagger

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.levels import NAMES, ClassLevel, Level, single_word
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
+from sottovoce.core.privacy.attacker import Candidates, SphereMap, draw, perturb, released_in
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.running_text import draw, released_in
 from sottovoce.core.privacy.search import ExactIndex
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.models.calibration_attack import best_slope
 
 _SCORES: Final = 1 << 19

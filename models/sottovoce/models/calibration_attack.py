@@ -1,6 +1,6 @@
 """The strongest attackers on single words and on single tokens that we can build.
 
-The attacker on noisy vectors (`sottovoce.core.privacy.sphere_map`) sees numbers that never leave
+The attacker on noisy vectors (`sottovoce.core.privacy.attacker`) sees numbers that never leave
 the device. It is the upper bound for attacks on one word. This attacker sees the released word,
 which does leave. Levels are calibrated against both, and the demo uses this one. It ignores the
 words around a word, so a language model may guess better.
@@ -22,19 +22,20 @@ from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.privacy import mechanisms, noise, policies
-from sottovoce.core.privacy.mechanisms.spherical import Mechanism
-from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.policies import Setting
-from sottovoce.core.privacy.running_text import (
+from sottovoce.core.privacy.attacker import (
     UNSEEN,
+    Candidates,
+    SphereMap,
     counts_by_tag,
     draw,
     released_in,
     weights_by_class,
     weights_by_reading,
 )
+from sottovoce.core.privacy.mechanisms.spherical import Mechanism
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.search import Search
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.models.frequencies import FrequencyTable
 

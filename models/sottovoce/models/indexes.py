@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.manifest import WordClass
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy.graphs import HnswIndex
+from sottovoce.core.privacy.attacker import UNSEEN, draw, perturb
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.running_text import UNSEEN, draw
-from sottovoce.core.privacy.search import ExactIndex, Index
-from sottovoce.core.privacy.sphere_map import perturb
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Index
 
 Choice = Literal["auto", "exact", "hnsw"]
 """Measure both searches, compare with every word, or take a graph if it finds enough."""

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.attacker import UNSEEN
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.running_text import UNSEEN
 from sottovoce.core.privacy.vectors import unit_rows
 
 DIMENSIONS: Final = 16

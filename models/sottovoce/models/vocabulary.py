@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
+from sottovoce.core.privacy.attacker import counts_by_tag
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
 from sottovoce.core.privacy.policies import POLICIES, Treatment
-from sottovoce.core.privacy.running_text import counts_by_tag
 from sottovoce.core.text.frequencies import PublicReadings
 from sottovoce.core.text.tagger import UPOS, Tagger
 from sottovoce.core.text.word_classes import BY_TAG, READINGS, UNLISTED

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.samples import Sample
 
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs.overview import JobsCollector
+from sottovoce.cloud.jobs.queue import JobsCollector
 from sottovoce.cloud.metrics import Metrics, TrainerMetrics
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from tests.support.paths import ROOT

@@ -14,8 +14,7 @@ from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, Tr
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.overview import JobsCollector
-from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.jobs.queue import JobsCollector, Queue
 from sottovoce.cloud.metrics import CallMetrics
 from sottovoce.cloud.store import bundles
 from sottovoce.cloud.store.opening import check_objects, open_database

@@ -21,7 +21,7 @@ from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack
-from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.streams import check_padding, ordered
 from sottovoce.v1 import inference_pb2 as wire
 from sottovoce.v1 import inference_pb2_grpc
@@ -78,7 +78,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
             answer = self._submit(tenant, request)
-            with tracing.span("queue and model"):
+            with telemetry.span("queue and model"):
                 return _response(answer.result())
 
     def PredictStream(  # noqa: N802
@@ -114,7 +114,7 @@ class InferenceService(inference_pb2_grpc.InferenceServiceServicer):
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.PREDICT)
         with self._admission.admitted(tenant):
             answer = self._submit_query(tenant, request)
-            with tracing.span("queue and model"):
+            with telemetry.span("queue and model"):
                 return _encoded(request, answer.result())
 
     def EncodeStream(  # noqa: N802

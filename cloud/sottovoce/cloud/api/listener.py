@@ -42,7 +42,7 @@ from sottovoce.core.rpc.channels import (
 )
 from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.core.rpc.streams import OpenStreams
-from sottovoce.core.rpc.tracing import Traced
+from sottovoce.core.rpc.telemetry import Traced
 from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 
 

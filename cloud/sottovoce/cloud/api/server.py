@@ -38,8 +38,7 @@ from sottovoce.cloud.config import STORE_VARIABLE, Settings
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.overview import JobsCollector
-from sottovoce.cloud.jobs.queue import Queue
+from sottovoce.cloud.jobs.queue import JobsCollector, Queue
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import backbone, decoder, methods
 from sottovoce.cloud.models.adapters import to_local

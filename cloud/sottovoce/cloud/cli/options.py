@@ -15,7 +15,7 @@ from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.platform.console import print_json, progress_bar
-from sottovoce.core.rpc.logs import FORMATS
+from sottovoce.core.rpc.telemetry import LOG_FORMATS
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -114,8 +114,8 @@ metrics_option = click.option(
 
 log_option = click.option(
     "--log-format",
-    type=click.Choice(FORMATS),
-    default=FORMATS[0],
+    type=click.Choice(LOG_FORMATS),
+    default=LOG_FORMATS[0],
     show_default=True,
     envvar="SOTTO_CLOUD_LOG_FORMAT",
     show_envvar=True,

@@ -30,8 +30,8 @@ from sottovoce.cloud.config import DEFAULT_LISTEN, ServerLimits, Settings, Upstr
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
-from sottovoce.core.rpc import logs
-from sottovoce.core.rpc.tracing import traced
+from sottovoce.core.rpc import telemetry
+from sottovoce.core.rpc.telemetry import traced
 
 if TYPE_CHECKING:
     from sottovoce.cloud.api.front import Front
@@ -232,7 +232,7 @@ def serve(no_trainer: bool, as_json: bool, **given: Any) -> None:
     # Imported late, so that errors in most options appear without waiting for torch.
     from sottovoce.cloud.api import server
 
-    logs.configure(settings.log_format, "serve")
+    telemetry.configure_logs(settings.log_format, "serve")
     if_interrupted(*STOPPED)
     with traced("serve", settings.trace, plaintext=True):
         server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
@@ -273,7 +273,7 @@ def replica(as_json: bool, **given: Any) -> None:
     # Imported late, so that errors in most options appear without waiting for torch.
     from sottovoce.cloud.api import server
 
-    logs.configure(settings.log_format, "replica")
+    telemetry.configure_logs(settings.log_format, "replica")
     if_interrupted(*STOPPED)
     with traced("replica", settings.trace, plaintext=True):
         server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
@@ -294,7 +294,7 @@ def front(as_json: bool, **given: Any) -> None:
     # Imported late, like the server.
     from sottovoce.cloud.api import front
 
-    logs.configure(settings.log_format, "front")
+    telemetry.configure_logs(settings.log_format, "front")
     if_interrupted(*STOPPED)
 
     def ready(running: Front) -> None:
@@ -363,7 +363,7 @@ def trainer_command(
     Use the servers' --backbone and --decoder. With --ray, all paths are paths on the
     cluster's machines.
     """
-    logs.configure(log_format, "trainer")
+    telemetry.configure_logs(log_format, "trainer")
     if_interrupted(*STOPPED)
     if ray_trainers and not ray:
         raise ConfigError("--ray-trainers is for --ray", fix="give --ray, too", subject="ray")

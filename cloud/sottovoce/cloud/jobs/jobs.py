@@ -29,7 +29,7 @@ from sottovoce.cloud.store.adapters import uninstall
 from sottovoce.cloud.store.database import Database, Row, Transaction
 from sottovoce.cloud.tenants import quotas
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
-from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.limits import FEWEST_PUBLIC
 
 _HOUR = 3600.0
@@ -379,7 +379,7 @@ def _fitting(sizes: list[Row]) -> list[int]:
 def _queue(transaction: Transaction, job: Job) -> Job:
     transaction.announce()
     transaction.change(
-        "UPDATE jobs SET trace = :trace WHERE id = :job", trace=tracing.here(), job=job.id
+        "UPDATE jobs SET trace = :trace WHERE id = :job", trace=telemetry.here(), job=job.id
     )
     return move(transaction, job, State.QUEUED)
 

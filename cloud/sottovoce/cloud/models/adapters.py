@@ -25,9 +25,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.backbone import LabelWords, LoadedBackbone
 from sottovoce.cloud.models.classifier import AdaptedModel
-from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Method, from_dict, to_dict
 from sottovoce.cloud.models.methods.lora import LoraUpdates, targets
 from sottovoce.cloud.models.rows import prefix_width

@@ -24,7 +24,7 @@ from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import Adapter
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Overloaded
-from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc import telemetry
 
 BUDGET: Final = 1 << 30
 PATIENCE: Final = 10.0
@@ -96,7 +96,7 @@ class AdapterCache(Generic[T]):
                 self._changed.wait()  # another call is reading it
             held = self._held[files] = _Held(users=1)
         try:
-            with tracing.span("adapter read"), files.opened() as folder:
+            with telemetry.span("adapter read"), files.opened() as folder:
                 self._make_room(held, _size(folder))
                 value = self._load(folder)
             self._make_room(held, value.bytes)  # may exceed the files: no file has the noise table

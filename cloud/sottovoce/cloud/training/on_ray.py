@@ -24,9 +24,9 @@ from sottovoce.core.errors import (
     Unavailable,
     speaking_to,
 )
-from sottovoce.core.rpc import logs
+from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.error_status import kind_and_place
-from sottovoce.core.rpc.tracing import traced
+from sottovoce.core.rpc.telemetry import traced
 
 GRACE_SECONDS: Final = 60.0
 """Time for trainers to write their checkpoints."""
@@ -71,7 +71,7 @@ class Trainer:
         """
         import torch
 
-        logs.configure(given.log_format, "trainer")
+        telemetry.configure_logs(given.log_format, "trainer")
         torch.set_num_threads(given.threads)
         with speaking_to(Side.PROVIDER):
             return self._work(given)

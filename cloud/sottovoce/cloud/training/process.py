@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
-from sottovoce.cloud.jobs.overview import JobsCollector
+from sottovoce.cloud.jobs.queue import JobsCollector
 from sottovoce.cloud.metrics import expose
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import Side, speaking_to
-from sottovoce.core.rpc import logs
-from sottovoce.core.rpc.tracing import traced
+from sottovoce.core.rpc import telemetry
+from sottovoce.core.rpc.telemetry import traced
 
 
 def work(
@@ -68,10 +68,10 @@ def main() -> None:
     parser.add_argument("--objects", default="")
     parser.add_argument("--key-file", type=Path)
     parser.add_argument("--metrics", default="")
-    parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
+    parser.add_argument("--log-format", choices=telemetry.LOG_FORMATS, default="text")
     parser.add_argument("--trace", default="")
     options = parser.parse_args()
-    logs.configure(options.log_format, "trainer", "worker: ")
+    telemetry.configure_logs(options.log_format, "trainer", "worker: ")
     with speaking_to(Side.PROVIDER):
         _work(options)
 

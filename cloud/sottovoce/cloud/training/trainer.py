@@ -37,10 +37,15 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from sottovoce.cloud.job import Example, Job, TrainingOptions
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import Adapter, fingerprint
-from sottovoce.cloud.models.backbone import LoadedBackbone, computing, fast_bfloat16, to_bfloat16
+from sottovoce.cloud.models.backbone import (
+    LabelWords,
+    LoadedBackbone,
+    computing,
+    fast_bfloat16,
+    to_bfloat16,
+)
 from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.classifier import TextClassifier, pool
-from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.store.adapters import AdapterFiles, with_files
 from sottovoce.cloud.store.database import Database

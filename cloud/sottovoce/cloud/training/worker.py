@@ -53,7 +53,7 @@ from sottovoce.cloud.training.run import Result, Stopped, Watch
 from sottovoce.cloud.training.trainer import Base, train
 from sottovoce.core.errors import DataLoss, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.platform.files import full_disk_is_unavailable
-from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.error_status import kind_and_place
 
 _log = logging.getLogger(__name__)
@@ -222,7 +222,7 @@ class Worker:
         try:
             with (
                 _kept_alive(self.queue, lease),
-                tracing.span("job", job.trace, examples=job.next_sequence, attempts=job.attempts),
+                telemetry.span("job", job.trace, examples=job.next_sequence, attempts=job.attempts),
             ):
                 outcome = self._bring_to_an_end(job, lease)
         except LeaseLost:
@@ -324,9 +324,9 @@ class Worker:
         base = Base.of(self.database, job)
         with scratch(self.state, self.queue, lease) as place:
             place.fetch()
-            with tracing.span("training"):
+            with telemetry.span("training"):
                 self._fit(job, lease, place, base)
-            with tracing.span("adapter put"):
+            with telemetry.span("adapter put"):
                 return place.put_adapter(), base.sha256 if base else ""
 
     def _fit(self, job: Job, lease: Lease, place: Scratch, base: Base | None) -> None:

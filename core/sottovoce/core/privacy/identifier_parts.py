@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.signs import listed as listed_signs
-from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.privacy.surrogates import identifiers
 from sottovoce.core.privacy.surrogates.shape import Shape, layout, listed
 from sottovoce.core.text import name_lists
 from sottovoce.core.text.name_lists import Listed
@@ -23,7 +23,7 @@ from sottovoce.core.text.vocabulary import Mark, Vocabulary
 __all__ = ["Part", "is_name", "joined", "part_marks", "private_parts", "says_nothing"]
 
 _IDENTIFIER: Final = "identifier"
-_USER: Final = Shape(_IDENTIFIER, formats.USER)
+_USER: Final = Shape(_IDENTIFIER, identifiers.USER)
 _IN_PARTS: Final = frozenset({"contacts", "numbers", "secrets", "unlisted"})
 _SETTING = re.compile(r"(-{0,2}[A-Za-z_][\w.-]{0,39}=)([^&;=]+)")
 _LINK = re.compile(
@@ -82,7 +82,7 @@ def says_nothing(text: str) -> bool:
         text = setting[2]
     link = _LINK.fullmatch(text)
     scheme = link["scheme"].lower() if link else ""
-    known = scheme in formats.SCHEMES and scheme not in formats.WEB
+    known = scheme in identifiers.SCHEMES and scheme not in identifiers.WEB
     return known and not _link(text)
 
 
@@ -131,7 +131,7 @@ def _link(text: str) -> list[Part]:
             password = user[len(name) + 1 : -1]
             start += len(name) + 1
             found += _moved([_coded(password)], start) if password else []
-    web = match["scheme"].lower() in formats.WEB
+    web = match["scheme"].lower() in identifiers.WEB
     public, rest = _is_public_host(match["host"]), match.start("rest")
     if not public:
         found += _moved([_whole(match["host"])], match.start("host"))
@@ -139,7 +139,7 @@ def _link(text: str) -> list[Part]:
         return found
     if web and not public:  # what the path says may be found by a search
         if len(match["rest"]) > 1:
-            found.append(Part(rest + 1, len(text), Shape(_IDENTIFIER, formats.CODE, "a" * 8)))
+            found.append(Part(rest + 1, len(text), Shape(_IDENTIFIER, identifiers.CODE, "a" * 8)))
         return found
     accounts = identifying.is_of_accounts(match["host"])
     for segment in _OF_QUERY.finditer(text, rest):
@@ -191,15 +191,15 @@ def _segment(name: str, at: int) -> Part:
 
 
 def _coded(text: str) -> Part:
-    shape = formats.shape(text)
+    shape = identifiers.shape(text)
     if shape.sort in ("host", "file", "web address"):
-        shape = Shape(_IDENTIFIER, formats.CODE, layout(text))
+        shape = Shape(_IDENTIFIER, identifiers.CODE, layout(text))
     return Part(0, len(text), shape)
 
 
 def _whole(text: str) -> Part:
     user = text.isalpha() and len(text) >= _SHORT
-    return Part(0, len(text), _USER if user else formats.shape(text))
+    return Part(0, len(text), _USER if user else identifiers.shape(text))
 
 
 def _moved(parts: list[Part], by: int) -> list[Part]:

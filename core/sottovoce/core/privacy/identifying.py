@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sottovoce.core.privacy.signs import key_parts, listed
-from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.privacy.surrogates import identifiers
 from sottovoce.core.text.vocabulary import Mark
 
 __all__ = [
@@ -32,7 +32,7 @@ _BY_SORT: Final = {
     **dict.fromkeys(("telephone", "hardware address", "ip address 6"), CONTACTS),
     **dict.fromkeys(("date", "named date"), DATES),
     **dict.fromkeys(("card", "bank account", "hexadecimal"), NUMBERS),
-    formats.SPELLED: UNLISTED,
+    identifiers.SPELLED: UNLISTED,
 }
 """The kinds of formats that are always drawn."""
 _PASSING: Final = frozenset({"time", "ordinal", "decade"})
@@ -160,7 +160,7 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     home = _HOME.search(text)
     if home and home["user"].lower() not in NOBODY:
         return CONTACTS
-    sort = formats.shape(text).sort
+    sort = identifiers.shape(text).sort
     if sort in _PASSING or _YEARS.fullmatch(text) or _NO_HOST.fullmatch(text) or formula(text):
         return ""
     site = _SITE.fullmatch(text)
@@ -170,7 +170,7 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         return ""
     if sort == "amount" or _GROUPED.fullmatch(text):
         return _number(text)
-    if sort == formats.SPELLED:
+    if sort == identifiers.SPELLED:
         return "" if _variables(text) else UNLISTED
     if sort == "telephone" and _ROUND.fullmatch(text):
         return ""

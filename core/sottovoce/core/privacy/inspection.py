@@ -28,16 +28,17 @@ from sottovoce.core.bundle.levels import NAMES, Level, single_word
 from sottovoce.core.bundle.manifest import ANY, CLITIC
 from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.privacy import mechanisms
-from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2, Mechanism
-from sottovoce.core.privacy.policies import DEFAULT, POLICIES
-from sottovoce.core.privacy.running_text import (
+from sottovoce.core.privacy.attacker import (
+    Candidates,
+    SphereMap,
     counts_by_tag,
     draw,
     weights_by_class,
     weights_by_reading,
 )
+from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2, Mechanism
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.privacy.search import ExactIndex, Search
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap
 from sottovoce.core.privacy.trust import open_finder
 from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.names import NameFinder

@@ -16,7 +16,7 @@ from typing import Final
 
 from sottovoce.core.privacy.passing import is_city
 from sottovoce.core.privacy.signs import GREETING, TITLES, Sight, listed
-from sottovoce.core.privacy.surrogates import formats, names
+from sottovoce.core.privacy.surrogates import identifiers, names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
 
@@ -199,14 +199,14 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
             if end > start and sight.gaps[end] != " ":
                 break
             end += 1
-        for run in formats.runs([word.text for word in words[start:end]]):
+        for run in identifiers.runs([word.text for word in words[start:end]]):
             if run.stop - run.start > 1:
                 hides[start + run.start : start + run.stop] = ["numbers"] * (run.stop - run.start)
         start = max(end, start + 1)
 
 
 def _begins_with_date(text: str) -> bool:
-    return "date" in (formats.shape(text).sort, formats.shape(text.split()[0]).sort)
+    return "date" in (identifiers.shape(text).sort, identifiers.shape(text.split()[0]).sort)
 
 
 def hide_house_numbers(sight: Sight, hides: list[str]) -> None:

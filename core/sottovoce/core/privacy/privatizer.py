@@ -22,25 +22,23 @@ from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy import mechanisms, policies
 from sottovoce.core.privacy.decisions import Decider, Decision, Finder, Reader, Stage
-from sottovoce.core.privacy.graphs import Graphs
 from sottovoce.core.privacy.hiding import Hiding
 from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.privacy.noise import Draws, Floats2d, Fresh, Key, Random, SecureRandom
 from sottovoce.core.privacy.personal import REASONS, Personal
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, PrivacyLimits, Setting
 from sottovoce.core.privacy.release import Draft, Release
-from sottovoce.core.privacy.search import Search
+from sottovoce.core.privacy.search import Graphs, Search
 from sottovoce.core.privacy.signs import TITLES
 from sottovoce.core.privacy.surrogates.dates import ShiftedDates
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text import word_classes
-from sottovoce.core.text.checks import check_text
 from sottovoce.core.text.context_finder import ContextFinder
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.core.text.vocabulary import Vocabulary
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
-from sottovoce.core.text.words import Context, Word, iter_words
+from sottovoce.core.text.words import Context, Word, check_text, iter_words
 
 __all__ = ["STAGES", "Privatizer", "no_tagger"]
 

@@ -28,7 +28,7 @@ from sottovoce.core.platform.console import if_interrupted, print_json, progress
 from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import LEVELS, POLICIES
 from sottovoce.core.rpc.address import socket_path
-from sottovoce.core.text.checks import LARGEST_TEXT, decode
+from sottovoce.core.text.words import LARGEST_TEXT, decode
 from sottovoce.edge import config as settings
 from sottovoce.edge.config import MACHINE, Config
 from sottovoce.edge.state.database import DATABASE, Store

@@ -27,7 +27,7 @@ from sottovoce.core.errors import ConfigError, InvalidInput, NotReady
 from sottovoce.core.platform.console import Command, json_option, print_json
 from sottovoce.core.platform.files import disk, in_place_of
 from sottovoce.core.platform.program import INTERRUPTED
-from sottovoce.core.rpc import logs
+from sottovoce.core.rpc import telemetry
 from sottovoce.edge import server
 from sottovoce.edge.cli.client import remote
 from sottovoce.edge.cli.common import load_config, say
@@ -433,7 +433,7 @@ def serve_command(
         config = dataclasses.replace(
             config, openai=dataclasses.replace(config.openai, address=openai)
         )
-    logs.configure("text", "agent", "%(levelname)s %(name)s: ")
+    telemetry.configure_logs("text", "agent", "%(levelname)s %(name)s: ")
 
     def ready(address: str) -> None:
         if as_json:

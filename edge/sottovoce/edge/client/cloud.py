@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 
 from sottovoce.core.errors import ConfigError, NotReady, SottovoceError, Unavailable
-from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.address import split_address
 from sottovoce.core.rpc.channels import BEARER, TENANT_KEY, TOKEN_KEY, answered
 from sottovoce.core.rpc.error_status import from_rpc_error
@@ -258,8 +258,8 @@ class Cloud:
     def _unary(
         self, method: Method, request: Any, metadata: _Metadata, seconds: float = SECONDS
     ) -> Any:
-        with self._explained(method.over), tracing.span("call of the cloud"):
-            told = metadata + tracing.metadata()
+        with self._explained(method.over), telemetry.span("call of the cloud"):
+            told = metadata + telemetry.metadata()
             call = partial(method.call, request, metadata=told)
             return answered(call_with_retry(method.path, call, seconds), peer=self._peer)
 
@@ -276,7 +276,7 @@ class Cloud:
 
         An ``endless`` call ends at its deadline without an error.
         """
-        with self._explained(method.over), tracing.streamed("stream from the cloud") as traced:
+        with self._explained(method.over), telemetry.streamed("stream from the cloud") as traced:
 
             def begin() -> Any:
                 call = method.call(request, timeout=seconds, metadata=metadata + traced)

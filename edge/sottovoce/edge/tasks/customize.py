@@ -36,7 +36,7 @@ from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.votes import check_epsilon, respond
 from sottovoce.core.rpc import training_settings
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER
-from sottovoce.core.text.checks import check_text
+from sottovoce.core.text.words import check_text
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.corrections import Corrections
 from sottovoce.edge.state.database import Store

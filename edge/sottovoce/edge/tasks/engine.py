@@ -26,10 +26,10 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.platform import memory
 from sottovoce.core.privacy.decisions import WINDOW, Reader
-from sottovoce.core.privacy.graphs import Graphs
 from sottovoce.core.privacy.hiding import Hiding
 from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.search import Graphs
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds

@@ -27,8 +27,7 @@ from sottovoce.core.rpc.limits import (
     MOST_EXAMPLES,
     MOST_LABELS,
 )
-from sottovoce.core.text.checks import check_text
-from sottovoce.core.text.words import iter_words
+from sottovoce.core.text.words import check_text, iter_words
 from sottovoce.edge.state.corrections import Correction, Corrections
 from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import Seal

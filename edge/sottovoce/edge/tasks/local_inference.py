@@ -33,7 +33,7 @@ from sottovoce.core.platform import memory
 from sottovoce.core.platform.files import disk
 from sottovoce.core.platform.threads import join
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER
-from sottovoce.core.text.checks import check_text
+from sottovoce.core.text.words import check_text
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.retry import download_with_retry
 from sottovoce.edge.state.adapters import FOLLOWED, AdapterFolder, is_version

@@ -8,8 +8,8 @@ from glob import escape
 
 from sottovoce.core.errors import BundleMismatch, NotReady
 from sottovoce.core.platform.files import sweep
-from sottovoce.core.privacy.graphs import GRAPHS, Graphs
 from sottovoce.core.privacy.policies import Setting
+from sottovoce.core.privacy.search import GRAPHS, Graphs
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KNOWN_CLOUDS
 from sottovoce.edge.client.generation import CloudWriter, Writer

@@ -30,7 +30,7 @@ from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.token_embedding import LONGEST, TokenEmbedding, pack
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.rpc.streams import ordered, pad
-from sottovoce.core.text.checks import check_text
+from sottovoce.core.text.words import check_text
 from sottovoce.edge.client.cloud import Cloud, Stoppable
 from sottovoce.edge.client.retry import WINDOW, ReconnectingStream
 from sottovoce.edge.state.apps import calling

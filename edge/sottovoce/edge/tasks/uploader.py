@@ -26,7 +26,7 @@ from sottovoce.core.errors import (
     SottovoceError,
 )
 from sottovoce.core.platform.threads import join
-from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.streams import pad
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.state.ledger import Purpose, Record, released_texts
@@ -122,7 +122,7 @@ class Uploader:
                 return
             before = (record.state, record.uploaded)
             try:
-                with tracing.span("upload"):
+                with telemetry.span("upload"):
                     self._attempt(record, names)
                 wait, refused = self._first_wait, 0
             except SottovoceError as raised:

@@ -131,7 +131,7 @@ def vocabulary(
     """
     from sottovoce.core.text.name_lists import FILE
     from sottovoce.core.text.vocabulary import pack
-    from sottovoce.models.names_lists import gather
+    from sottovoce.models.names_data import gather
     from sottovoce.models.public_words import Sources, build, collect
 
     if sources:

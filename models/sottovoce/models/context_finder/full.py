@@ -25,8 +25,13 @@ from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.local.full_finder import CASES, LONGEST, case_of
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
-from sottovoce.models.context_finder.reading import SLOTS, ordinary_words, read_marked
-from sottovoce.models.context_finder.sentences import Sentences, weakened
+from sottovoce.models.context_finder.sentences import (
+    SLOTS,
+    Sentences,
+    ordinary_words,
+    read_marked,
+    weakened,
+)
 from sottovoce.models.names_data import (
     NONE,
     Lists,

@@ -1,4 +1,4 @@
-"""Makes up the sentences that marked text lacks: requests, rows, forms, headers and word names.
+"""Reads marked sentences, and makes up those that they lack: requests, rows, forms, word names.
 
 Requests without a name teach what must pass. Rows, JSON, CSV, SQL, forms and e-mail headers hold
 names without a sentence around them. Many names here are also words ("Will", "May", "Long").
@@ -7,9 +7,11 @@ names without a sentence around them. Many names here are also words ("Will", "M
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from numpy.random import Generator
@@ -19,9 +21,29 @@ from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind, Word, split
 from sottovoce.models.corpus import load_language
-from sottovoce.models.names_data import ANY, NONE, SLOT, SLOT_KINDS, Marked, Mention, Mentions
+from sottovoce.models.names_data import (
+    ANY,
+    NONE,
+    SLOT,
+    SLOT_KINDS,
+    Marked,
+    Mention,
+    Mentions,
+    read_entities,
+    read_uner,
+    read_wnut,
+)
 
-__all__ = ["Sentences", "cut", "own_texts", "weakened"]
+__all__ = [
+    "SLOTS",
+    "Sentences",
+    "cut",
+    "is_tweet",
+    "ordinary_words",
+    "own_texts",
+    "read_marked",
+    "weakened",
+]
 
 _BIT: Final = {kind: 1 << number for number, kind in enumerate(KINDS)} | {"": NONE, "?": ANY}
 _PASSES: Final = _BIT["OTHER"] | NONE
@@ -369,3 +391,38 @@ def _joined(parts: Sequence[Marked], random: Generator) -> Marked:
         words += part.words
         allowed += part.allowed
     return Marked(tuple(words), tuple(allowed), "")
+
+
+SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
+"""The slot that draws another name of a kind."""
+_TWEETS: Final = ("btc", "train.jsonl.gz")
+_OFTEN: Final = 3
+"""Times that a small word must occur in the treebanks to count as an ordinary one."""
+
+
+def read_marked(data: Path) -> list[Marked]:
+    """Return the sentences marked with kinds that weights may learn from."""
+    return [
+        *read_wnut(data / "wnut17" / "train.jsonl.gz"),
+        *read_uner(data / "uner_ewt" / "dev.jsonl.gz", data / "ud_ewt" / "dev.conllu.gz"),
+        *read_entities(data / "btc" / "train.jsonl.gz", others=False),
+        *read_entities(data / "wikigold" / "all.jsonl.gz", others=True),
+        *read_entities(data / "crossner" / "train.jsonl.gz", others=True),
+        *read_entities(data / "sec_filings" / "train.jsonl.gz", others=False),
+    ]
+
+
+def ordinary_words(treebanks: Sequence[Marked]) -> list[str]:
+    """Return the small words that the treebanks often show as no name."""
+    count = Counter(
+        word.text
+        for sentence in treebanks
+        for word, bits in zip(sentence.words, sentence.allowed, strict=True)
+        if bits == NONE and word.text.isalpha() and word.text.islower()
+    )
+    return sorted(word for word, times in count.items() if times >= _OFTEN)
+
+
+def is_tweet(sentence: Marked) -> bool:
+    """Return whether `read_marked` read the sentence from a set of tweets."""
+    return sentence.document.split(":")[0] in _TWEETS

@@ -11,7 +11,7 @@ from bench.keying.copies import COPIES, copies, places
 from bench.keying.corpus import WAYS, Corpus, label
 from bench.keying.pooling import Attacker, Drawn, draw
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.sphere_map import Candidates
+from sottovoce.core.privacy.attacker import Candidates
 from sottovoce.core.text.word_classes import READINGS
 
 WORDS = 80

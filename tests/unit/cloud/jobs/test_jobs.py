@@ -16,7 +16,7 @@ from sottovoce.cloud.jobs.records import move
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, QuotaExceeded
-from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc import telemetry
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.jobs import (
     OWNER,
@@ -41,7 +41,7 @@ def test_a_job_keeps_the_trace_of_the_call_that_queued_it_until_it_is_purged(job
         def close(self) -> None:
             pass
 
-    with tracing.noted_by(Here()):
+    with telemetry.noted_by(Here()):
         job = queued(jobs)
     assert jobs.get(job.id).trace == "00-ab-cd-01"
     jobs.delete(job.id)

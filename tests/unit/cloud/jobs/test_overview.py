@@ -6,8 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.overview import JobsCollector, overview
-from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Queue
+from sottovoce.cloud.jobs.queue import LEASE_SECONDS, JobsCollector, Queue, overview
 from tests.support.clock import Clock
 from tests.support.jobs import claim, create, queued
 

@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM
 
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import adapters, backbone
+from sottovoce.cloud.models.backbone import LabelWords
 from sottovoce.cloud.models.batches import collate, encode
 from sottovoce.cloud.models.classifier import TextClassifier
-from sottovoce.cloud.models.label_words import LabelWords
 from sottovoce.cloud.models.methods import Lora
 from sottovoce.cloud.training import run, trainer
 from sottovoce.cloud.training.run import Labelled, Losses, Objective, fit

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.core.privacy import graphs as graph_module
-from sottovoce.core.privacy.graphs import Graphs, HnswIndex
+from sottovoce.core.privacy import search as graph_module
 from sottovoce.core.privacy.noise import draw
-from sottovoce.core.privacy.search import ExactIndex
+from sottovoce.core.privacy.search import ExactIndex, Graphs, HnswIndex
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.edge.state.device_key import Seal
 

@@ -16,11 +16,10 @@ import pytest
 from scipy import special, stats
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.graphs import HnswIndex
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T, PCT2T2, T2T, Mechanism
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.privatizer import Privatizer, Setting
-from sottovoce.core.privacy.search import ExactIndex
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex
 from sottovoce.core.privacy.vectors import Vectors
 from tests.support.small_bundle import MECHANISMS, LexiconTagger
 

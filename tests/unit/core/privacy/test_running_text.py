@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy import running_text
+from sottovoce.core.privacy import attacker
 from sottovoce.core.privacy.search import Search
 from sottovoce.core.text.frequencies import PublicCounts
 from sottovoce.core.text.tagger import UPOS
@@ -28,7 +28,7 @@ def counted() -> PublicCounts:
 
 def test_counts_stand_by_word_and_tag(counted: PublicCounts) -> None:
     words = ("march", "unmet", "'s")
-    counts = running_text.counts_by_tag(words, np.array([False, False, True]), counted)
+    counts = attacker.counts_by_tag(words, np.array([False, False, True]), counted)
 
     assert counts[0, NOUN] == 30
     assert counts[0, PROPN] == 70
@@ -37,7 +37,7 @@ def test_counts_stand_by_word_and_tag(counted: PublicCounts) -> None:
 
 
 def test_cased_forms_share_the_count(counted: PublicCounts) -> None:
-    counts = running_text.counts_by_tag(("March", "march"), np.zeros(2, np.bool_), counted)
+    counts = attacker.counts_by_tag(("March", "march"), np.zeros(2, np.bool_), counted)
 
     np.testing.assert_array_equal(counts[:, PROPN], [35, 35])
 
@@ -47,13 +47,13 @@ def test_weights_tell_apart_what_the_mechanism_does() -> None:
     counts[:, NOUN], counts[:, AUX] = [5, 0, 0], [0, 2, 4]
     clitic = np.array([False, False, True])
 
-    by_tag = running_text.weights_by_class(counts, clitic, ("NOUN", "AUX", "VERB"))
+    by_tag = attacker.weights_by_class(counts, clitic, ("NOUN", "AUX", "VERB"))
     assert {name: each.tolist() for name, each in by_tag.items()} == {
         "NOUN": [5, 0, 0],
         "AUX": [0, 2, 0],
         "AUX+clitic": [0, 0, 4],
     }
-    together = running_text.weights_by_class(counts, clitic, None)
+    together = attacker.weights_by_class(counts, clitic, None)
     assert {name: each.tolist() for name, each in together.items()} == {
         "*": [5, 2, 0],
         "*+clitic": [0, 0, 4],
@@ -62,7 +62,7 @@ def test_weights_tell_apart_what_the_mechanism_does() -> None:
 
 def test_every_word_comes_up_as_often_as_its_weight_says() -> None:
     weights = {"a": np.array([0.0, 3.0, 1.0, 96.0]), "b": np.array([50.0, 0.0, 0.3, 49.7])}
-    drawn = running_text.draw(weights, 1_000, np.random.default_rng(3))
+    drawn = attacker.draw(weights, 1_000, np.random.default_rng(3))
 
     for name, each in weights.items():
         times = np.bincount(drawn[name], minlength=4)
@@ -74,7 +74,7 @@ def test_draws_are_unbiased() -> None:
     weights = {"": np.array([0.1, 0.7, 2.2])}
     times = np.zeros(3)
     for seed in range(3_000):
-        drawn = running_text.draw(weights, 2, np.random.default_rng(seed))
+        drawn = attacker.draw(weights, 2, np.random.default_rng(seed))
         times += np.bincount(drawn[""], minlength=3)
 
     # Each count is a sum of 3,000 draws with a variance of at most 1/4: 4 standard errors,
@@ -83,12 +83,12 @@ def test_draws_are_unbiased() -> None:
 
 
 def test_rare_are_the_words_past_the_commonest() -> None:
-    counts = np.zeros((running_text.COMMON + 3, len(UPOS)))
+    counts = np.zeros((attacker.COMMON + 3, len(UPOS)))
     counts[:, NOUN] = np.arange(len(counts))
     clitic = np.zeros(len(counts), np.bool_)
     clitic[0] = True  # a clitic is never rare, however seldom it was met
 
-    rare = ~running_text.common(counts, clitic)
+    rare = ~attacker.common(counts, clitic)
     assert np.flatnonzero(rare).tolist() == [1, 2]
 
 
@@ -97,4 +97,4 @@ def test_fallback_is_that_of_the_device(bundle: Bundle) -> None:
     search = Search(bundle)
     for tag in (*UPOS, "*", "none"):
         for name in (tag, f"{tag}+clitic"):
-            assert running_text.released_in(name, classes) == search.known_class(name)
+            assert attacker.released_in(name, classes) == search.known_class(name)

@@ -12,9 +12,8 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.privacy import search as searching
-from sottovoce.core.privacy.graphs import HnswIndex
 from sottovoce.core.privacy.noise import draw
-from sottovoce.core.privacy.search import ExactIndex, Search
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Search
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sottovoce.core.privacy.attacker import Candidates, SphereMap, perturb
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sottovoce.core.rpc import logs
+from sottovoce.core.rpc import telemetry
 
 Configure = Callable[..., None]
 
@@ -21,7 +21,7 @@ def configure() -> Iterator[Configure]:
 
     def fresh(*arguments: str) -> None:
         logger.handlers = []  # pytest's own are there only while a test runs
-        logs.configure(*arguments)
+        telemetry.configure_logs(*arguments)
 
     yield fresh
     logger.handlers = kept

@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from bench.live.testbed import free_address
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.rpc import tracing
-from sottovoce.core.rpc.tracing import OpenTelemetry, exporting, traced
+from sottovoce.core.rpc import telemetry
+from sottovoce.core.rpc.telemetry import OpenTelemetry, exporting, traced
 from tests.support.collector import collecting
 from tests.support.waiting import until
 
@@ -28,7 +28,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     """Return the recorded spans; the environment holds secrets."""
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "host.name=canary")
     exporter = InMemorySpanExporter()
-    with tracing.noted_by(OpenTelemetry("agent", SimpleSpanProcessor(exporter))):
+    with telemetry.noted_by(OpenTelemetry("agent", SimpleSpanProcessor(exporter))):
         yield exporter
 
 
@@ -38,21 +38,21 @@ def only(memory: InMemorySpanExporter) -> ReadableSpan:
 
 
 def test_spans_are_of_the_trace_that_the_caller_named(memory: InMemorySpanExporter) -> None:
-    with tracing.span("outer", PARENT), tracing.span("inner", texts=3):
-        here = tracing.here()
+    with telemetry.span("outer", PARENT), telemetry.span("inner", texts=3):
+        here = telemetry.here()
     inner, outer = memory.get_finished_spans()
     assert f"{outer.context.trace_id:032x}" == "ab" * 16
     assert f"{outer.parent.span_id:016x}" == "cd" * 8
     assert inner.parent == outer.context
     assert here == f"00-{'ab' * 16}-{inner.context.span_id:016x}-01"
     assert dict(inner.attributes) == {"texts": 3}
-    assert tracing.here() == ""
+    assert telemetry.here() == ""
 
 
 def test_no_exception_is_quoted_and_nothing_of_the_environment(
     memory: InMemorySpanExporter,
 ) -> None:
-    with pytest.raises(ValueError, match="canary"), tracing.span("stage"):
+    with pytest.raises(ValueError, match="canary"), telemetry.span("stage"):
         raise ValueError("canary text")
     span = only(memory)
     assert (span.events, span.status.is_ok, span.status.description) == ((), False, None)
@@ -62,7 +62,7 @@ def test_no_exception_is_quoted_and_nothing_of_the_environment(
 
 @pytest.mark.parametrize("parent", ["canary text", f"00-{'0' * 32}-{'cd' * 8}-01", PARENT + "-x"])
 def test_what_is_no_id_is_ignored(memory: InMemorySpanExporter, parent: str) -> None:
-    with tracing.span("stage", parent):
+    with telemetry.span("stage", parent):
         pass
     assert only(memory).parent is None
     assert "canary" not in only(memory).to_json()
@@ -71,15 +71,15 @@ def test_what_is_no_id_is_ignored(memory: InMemorySpanExporter, parent: str) -> 
 def test_what_is_noted_no_caller_says(
     memory: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tracing.span("stage", PARENT[:-1] + "0"), tracing.span("part"):
+    with telemetry.span("stage", PARENT[:-1] + "0"), telemetry.span("part"):
         pass
     assert len(memory.get_finished_spans()) == 2
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0")
     none = InMemorySpanExporter()
     with (
-        tracing.noted_by(OpenTelemetry("front", SimpleSpanProcessor(none))),
-        tracing.span("stage", PARENT),
-        tracing.span("part"),
+        telemetry.noted_by(OpenTelemetry("front", SimpleSpanProcessor(none))),
+        telemetry.span("stage", PARENT),
+        telemetry.span("part"),
     ):
         pass
     assert none.get_finished_spans() == ()
@@ -89,10 +89,10 @@ def test_what_is_noted_no_caller_says(
 
 
 def test_a_span_is_given_to_other_threads_by_its_id_alone(memory: InMemorySpanExporter) -> None:
-    found = tracing.begun("stream")
+    found = telemetry.begun("stream")
     with found.current():
-        told = tracing.metadata()
-    assert tracing.metadata() == ()
+        told = telemetry.metadata()
+    assert telemetry.metadata() == ()
     found.end(answers=2)
     assert told[0][1].split("-")[2] == f"{only(memory).context.span_id:016x}"
 
@@ -101,7 +101,7 @@ def test_a_collector_gets_them_all_by_the_end() -> None:
     with collecting() as collector:
         with traced("trainer", collector.url):
             for _ in range(20):
-                with tracing.span("job", examples=7):
+                with telemetry.span("job", examples=7):
                     pass
         until(lambda: len(collector.spans) == 20)
     assert {(s.role, s.name, tuple(s.numbers.items())) for s in collector.spans} == {
@@ -115,7 +115,7 @@ def test_no_proxy_hears_what_a_collector_of_this_machine_is_told(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.setenv("http_proxy", f"http://{free_address()}")
     with collecting() as collector:
-        with traced("agent", collector.url), tracing.span("job"):
+        with traced("agent", collector.url), telemetry.span("job"):
             pass
         until(lambda: len(collector.spans) == 1)
 
@@ -123,7 +123,7 @@ def test_no_proxy_hears_what_a_collector_of_this_machine_is_told(
 def test_the_end_does_not_wait_for_a_collector_that_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.1)
+    monkeypatch.setattr(telemetry, "_LAST_SECONDS", 0.1)
     answers = threading.Event()
 
     class Silent(SimpleSpanProcessor):

@@ -15,9 +15,9 @@ import grpc
 import pytest
 
 from sottovoce.core.errors import ConfigError, NotFound
-from sottovoce.core.rpc import tracing
+from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.error_status import ErrorInterceptor
-from sottovoce.core.rpc.tracing import HEADER, Traced, traced
+from sottovoce.core.rpc.telemetry import HEADER, Traced, traced
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Notes:
 @pytest.fixture
 def notes() -> Iterator[Notes]:
     notes = Notes()
-    with tracing.noted_by(notes):
+    with telemetry.noted_by(notes):
         yield notes
     assert notes.closed
     assert not any(notes.stacks.values())
@@ -82,7 +82,7 @@ SEEN: list[str] = []
 
 
 def once(request: bytes, context: grpc.ServicerContext) -> bytes:
-    SEEN.append(tracing.here())
+    SEEN.append(telemetry.here())
     if request == b"fail":
         raise NotFound("there is none")
     return request
@@ -90,7 +90,7 @@ def once(request: bytes, context: grpc.ServicerContext) -> bytes:
 
 def many(request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
     for _ in range(3):
-        SEEN.append(tracing.here())
+        SEEN.append(telemetry.here())
         yield request
 
 
@@ -112,8 +112,8 @@ def served(service: str = "sottovoce.v1.Test", **options: bool) -> Iterator[grpc
 
 
 def test_a_call_is_a_part_of_its_callers_span(notes: Notes) -> None:
-    with served() as channel, tracing.span("caller", texts=2):
-        told = tracing.metadata()
+    with served() as channel, telemetry.span("caller", texts=2):
+        told = telemetry.metadata()
         assert told == ((HEADER, "0"),)
         channel.unary_unary("/sottovoce.v1.Test/Once")(b"", metadata=told)
         channel.unary_unary("/sottovoce.v1.Test/Once")(b"")
@@ -158,35 +158,39 @@ def test_services_that_are_not_ours_make_none(notes: Notes) -> None:
 
 def test_a_block_that_yields_lends_its_id_and_is_nobodys_current_one(notes: Notes) -> None:
     def stream() -> Iterator[tuple[tuple[str, str], ...]]:
-        with tracing.streamed("stream") as told:
+        with telemetry.streamed("stream") as told:
             yield told
             yield told
 
-    with tracing.span("caller"):
+    with telemetry.span("caller"):
         left = stream()
         assert next(left) == ((HEADER, "1"),)
-        assert tracing.here() == "0"
+        assert telemetry.here() == "0"
         left.close()
         list(stream())
     assert [(each.parent, each.failed) for each in notes.spans[1:]] == [("0", False)] * 2
 
 
 def test_a_span_that_something_ends_failed(notes: Notes) -> None:
-    with pytest.raises(KeyError), tracing.span("outer"):
+    with pytest.raises(KeyError), telemetry.span("outer"):
         raise KeyError
     assert notes.spans[0].failed
 
 
 def test_off_there_is_nothing() -> None:
-    with served() as channel, tracing.span("caller", texts=1), tracing.streamed("stream") as told:
-        assert (tracing.metadata(), tracing.here(), told) == ((), "", ())
+    with (
+        served() as channel,
+        telemetry.span("caller", texts=1),
+        telemetry.streamed("stream") as told,
+    ):
+        assert (telemetry.metadata(), telemetry.here(), told) == ((), "", ())
         channel.unary_unary("/sottovoce.v1.Test/Once")(b"", metadata=((HEADER, "00-ab-cd-01"),))
     assert SEEN == [""], "nor is what a caller sends kept"
     with traced("agent", ""):
-        assert tracing.here() == ""
+        assert telemetry.here() == ""
 
 
-@pytest.mark.parametrize("call", [tracing.begun, tracing.span])
+@pytest.mark.parametrize("call", [telemetry.begun, telemetry.span])
 def test_no_argument_takes_a_text_to_note(call: Callable[..., object]) -> None:
     kinds = {name: p.annotation for name, p in inspect.signature(call).parameters.items()}
     assert kinds == {"name": "str", "parent": "str", "numbers": "int"}

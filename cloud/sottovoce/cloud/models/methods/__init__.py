@@ -15,8 +15,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sottovoce.cloud.job import TrainingOptions
-from sottovoce.cloud.models import label_words
-from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.backbone import LoadedBackbone, check_decoder
 from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS
 from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Full, Head, Method
 from sottovoce.cloud.models.methods.lora import Lora
@@ -78,7 +77,7 @@ def check(options: TrainingOptions, backbone: LoadedBackbone) -> None:
     method = from_options(options)
     method.check_available()
     if options.label_words:
-        label_words.check(backbone)
+        check_decoder(backbone)
     text = (_WRITTEN if options.writes else MAX_TOKENS) + SUBTOKENS * options.plain_tokens
     needed = max(method.virtual_tokens, method.front + text)
     positions = backbone.positions

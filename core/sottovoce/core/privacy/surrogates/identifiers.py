@@ -1,23 +1,222 @@
-"""Draws identifiers without an owner: reserved hosts, fictional telephones, failing cards.
+"""Detects the format of an identifier, and draws one of that format without an owner.
 
-A random number in the right format may belong to a person. If a standard or a regulator keeps a
-range free, surrogates are drawn from it. Otherwise they break a check. A draw depends on the
-`Shape` alone, and is uniform over all identifiers that the shape allows.
+`shape` tells addresses, dates, telephones, card numbers and codes apart. Digits never affect the
+format, because it is read off a text with blanked digits. Letters do if they are a published token,
+for example a scheme, "am" or a month.
+
+`draw` gives reserved hosts, fictional telephones and failing cards. A random number in the right
+format may belong to a person. If a standard or a regulator keeps a range free, surrogates are drawn
+from it. Otherwise they break a check. A draw depends on the `Shape` alone, and is uniform over all
+identifiers that the shape allows.
 """
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import formats
-from sottovoce.core.privacy.surrogates.shape import Shape, below, fill, listed, one_of
+from sottovoce.core.privacy.surrogates.shape import Shape, below, case, fill, listed, one_of
+from sottovoce.core.privacy.surrogates.shape import layout as layout_of
 from sottovoce.core.text import word_classes
+from sottovoce.core.text.identifiers import is_spelled
 
-__all__ = ["draw"]
+__all__ = [
+    "CODE",
+    "EXTENSIONS",
+    "MONTHS",
+    "SCHEMES",
+    "SHORT_MONTHS",
+    "SPELLED",
+    "USER",
+    "WEB",
+    "draw",
+    "runs",
+    "shape",
+]
+
+MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+SHORT_MONTHS: Final = tuple(month[:3] for month in MONTHS)
+EXTENSIONS: Final = (
+    *("csv", "doc", "docx", "gif", "htm", "html", "jpeg", "jpg", "json", "md", "mov", "odp"),
+    *("odt", "pdf", "png", "ppt", "pptx", "py", "rar", "rtf", "txt", "wav", "xls", "xlsx"),
+    *("xml", "zip"),
+)
+"""Endings that make a dotted name a file's."""
+
+CODE: Final = "code"
+"""The sort of a text in no known format."""
+SPELLED: Final = "spelled"
+"""The sort of a text that is spelled letter by letter."""
+
+USER: Final = "user name"
+"""The sort of the name of a user of a machine; no text by itself has it."""
+
+WEB: Final = frozenset({"http://", "https://", "ftp://"})
+
+_KIND: Final = "identifier"
+_LONGEST: Final = 256
+"""Code points. A longer text has a format only if its beginning shows one."""
+
+_MONTH: Final = "|".join((*MONTHS, *SHORT_MONTHS))
+_TIME: Final = r"00?:00(?::00(?:[.,]0{1,9})?)?"
+_HALF: Final = r"[AaPp]\.?[Mm]\.?"
+_SIGNS: Final = "[!-/:-@\\[-`{-~\u00a2-\u00a5\u00b0\u20a0-\u20bf]{0,3}"
+
+_SCHEME = re.compile(r"https?://|ftp://|(?:jdbc:)?[a-z][a-z0+.\-]*://|www\.", re.IGNORECASE)
+SCHEMES: Final = frozenset(
+    {
+        *WEB,
+        "www.",
+        *(
+            f"{scheme}://"
+            for scheme in (
+                *("amqp", "amqps", "file", "ftps", "git", "gs", "hdfs", "imap", "imaps", "irc"),
+                *("jdbc:mariadb", "jdbc:mysql", "jdbc:oracle", "jdbc:postgresql", "jdbc:sqlserver"),
+                *("kafka", "ldap", "ldaps", "mariadb", "mongodb", "mongodb+srv", "mqtt", "mqtts"),
+                *("mysql", "nats", "nfs", "postgres", "postgresql", "redis", "rediss"),
+                *("rtmp", "rtsp", "scp", "sftp", "sip", "smb", "smtp", "smtps", "sqlite"),
+                *("ssh", "svn", "tcp", "telnet", "udp", "vnc", "ws", "wss"),
+            )
+        ),
+    }
+)
+"""Public schemes, which a surrogate keeps."""
+_LAST_LABEL = re.compile(r"(?<=[^\W_])\.([^\W\d_]{2,})(?::0+)?([/?#].*)?\Z", re.DOTALL)
+
+_Read = Callable[["re.Match[str]"], str]
+"""Makes the layout of what matched."""
+
+
+def _digits(match: re.Match[str]) -> str:
+    """Digits and signs; for patterns whose letters are published tokens."""
+    return match[0].replace("0", "9")
+
+
+def _digits_and_letters(match: re.Match[str]) -> str:
+    return layout_of(match[0])
+
+
+def _hexadecimal(match: re.Match[str]) -> str:
+    small = match[0] == match[0].lower()
+    return re.sub("[0a-fA-F]", "f" if small else "F", match[0])
+
+
+def _time_layout(match: re.Match[str]) -> str:
+    """Which half of the day is drawn anew: its letter is an x."""
+    return re.sub("[ap]", "x", re.sub("[AP]", "X", _digits(match)))
+
+
+def _month_layout(match: re.Match[str]) -> str:
+    """Case, then the layout with ``m`` for a short name of a month and ``M`` for a full one."""
+    name, layout = match["month"], _digits(match)
+    mark = "m" if name.lower() in SHORT_MONTHS else "M"
+    return f"{case(name)}|{layout[: match.start('month')]}{mark}{layout[match.end('month') :]}"
+
+
+def _suffix(match: re.Match[str]) -> str:
+    return match[1].replace("0", "9")
+
+
+_PATTERNS: Final[tuple[tuple[str, str, _Read], ...]] = (
+    ("date", r"0000[-/.]00?[-/.]00?", _digits),
+    ("date", r"00?[-/.]00?[-/.](?:0000|00)", _digits),
+    ("date", rf"0000-00-00T{_TIME}(?:Z|[+-]00:?00)?", _digits),
+    (
+        "named date",
+        rf"(?:00?[-/.]?)?(?P<month>(?i:{_MONTH}))(?:[-/.]?00(?:00)?)?",
+        _month_layout,
+    ),
+    ("time", rf"{_TIME}(?:{_HALF})?|00?{_HALF}", _time_layout),
+    ("ordinal", r"(0{1,9})(?:st|nd|rd|th)", _suffix),
+    ("decade", r"(00|0000)'?s", _suffix),
+    ("ip address", r"0{1,3}(?:\.0{1,3}){3}((?:/00?)?(?::0{2,5})?)", _suffix),
+    ("hardware address", r"[0a-fA-F]{2}([:-])[0a-fA-F]{2}(?:\1[0a-fA-F]{2}){4}", _suffix),
+    ("ip address 6", r"(?=(?:[^:]*:){2})[0a-fA-F:]{2,39}((?:/0{1,3})?)", _suffix),
+    ("amount", rf"{_SIGNS}0{{1,3}}(?:[.,]000)+(?:[.,]00?)?{_SIGNS}", _digits),
+    ("amount", rf"{_SIGNS}0{{1,6}}[.,]0+{_SIGNS}", _digits),
+    ("telephone", r"\+0(?:[ ().\-/]{0,2}0){0,14}", _digits),
+    ("telephone", r"\(?0(?:[ ().\-/]{0,2}0){6,11}", _digits),
+    ("card", r"0(?:[ \-]?0){12,18}", _digits),
+    ("bank account", r"[A-Z]{2}00(?: ?[A-Z0]){11,30}", _digits_and_letters),
+    ("amount", rf"{_SIGNS}0{{1,18}}{_SIGNS}", _digits),
+    ("hexadecimal", r"(?=.*0)(?=.*[A-Fa-f])(?:[0a-f-]{8,}|[0A-F-]{8,})", _hexadecimal),
+)
+"""Sort, what it looks like with every digit blanked as 0, and how its layout is read."""
+
+_FORMATS: Final = tuple((sort, re.compile(pattern), read) for sort, pattern, read in _PATTERNS)
+
+_GROUPS = re.compile(
+    r"\+(?=(?:\D*0){4,15}\Z)0{1,3}(?: 0{2,6})+|000 000 0000|00000 000000"
+    r"|0{3,4} 0{3,4} 0{3,4}|00(?: 00){4}|0000(?: 0000){3}(?: 000)?|0000 000000 00000"
+    r"|[A-Z]{2}00(?: [A-Z0]{4}){2,7}(?: [A-Z0]{1,3})?"
+)
+_MOST_GROUPS: Final = 9
+
+
+def shape(text: str) -> Shape:
+    """The format of an identifier and its layout.
+
+    >>> shape("12:45pm")
+    Shape(kind='identifier', sort='time', layout='99:99xm')
+    """
+    blank = _blank(text)
+    if (web := _SCHEME.match(blank[:_LONGEST])) and len(web[0]) < len(text):
+        scheme = web[0].lower() if web[0].lower() in SCHEMES else "https://"
+        path = re.search("[/?#]", blank[web.end() :])
+        return Shape(_KIND, "web address", scheme + (" path" if path else ""))
+    if "@" in blank[1:-1]:
+        return Shape(_KIND, "mail address", "mailto:" if blank[:7].lower() == "mailto:" else "")
+    if blank[:1] == "@":
+        return Shape(_KIND, "handle")
+    if len(blank) > _LONGEST:
+        return Shape(_KIND, CODE, layout_of(text))
+    if is_spelled(blank):
+        bare = "".join(c for c in text if unicodedata.category(c)[0] != "M")
+        return Shape(_KIND, SPELLED, layout_of(bare))
+    for sort, pattern, read in _FORMATS:
+        if match := pattern.fullmatch(blank):
+            return Shape(_KIND, sort, read(match))
+    if dotted := _LAST_LABEL.search(blank):
+        if dotted[1].lower() in EXTENSIONS and not dotted[2]:
+            return Shape(_KIND, "file", dotted[1])
+        return Shape(_KIND, "host", "path" if dotted[2] else "")
+    return Shape(_KIND, CODE, layout_of(text))
+
+
+def runs(texts: Sequence[str]) -> list[slice]:
+    """Return which of these identifiers, separated by spaces, are one number.
+
+    A telephone, card or account number written in groups is several words. Drawn one by one, its
+    parts could by chance make a real number. Joined by spaces they have a common shape, and a
+    surrogate of that shape has the same number of parts.
+
+    Returns:
+        Slices in order that together hold every place once.
+
+    >>> runs(["12", "+44", "7700", "900123"])
+    [slice(0, 1, None), slice(1, 4, None)]
+    """
+    blanks = [_blank(text[:_LONGEST]) for text in texts]
+    found, start = [], 0
+    while start < len(blanks):
+        stops = range(min(start + _MOST_GROUPS, len(blanks)), start + 1, -1)
+        stop = next((end for end in stops if _GROUPS.fullmatch(" ".join(blanks[start:end]))), 0)
+        found.append(slice(start, stop or start + 1))
+        start = found[-1].stop
+    return found
+
+
+def _blank(text: str) -> str:
+    """``text`` with a 0 for every number of any script, so that no digit can decide anything."""
+    return "".join("0" if unicodedata.category(c)[0] == "N" else c for c in text)
+
 
 _HOSTS: Final = ("example.com", "example.net", "example.org")
 """Second-level names that cannot be registered (RFC 2606), nor names below them."""
@@ -181,7 +380,7 @@ def _date(layout: str, random: Random) -> str:
 def _named_date(layout: str, random: Random) -> str:
     case, _, places = layout.partition("|")
     month = below(12, 1, random)[0]
-    name = (formats.MONTHS if "M" in places else formats.SHORT_MONTHS)[month]
+    name = (MONTHS if "M" in places else SHORT_MONTHS)[month]
     before, _mark, after = places.partition("M" if "M" in places else "m")
     day, year = before.rstrip("-/."), after.lstrip("-/.")
     days = calendar.monthrange(2001, month + 1)[1]
@@ -241,7 +440,7 @@ _DRAWN: Final[dict[str, Callable[[str, Random], str]]] = {
     "web address": _web_address,
     "mail address": _mail_address,
     "handle": _handle,
-    formats.USER: _user,
+    USER: _user,
     "host": _dotted,
     "file": _file,
     "amount": _amount,
@@ -256,5 +455,5 @@ _DRAWN: Final[dict[str, Callable[[str, Random], str]]] = {
     "time": _time,
     "ordinal": _ordinal,
     "decade": _decade,
-    formats.SPELLED: _spelled,
+    SPELLED: _spelled,
 }

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.identifier_parts import Part, private_parts
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import formats, identifiers, names, word_groups
+from sottovoce.core.privacy.surrogates import identifiers, names, word_groups
 from sottovoce.core.privacy.surrogates.person_surrogates import KnownNames, NameWord, Past
 from sottovoce.core.privacy.surrogates.shape import Shape
 
@@ -43,7 +43,7 @@ def shape(kind: str, text: str) -> Shape:
         KeyError: there is no such kind.
     """
     if kind == IDENTIFIER:
-        return formats.shape(text)
+        return identifiers.shape(text)
     if odd := word_groups.oddity(text):
         return odd
     if kind in names.ROLES:
@@ -97,7 +97,7 @@ _KINDS: Final = {
     "NAME": "family",
 }
 _NAMES: Final = ("PERSON", "PLACE", "ORGANISATION", "OTHER")
-_MAY_HOLD_NAMES: Final = frozenset({"code", "handle", "mail address", formats.USER})
+_MAY_HOLD_NAMES: Final = frozenset({"code", "handle", "mail address", identifiers.USER})
 
 
 class DrawnSurrogate(NamedTuple):
@@ -226,7 +226,7 @@ def _parts(words: Sequence[DrawnSurrogate]) -> Iterator[_Part]:
     for _, numbered in groupby(enumerate(words), _side_by_side):
         run = [word for _, word in numbered]
         if run[0].kind == "IDENTIFIER":
-            yield from (_number(run[each]) for each in formats.runs([w.text for w in run]))
+            yield from (_number(run[each]) for each in identifiers.runs([w.text for w in run]))
         else:
             yield from (_Part([w.place], shape(_kind(w), w.text), w.form) for w in run)
 
@@ -246,6 +246,6 @@ def _side_by_side(numbered: tuple[int, DrawnSurrogate]) -> tuple[int, str]:
 def _number(words: Sequence[DrawnSurrogate]) -> _Part:
     text = " ".join(word.text for word in words)
     drawn_as, form = shape("identifier", text), text
-    if drawn_as.sort == formats.SPELLED:  # one name, with any joiner and in any case
+    if drawn_as.sort == identifiers.SPELLED:  # one name, with any joiner and in any case
         form = "".join(filter(str.isalnum, text)).lower()
     return _Part([word.place for word in words], drawn_as, form)

@@ -27,8 +27,8 @@ from bench.attacks.public import Public
 from bench.attacks.run import DATA_SETS, Place
 from bench.attacks.text import Ints, Text
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.privacy.attacker import SphereMap
 from sottovoce.core.privacy.policies import Setting
-from sottovoce.core.privacy.sphere_map import SphereMap
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from tests.support.paths import MODELS

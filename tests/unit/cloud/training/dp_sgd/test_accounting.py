@@ -12,7 +12,7 @@ from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from opacus.accountants import PRVAccountant
 
-from sottovoce.cloud.training.dp_sgd.accounting import PrivatePlan
+from sottovoce.cloud.training.dp_sgd.trainer import PrivatePlan
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.gaussian import Budget, Stage, epsilon_of_whole
 from sottovoce.core.privacy.votes import VotePlan

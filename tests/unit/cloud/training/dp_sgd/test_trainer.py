@@ -29,10 +29,10 @@ from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.training.dp_sgd import steps, trainer
-from sottovoce.cloud.training.dp_sgd.accounting import PrivatePlan
 from sottovoce.cloud.training.dp_sgd.trainer import (
     HEAD,
     DpHyperparameters,
+    PrivatePlan,
     fit_head,
     pieces,
     train_private,

@@ -26,7 +26,7 @@ from ray.cluster_utils import Cluster
 
 from sottovoce.cloud.job import State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.overview import overview
+from sottovoce.cloud.jobs.queue import overview
 from sottovoce.cloud.store.adapters import digest, locate
 from tests.support.examples import RELEASE
 from tests.support.jobs import fill, opened

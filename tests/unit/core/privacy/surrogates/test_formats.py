@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.privacy.surrogates import formats
+from sottovoce.core.privacy.surrogates import identifiers
 
 FORMATS = {
     "web address": "https://e.org/a?b=c ftp://h/x www.e.org HTTP://E.ORG ssh://h s3://bucket/key",
@@ -36,7 +36,7 @@ FORMATS = {
     ("text", "sort"), [(text, sort) for sort, texts in FORMATS.items() for text in texts.split()]
 )
 def test_is_read_as(text: str, sort: str) -> None:
-    assert formats.shape(text).sort == sort
+    assert identifiers.shape(text).sort == sort
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_is_read_as(text: str, sort: str) -> None:
     ],
 )
 def test_its_layout(text: str, layout: str) -> None:
-    assert formats.shape(text).layout == layout
+    assert identifiers.shape(text).layout == layout
 
 
 # Letters of these spell no scheme, month, hexadecimal digit, half of the day or ordinal.
@@ -82,25 +82,25 @@ def test_depends_on_the_shape_alone(text: str, data: st.DataObject) -> None:
                 return str(data.draw(st.sampled_from(alphabet)))
         return character
 
-    assert formats.shape("".join(map(other, text))) == formats.shape(text)
+    assert identifiers.shape("".join(map(other, text))) == identifiers.shape(text)
 
 
 @given(_KNOWN, st.data())
 def test_no_digit_matters_in_any_format(text: str, data: st.DataObject) -> None:
     twin = [str(data.draw(st.sampled_from("0189٣"))) if c.isdigit() else c for c in text]
-    assert formats.shape("".join(twin)) == formats.shape(text)
+    assert identifiers.shape("".join(twin)) == identifiers.shape(text)
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=400))
 def test_whatever_is_typed_has_a_shape(text: str) -> None:
-    assert formats.shape(text).kind == "identifier"
+    assert identifiers.shape(text).kind == "identifier"
 
 
 def test_what_is_too_long_for_a_format_is_a_code() -> None:
-    assert formats.shape("1" * 300).sort == "code"
-    assert formats.shape("a." * 200 + "pdf").sort == "code"
-    assert formats.shape("https://e.org/" + "a" * 300).sort == "web address"
-    assert formats.shape("a" * 300 + "@b").sort == "mail address"
+    assert identifiers.shape("1" * 300).sort == "code"
+    assert identifiers.shape("a." * 200 + "pdf").sort == "code"
+    assert identifiers.shape("https://e.org/" + "a" * 300).sort == "web address"
+    assert identifiers.shape("a" * 300 + "@b").sort == "mail address"
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_what_is_too_long_for_a_format_is_a_code() -> None:
     ],
 )
 def test_groups_of_one_number(texts: str, lengths: list[int]) -> None:
-    found = formats.runs(texts.split())
+    found = identifiers.runs(texts.split())
     assert [run.stop - run.start for run in found] == lengths
 
 
 @given(st.lists(st.sampled_from(["+44", "1234", "7700", "900123", "55", "x1", "DE12", "ab12"])))
 def test_groups_hold_every_place_once_and_look_at_no_digit(texts: list[str]) -> None:
-    found = formats.runs(texts)
+    found = identifiers.runs(texts)
     assert [place for run in found for place in range(run.start, run.stop)] == [*range(len(texts))]
-    assert found == formats.runs([text.replace("7", "3") for text in texts])
+    assert found == identifiers.runs([text.replace("7", "3") for text in texts])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sottovoce.core.privacy.surrogates import formats, identifiers
+from sottovoce.core.privacy.surrogates import identifiers
 
 ALPHA = 1e-6
 """Significance of a statistical test: a right program fails one run in a million."""
@@ -20,7 +20,7 @@ HOST = r"[a-z]+\.example\.(com|net|org)"
 
 
 def drawn(text: str, seed: int) -> str:
-    return identifiers.draw(formats.shape(text), np.random.default_rng(seed))
+    return identifiers.draw(identifiers.shape(text), np.random.default_rng(seed))
 
 
 def luhn(number: str) -> int:
@@ -43,7 +43,7 @@ def luhn(number: str) -> int:
         ("@secret", "@[a-z]+_[a-z]+"),
         ("secret.de", HOST),
         ("secret.de/x", rf"{HOST}/[a-z]{{8}}"),
-        ("secret.pdf", rf"[a-z]+\.({'|'.join(formats.EXTENSIONS)})"),
+        ("secret.pdf", rf"[a-z]+\.({'|'.join(identifiers.EXTENSIONS)})"),
         ("secret.PDF", r"[a-z]+\.[A-Z]+"),
         ("5€", r"\d€"),
         ("£1,200.50", r"£[1-9],\d{3}\.\d\d"),
@@ -168,7 +168,7 @@ def test_a_named_date_is_valid(seed: int, text: str) -> None:
     assert [len(parts[n]) for n in (1, 5)] == [len(typed[n]) for n in (1, 5)]
     assert (parts[2], parts[4]) == (typed[2], typed[4])
     short = len(typed[3]) == 3
-    names = formats.SHORT_MONTHS if short else formats.MONTHS
+    names = identifiers.SHORT_MONTHS if short else identifiers.MONTHS
     assert parts[3].lower() in names
     assert parts[3].isupper() == typed[3].isupper()
     month = names.index(parts[3].lower()) + 1

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import WordClass
 from sottovoce.core.errors import NotReady
-from sottovoce.core.privacy.graphs import HnswIndex
+from sottovoce.core.privacy.attacker import perturb
 from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.search import ExactIndex
-from sottovoce.core.privacy.sphere_map import perturb
+from sottovoce.core.privacy.search import ExactIndex, HnswIndex
 from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.models import indexes
 

@@ -7,10 +7,16 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.errors import NotFound
 from sottovoce.core.privacy import mechanisms
+from sottovoce.core.privacy.attacker import (
+    Candidates,
+    SphereMap,
+    counts_by_tag,
+    draw,
+    perturb,
+    weights_by_class,
+)
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES, Setting
-from sottovoce.core.privacy.running_text import counts_by_tag, draw, weights_by_class
 from sottovoce.core.privacy.search import Search
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.models.calibration_attack import WordMapAttack
 from sottovoce.models.frequencies import FrequencyTable
 

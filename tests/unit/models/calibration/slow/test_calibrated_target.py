@@ -20,9 +20,16 @@ from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
 from sottovoce.core.privacy import mechanisms
+from sottovoce.core.privacy.attacker import (
+    Candidates,
+    SphereMap,
+    counts_by_tag,
+    draw,
+    perturb,
+    released_in,
+    weights_by_class,
+)
 from sottovoce.core.privacy.policies import DEFAULT, POLICIES
-from sottovoce.core.privacy.running_text import counts_by_tag, draw, released_in, weights_by_class
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
 from sottovoce.edge.cli import main
 from sottovoce.models import calibration
 from sottovoce.models.frequencies import FrequencyTable

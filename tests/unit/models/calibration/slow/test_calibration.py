@@ -19,17 +19,19 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import NAMES, Level, single_word
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import mechanisms, noise
-from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
-from sottovoce.core.privacy.noise import Floats2d
-from sottovoce.core.privacy.policies import DEFAULT, POLICIES
-from sottovoce.core.privacy.running_text import (
+from sottovoce.core.privacy.attacker import (
+    Candidates,
+    SphereMap,
     counts_by_tag,
     draw,
+    perturb,
     released_in,
     weights_by_class,
     weights_by_reading,
 )
-from sottovoce.core.privacy.sphere_map import Candidates, SphereMap, perturb
+from sottovoce.core.privacy.mechanisms.spherical import PCT2T2
+from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models import calibration
 from sottovoce.models.calibration import (

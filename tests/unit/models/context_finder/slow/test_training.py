@@ -19,11 +19,17 @@ from sottovoce.core.text.tagger import FeatureSpec
 from sottovoce.core.text.words import split
 from sottovoce.models.context_finder.evaluation import Document, documents, evaluate
 from sottovoce.models.context_finder.full import ADAPTER, FullNetwork
-from sottovoce.models.context_finder.network import Network, Size, restore
-from sottovoce.models.context_finder.reading import read_marked
-from sottovoce.models.context_finder.teaching import Taught, apart, opinions, read_public
-from sottovoce.models.context_finder.training import ContextFinderHyperparameters, fit, write
-from sottovoce.models.context_finder.vectors import Vectors, read_vectors
+from sottovoce.models.context_finder.network import Network, Size, Vectors, read_vectors, restore
+from sottovoce.models.context_finder.sentences import read_marked
+from sottovoce.models.context_finder.training import (
+    ContextFinderHyperparameters,
+    Taught,
+    apart,
+    fit,
+    opinions,
+    read_public,
+    write,
+)
 from sottovoce.models.names_data import ANY, NONE, Lists, Marked
 from tests.support.shared_data import shared_data
 

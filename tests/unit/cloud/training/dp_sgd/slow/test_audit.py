@@ -16,7 +16,6 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.training.dp_sgd import trainer
-from sottovoce.cloud.training.dp_sgd.accounting import PrivatePlan
 from sottovoce.cloud.training.dp_sgd.audit import (
     audit,
     bound,
@@ -25,7 +24,7 @@ from sottovoce.cloud.training.dp_sgd.audit import (
     pulls,
     unlikeliest,
 )
-from sottovoce.cloud.training.dp_sgd.trainer import HEAD, fit_head
+from sottovoce.cloud.training.dp_sgd.trainer import HEAD, PrivatePlan, fit_head
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.gaussian import Budget, Stage
 from tests.support.examples import examples

@@ -1,5 +1,17 @@
-"""Spans that show where the time of a call went; off by default.
+"""Logs of a process, and spans that show where the time of a call went; neither holds text.
 
+This project's own log messages contain no text of users or tenants. A library's message, or any
+exception's, may quote its input. For both, the log shows only where they were raised, not the
+message. A log line is a sentence, or JSON. A JSON line from a library holds only its source and
+level.
+
+    {"time": "2026-11-23T03:00:00.123Z", "level": "info", "role": "trainer", "pid": 7,
+     "logger": "sottovoce.cloud.training.worker", "message": "job 5f0c: 24 examples",
+     "event": "job %s: %d examples"}
+
+``event`` is the same for all lines of a kind, so that they can be counted.
+
+Spans are off by default.
 A call goes through an agent, a balancer, a replica and perhaps a trainer. A span has a name from
 the program, times, and numbers. It cannot hold a text, because no argument takes one. An id travels
 with the call and connects its spans (W3C Trace Context: the header ``traceparent``). The id also
@@ -13,10 +25,13 @@ may attributes from the environment. From a caller only ``traceparent`` is read,
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -25,17 +40,30 @@ import grpc
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.rpc.address import is_loopback
 from sottovoce.core.rpc.channels import Handler, Interceptor, wrapped
+from sottovoce.core.rpc.error_status import kind_and_place
 
 if TYPE_CHECKING:
     from opentelemetry import trace
     from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.sdk.trace.sampling import Sampler
 
-__all__ = ["HEADER", "OpenTelemetry", "Span", "Traced", "begun", "collector", "exporting", "here"]
+__all__ = [
+    "HEADER",
+    "LOG_FORMATS",
+    "OpenTelemetry",
+    "Span",
+    "Traced",
+    "begun",
+    "collector",
+    "configure_logs",
+    "exporting",
+    "here",
+]
+
 __all__ += ["metadata", "noted_by", "span", "streamed", "traced"]
 
 HEADER: Final = "traceparent"
-_OURS: Final = "sottovoce."
+_PACKAGE: Final = "sottovoce."
 _SHARE: Final = "OTEL_TRACES_SAMPLER_ARG"
 _LAST_SECONDS: Final = 3.0
 """The most seconds to send the last spans at the end of the process."""
@@ -225,7 +253,7 @@ class Traced(Interceptor):
         self._parent = _parent if callers else lambda context: ""
 
     def around(self, handler: Handler, service: str, method: str) -> Handler:
-        if _tracer is None or not service.startswith(_OURS):
+        if _tracer is None or not service.startswith(_PACKAGE):
             return handler
         name = f"{service}/{method}"
 
@@ -349,3 +377,66 @@ def traced(role: str, address: str, *, plaintext: bool = False) -> Iterator[None
         ) from error
     with noted_by(tracer):
         yield
+
+
+LOG_FORMATS: Final = ("text", "json")
+_OURS: Final = "sottovoce"
+
+
+class _Sentences(logging.Formatter):
+    """Formats log lines for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        said = record.getMessage() if _is_ours(record) else f"{record.name} at {_place(record)}"
+        if record.exc_info and record.exc_info[1] is not None:
+            said += f": {kind_and_place(record.exc_info[1])}"
+        told = {"msg": said, "args": (), "exc_info": None, "exc_text": None, "stack_info": None}
+        return super().format(logging.makeLogRecord(vars(record) | told))
+
+
+class _Lines(logging.Formatter):
+    """Formats one JSON object a line."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__()
+        self._role = role
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "time": when.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "role": self._role,
+            "pid": os.getpid(),
+            "logger": record.name,
+        }
+        if _is_ours(record):
+            line |= {"message": record.getMessage(), "event": str(record.msg)}
+        else:
+            line["place"] = _place(record)
+        if record.exc_info and record.exc_info[1] is not None:
+            line["error"] = kind_and_place(record.exc_info[1])
+        return json.dumps(line)
+
+
+def configure_logs(form: str, role: str, before: str = "") -> None:
+    """Set up logging from INFO on, to standard error.
+
+    Args:
+        form: one of `LOG_FORMATS`.
+        role: the process's role, as in its metrics.
+        before: a prefix for each sentence, in `logging.Formatter`'s format.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines(role) if form == "json" else _Sentences(f"{before}%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] == _OURS
+
+
+def _place(record: logging.LogRecord) -> str:
+    return f"{record.module}:{record.lineno}"

@@ -29,7 +29,7 @@ from bench.leaks.corpora import Document, Span
 from bench.leaks.presidio import Presidio
 from bench.leaks.released import PASS, Fate
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.local.full_finder import FullFinder
+from sottovoce.core.bundle.full_finder import FullFinder
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import PUNCTUATION, PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer

@@ -18,9 +18,9 @@ from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Release, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import digest
 from sottovoce.cloud.store.database import Database, Row
-from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.tenants.tenants import Tenants
 
 __all__ = ["Load", "run"]

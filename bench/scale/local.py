@@ -25,9 +25,9 @@ from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import FINAL, Example, Job, Release, State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unavailable

@@ -53,7 +53,7 @@ from bench.data import document
 from bench.speed.edge_memory import started
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.local.full_finder import FULL_FINDER, FullFinder
+from sottovoce.core.bundle.full_finder import FULL_FINDER, FullFinder
 from sottovoce.core.privacy.noise import Floats2d, Key, draw
 from sottovoce.core.privacy.policies import PrivacyLimits, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
@@ -220,8 +220,8 @@ def by_stage(figures: Figures) -> Table:
 
 def at_home(bundle: Bundle, repeats: int) -> Figures:
     """Milliseconds from a text of `TOKENS` tokens to an adapter's scores."""
-    from sottovoce.core.local.adapter import LocalAdapter
-    from sottovoce.core.local.encoder import Additions, Encoder
+    from sottovoce.core.bundle.adapter import LocalAdapter
+    from sottovoce.core.bundle.encoder import Additions, Encoder
 
     encoder = Encoder.load(bundle)
     shape = encoder.shape

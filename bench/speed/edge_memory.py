@@ -30,7 +30,7 @@ from bench.console import Figures, Table, table
 from bench.data import document
 from bench.live.testbed import Agent
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.local.full_finder import FULL_FINDER
+from sottovoce.core.bundle.full_finder import FULL_FINDER
 from sottovoce.edge.measure import resident, wait_until_settled
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc

@@ -19,8 +19,8 @@ from bench.utility.runs import answer
 from bench.utility.tasks import CACHE, TASKS, Device, Split, Task, files, load
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
+from sottovoce.core.bundle.encoder import Additions, Encoder
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.local.encoder import Additions, Encoder
 
 __all__ = ["main"]
 

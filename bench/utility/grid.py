@@ -24,8 +24,8 @@ from bench.utility.tasks import REPLACED, Device, Task, load
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.training.trainer import Hyperparameters
+from sottovoce.core.bundle.encoder import Encoder
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T2, T2T
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.models import encoder as device_encoder

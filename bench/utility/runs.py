@@ -21,7 +21,7 @@ from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.trainer import train
-from sottovoce.core.local.encoder import Encoder
+from sottovoce.core.bundle.encoder import Encoder
 from sottovoce.core.privacy.policies import Setting
 
 __all__ = ["Answers", "answer", "learnt_and_asked"]

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sottovoce.core.bundle.folder import CARDS, Bundle
 from sottovoce.core.bundle.manifest import ENCODER, MANIFEST
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
-from sottovoce.edge.installed_bundle import PUBLISHER, package
+from sottovoce.edge.bundle import PUBLISHER, package
 
 PARTS: Final = ("protos", "core", "edge", "cloud", "models")
 

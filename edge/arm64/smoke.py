@@ -26,9 +26,9 @@ import grpc
 import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from sottovoce.core.bundle.adapter import LocalAdapter, fit
+from sottovoce.core.bundle.encoder import Additions, Encoder, Shape
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.local.adapter import LocalAdapter, fit
-from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T
 from sottovoce.core.privacy.noise import draw

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.core.bundle.adapter import LocalAdapter
+from sottovoce.core.bundle.encoder import Additions, Shape
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.local.adapter import LocalAdapter
-from sottovoce.core.local.encoder import Additions, Shape
 
 WIDTH = 64
 

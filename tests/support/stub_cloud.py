@@ -37,11 +37,11 @@ from sottovoce.cloud.store.adapters import AdapterFiles, digest, stored, with_fi
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants.credentials import FIRST, Codes, hashed
 from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, bundle_id
 from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import BundleMismatch, SottovoceError, Unauthenticated, Unavailable
-from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.rpc.channels import Handler, Interceptor, wrapped
 from sottovoce.core.rpc.error_status import ErrorInterceptor
 from sottovoce.v1 import (

@@ -2,7 +2,7 @@
 
 An adapter trained in the cloud runs on a device only over the same backbone, and a device has no
 torch. One graph serves every adapter. Low-rank updates, prompts and prefixes are inputs of the
-graph, with as many rows as the adapter has. `sottovoce.core.local.encoder` reads the files.
+graph, with as many rows as the adapter has. `sottovoce.core.bundle.encoder` reads the files.
 
 Two exporters write graphs. The built-in one knows BERT, traces our own rendering of its layers, and
 takes every kind of adapter. optimum knows the other text encoders of `transformers`. Its graphs
@@ -39,9 +39,9 @@ from sottovoce.cloud.models.batches import MAX_TOKENS
 from sottovoce.cloud.models.encoder import special_tokens
 from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.rows import first_position, prefix_width
+from sottovoce.core.bundle.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE, Layer, Shape
 from sottovoce.core.bundle.tokenizer import VOCABULARY, open_tokenizer, without_vocabulary
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady
-from sottovoce.core.local.encoder import DESCRIPTION, FORMAT, NETWORK, TABLE, Layer, Shape
 from sottovoce.core.text.onnx_models import check, runtime, session
 
 Exporter = Literal["built-in", "optimum"]

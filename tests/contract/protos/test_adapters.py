@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, OutOfRange
-from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.caller import Caller
 from tests.support.peers import TOPICS, Peer, Row, refused, rows

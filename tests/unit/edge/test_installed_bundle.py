@@ -16,7 +16,6 @@ from sottovoce.core.bundle.signature import SIGNATURE, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.privacy import inspection
 from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge import installed_bundle
 from sottovoce.edge.tasks.engine import open_current, signer
 from tests.support.agent import configured, engine
 from tests.support.signing import lay_pulled, sign
@@ -153,7 +152,7 @@ def test_only_the_publishers_or_the_configured_key_may_sign(
         if by == "publisher":
             file = tmp_path / "publisher.pub"
             file.write_text(f"{shown}\n")
-            monkeypatch.setattr(installed_bundle, "PUBLISHER", file)
+            monkeypatch.setattr("sottovoce.edge.bundle.PUBLISHER", file)
         else:
             settings["SOTTO_BUNDLE_KEY"] = shown
         config = configured(tmp_path, **settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sottovoce.core.local.encoder import DESCRIPTION, NETWORK, TABLE
+from sottovoce.core.bundle.encoder import DESCRIPTION, NETWORK, TABLE
 from sottovoce.models.cli import COMMANDS, main
 from tests.support.backbones import tiny_bert, tiny_decoder
 

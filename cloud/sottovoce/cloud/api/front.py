@@ -16,8 +16,7 @@ from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import JobsCollector, Queue
 from sottovoce.cloud.metrics import CallMetrics
-from sottovoce.cloud.store import bundles
-from sottovoce.cloud.store.opening import check_objects, open_database
+from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import training_pb2_grpc

@@ -23,9 +23,9 @@ from sottovoce.cloud.store.adapters import AdapterFiles, with_files
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants.credentials import Scope
 from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange
-from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.rpc import training_settings
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER
 from sottovoce.core.rpc.training_settings import METHODS, TASKS

@@ -46,15 +46,14 @@ from sottovoce.cloud.serving.generator import Generator
 from sottovoce.cloud.serving.model_thread import ModelThread, numbers
 from sottovoce.cloud.serving.predictor import Embedder, Predictor
 from sottovoce.cloud.serving.upstream import Upstream
-from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.store.keys import SIGNING_KEY, signature_of
-from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Codes
 from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.errors import Unavailable
-from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.v1 import (
     bundles_pb2_grpc,
     enrollment_pb2_grpc,

@@ -16,10 +16,9 @@ from sottovoce.cloud.cli.options import (
     state_option,
     store_option,
 )
-from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.store.bundles import BundleState, PublishedBundle
 from sottovoce.cloud.store.database import Database, when
-from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.errors import NotFound
 from sottovoce.core.platform.console import (
     Command,

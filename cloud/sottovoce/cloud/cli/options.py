@@ -12,8 +12,8 @@ from typing import Any, Final
 import click
 
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
+from sottovoce.cloud.store import check_objects, open_database
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.platform.console import print_json, progress_bar
 from sottovoce.core.rpc.telemetry import LOG_FORMATS
 

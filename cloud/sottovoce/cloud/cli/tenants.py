@@ -16,9 +16,9 @@ from sottovoce.cloud.cli.options import (
     state_option,
     store_option,
 )
+from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.audit_log import KEPT, recorded
 from sottovoce.cloud.store.database import Database, when
-from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import CODE_SECONDS, Codes, Credentials, Scope
 from sottovoce.cloud.tenants.tenants import Tenants

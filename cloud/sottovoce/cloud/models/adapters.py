@@ -30,10 +30,10 @@ from sottovoce.cloud.models.classifier import AdaptedModel
 from sottovoce.cloud.models.methods import Method, from_dict, to_dict
 from sottovoce.cloud.models.methods.lora import LoraUpdates, targets
 from sottovoce.cloud.models.rows import prefix_width
+from sottovoce.core.bundle.adapter import LocalAdapter
+from sottovoce.core.bundle.encoder import Additions
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.errors import DataLoss, NotReady, SottovoceError
-from sottovoce.core.local.adapter import LocalAdapter
-from sottovoce.core.local.encoder import Additions
 from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of
 
 FORMAT = "sottovoce.adapter.v1"

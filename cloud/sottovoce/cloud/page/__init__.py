@@ -25,9 +25,9 @@ from sottovoce.cloud import views
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs import ending
 from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.store import check_objects
 from sottovoce.cloud.store.audit_log import recorded
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.store.opening import check_objects
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
 from sottovoce.cloud.tenants.tenants import Tenants

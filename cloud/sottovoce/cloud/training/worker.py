@@ -41,10 +41,9 @@ from sottovoce.cloud.jobs.records import BaseMoved
 from sottovoce.cloud.metrics import TrainerMetrics
 from sottovoce.cloud.models import backbone, decoder, methods
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
-from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.store.adapters import AdapterFiles, digest, stored
 from sottovoce.cloud.store.objects import copy_files, one_by_one
-from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.training.dp_sgd.trainer import train_private
 from sottovoce.cloud.training.generation_trainer import train_generation

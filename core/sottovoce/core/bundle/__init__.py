@@ -1,1 +1,1 @@
-"""The bundle, which the builder writes and devices read."""
+"""The bundle, which the builder writes, and the networks and adapters that devices run with it."""

@@ -237,7 +237,7 @@ class Bundle:
 
     @property
     def encoder_folder(self) -> Path:
-        """The folder with the device's encoder, see `core.local.encoder`, where it was fetched."""
+        """The folder with the device's encoder, see `core.bundle.encoder`, where it was fetched."""
         return self.folder / ENCODER
 
 

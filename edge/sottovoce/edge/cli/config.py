@@ -200,7 +200,7 @@ def _check_here(config: Config, names: Iterable[str]) -> None:
 
 def _check_level(name: str, config: Config) -> None:
     from sottovoce.core.bundle.manifest import MANIFEST, Manifest  # imports NumPy, as the next
-    from sottovoce.edge.installed_bundle import in_use
+    from sottovoce.edge.bundle import in_use
     from sottovoce.edge.tasks.doctor import default_level
 
     try:

@@ -39,11 +39,11 @@ from sottovoce.core.platform.files import (
     sweep,
     sync_folder,
 )
+from sottovoce.edge.bundle import pull
 from sottovoce.edge.cli.common import PATH, load_config, not_as_root
 from sottovoce.edge.cli.config import place, write
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import SecretFile
-from sottovoce.edge.client.pull import pull
 from sottovoce.edge.state.adapters import ADAPTERS, any_held
 from sottovoce.v1 import enrollment_pb2
 

@@ -215,7 +215,7 @@ def licences_command(ctx: click.Context, as_json: bool) -> None:
     learnt."""
     bundle = open_current(load_config(ctx).bundle)
     cards, finder = _cards(bundle), context_finder.card()
-    full = (resources.files("sottovoce.core.local") / "full_finder.md").read_text("utf-8")
+    full = (resources.files("sottovoce.core.bundle") / "full_finder.md").read_text("utf-8")
     if as_json:
         own = {"context_finder": finder, "full_finder": full}
         print_json({"program": _OURS, "own_cards": own, "bundle_id": bundle.id, "cards": cards})

@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.client.generation import check_size
-from sottovoce.edge.http.fields import Fields
-from sottovoce.edge.http.requests import PREFIX, another
+from sottovoce.edge.http.requests import PREFIX, Fields, another
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.edge.http import answers, requests
-from sottovoce.edge.http.fields import Fields, refuse
+from sottovoce.edge.http.requests import Fields, refuse
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 

@@ -28,8 +28,7 @@ from sottovoce.core.http.server import Caller, Endpoint, HttpServer, Site
 from sottovoce.core.platform.threads import Threads
 from sottovoce.core.rpc.address import is_loopback, split_address
 from sottovoce.edge.http import answers, chat_completions, requests, responses
-from sottovoce.edge.http.fields import Fields, refuse
-from sottovoce.edge.http.requests import DEFAULT_MODEL
+from sottovoce.edge.http.requests import DEFAULT_MODEL, Fields, refuse
 from sottovoce.edge.state.apps import App, Callers, OwnSecret, inside
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent

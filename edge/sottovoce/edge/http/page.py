@@ -16,7 +16,7 @@ from sottovoce.core.http.server import Endpoint
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.rpc.address import answers, socket_path
 from sottovoce.edge.config import Config
-from sottovoce.edge.http.fields import parsed, refuse
+from sottovoce.edge.http.requests import parsed, refuse
 from sottovoce.edge.state.outbox import is_usable, standing
 from sottovoce.edge.state.words import Lists
 from sottovoce.edge.tasks import parts, spending_report

@@ -12,7 +12,7 @@ from sottovoce.core.http.messages import Request, Response
 from sottovoce.core.rpc.limits import MOST_TURNS
 from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.http import answers, requests
-from sottovoce.edge.http.fields import Fields, refuse
+from sottovoce.edge.http.requests import Fields, refuse
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation

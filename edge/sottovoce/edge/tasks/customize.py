@@ -392,8 +392,8 @@ class Learner:
             NotReady: the name is in use, or the encoder was not fetched.
             QuotaExceeded: the disk is full.
         """
-        from sottovoce.core.local.adapter import fit
-        from sottovoce.core.local.encoder import Additions  # loaded only here
+        from sottovoce.core.bundle.adapter import fit
+        from sottovoce.core.bundle.encoder import Additions  # loaded only here
 
         self._check(name, examples, replace=replace)
         encoder = self.home.encoder()

@@ -31,10 +31,7 @@ from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.search import Graphs
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
-from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.connection import KnownClouds
-from sottovoce.edge.config import BundleConfig, HideConfig, PrivacyConfig, TaggerConfig
-from sottovoce.edge.installed_bundle import (
+from sottovoce.edge.bundle import (
     InUse,
     Origin,
     check_publisher,
@@ -43,7 +40,11 @@ from sottovoce.edge.installed_bundle import (
     inspect_once,
     not_there,
     package,
+    pull,
 )
+from sottovoce.edge.client.cloud import Cloud
+from sottovoce.edge.client.connection import KnownClouds
+from sottovoce.edge.config import BundleConfig, HideConfig, PrivacyConfig, TaggerConfig
 
 __all__ = ["Engine", "OpenBundle", "open_current", "open_tagger", "signer"]
 
@@ -148,7 +149,7 @@ def open_tagger(bundle: Bundle, config: TaggerConfig) -> Tagger:
 
 
 def _full_finder(bundle: Bundle) -> Reader:
-    from sottovoce.core.local.full_finder import FullFinder  # few devices need it
+    from sottovoce.core.bundle.full_finder import FullFinder  # few devices need it
 
     return FullFinder.load(bundle)
 
@@ -292,8 +293,6 @@ class Engine:
             NotReady: the bundle has no encoder, was linked by hand, or is no longer served.
             See `pull` for the other errors.
         """
-        from sottovoce.edge.client.pull import pull  # rarely needed
-
         self.check_pulled()
         bundle = self.current().bundle
         try:

@@ -43,8 +43,8 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
 if TYPE_CHECKING:
-    from sottovoce.core.local.adapter import LocalAdapter
-    from sottovoce.core.local.encoder import Encoder
+    from sottovoce.core.bundle.adapter import LocalAdapter
+    from sottovoce.core.bundle.encoder import Encoder
 
 __all__ = ["CONFIGURED", "Fetched", "Follower", "Home", "who_answers"]
 
@@ -339,7 +339,7 @@ class Home:
 
     def _verify(self, names: OpaqueIds, arrived: Path, version: str) -> LocalAdapter:
         """Read a download, and remove it unless it is as promised and fits the bundle."""
-        from sottovoce.core.local.adapter import LocalAdapter
+        from sottovoce.core.bundle.adapter import LocalAdapter
 
         with _removed_if_refused(arrived):
             if sha256(arrived) != version:
@@ -378,7 +378,7 @@ class Home:
             return self._opened[1]
 
     def _adapter(self, folder: AdapterFolder, file: Path) -> LocalAdapter:
-        from sottovoce.core.local.adapter import LocalAdapter
+        from sottovoce.core.bundle.adapter import LocalAdapter
 
         with self._lock:
             found = self._adapters.pop(file, None)
@@ -411,7 +411,7 @@ def _only_here() -> NotReady:
 def _open_encoder(bundle: Bundle) -> Encoder:
     # Give memory back each time: the peaks of texts, import and graph must not coincide.
     memory.give_back()
-    from sottovoce.core.local.encoder import Encoder
+    from sottovoce.core.bundle.encoder import Encoder
 
     memory.give_back()
     encoder = Encoder.load(bundle)

@@ -159,7 +159,7 @@ def export(backbone: str, exporter: Exporter, out: Path, as_json: bool) -> None:
     encoder as part of a bundle: see `build-bundle --encoder`.
     """
     from sottovoce.cloud.models import backbone as backbones
-    from sottovoce.core.local.encoder import DESCRIPTION
+    from sottovoce.core.bundle.encoder import DESCRIPTION
     from sottovoce.models import encoder
     from sottovoce.models.bundle import replacing
 

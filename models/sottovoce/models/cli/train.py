@@ -163,7 +163,7 @@ def train_denoiser(
 
 
 _SHIPPED: Final = Path("core/sottovoce/core/text")
-_PINS: Final = Path("core/sottovoce/core/local/full_finder.json")
+_PINS: Final = Path("core/sottovoce/core/bundle/full_finder.json")
 
 
 @click.command("train-context-finder", cls=Command)

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.core.local.full_finder import CASES, LONGEST, case_of
+from sottovoce.core.bundle.full_finder import CASES, LONGEST, case_of
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
 from sottovoce.models.context_finder.sentences import (

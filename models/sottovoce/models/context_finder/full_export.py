@@ -20,10 +20,10 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
 from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.core.bundle.encoder import TABLE
+from sottovoce.core.bundle.full_finder import CASES, FULL_FINDER, LONGEST, Pins
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.bundle.tokenizer import VOCABULARY
-from sottovoce.core.local.encoder import TABLE
-from sottovoce.core.local.full_finder import CASES, FULL_FINDER, LONGEST, Pins
 from sottovoce.core.text.names import KINDS
 from sottovoce.models.context_finder.full import ADAPTER
 from sottovoce.models.encoder import OPSET, write_table, write_tokenizer

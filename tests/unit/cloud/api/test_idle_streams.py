@@ -18,7 +18,7 @@ from sottovoce.cloud.api import listener
 from sottovoce.cloud.api.authentication import IdleStreamReaper
 from sottovoce.cloud.api.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.cloud.config import Settings
-from sottovoce.cloud.store.opening import open_database
+from sottovoce.cloud.store import open_database
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import PermissionDenied, SottovoceError, Unauthenticated, Unavailable

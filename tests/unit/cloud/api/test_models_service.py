@@ -10,10 +10,10 @@ import pytest
 
 from sottovoce.cloud.api import models_service
 from sottovoce.cloud.config import Settings
+from sottovoce.core.bundle.adapter import LocalAdapter
+from sottovoce.core.bundle.encoder import Encoder
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, NotReady
-from sottovoce.core.local.adapter import LocalAdapter
-from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import inference_pb2
 from sottovoce.v1 import training_pb2 as wire

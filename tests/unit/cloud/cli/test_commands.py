@@ -23,7 +23,7 @@ from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Progress, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
-from sottovoce.cloud.store.opening import check_objects, open_database
+from sottovoce.cloud.store import check_objects, open_database
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Codes, Credentials, Scope, hashed

@@ -14,8 +14,8 @@ from sottovoce.cloud.jobs import queue as queue_module
 from sottovoce.cloud.jobs import queue as wakeup_module
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, Wakeup
+from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
-from sottovoce.cloud.store.opening import open_database
 from sottovoce.core.errors import NotFound
 from tests.support.clock import Clock
 from tests.support.jobs import claim, create, finish, opened, queued, rows_held

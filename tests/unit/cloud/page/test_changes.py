@@ -13,10 +13,9 @@ import pytest
 from sottovoce.cloud.job import State
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.page import DAYS, LARGEST_BODY, changes, endpoints
-from sottovoce.cloud.store import audit_log
+from sottovoce.cloud.store import audit_log, check_objects
 from sottovoce.cloud.store.audit_log import recorded
 from sottovoce.cloud.store.objects import FileObjects
-from sottovoce.cloud.store.opening import check_objects
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
 from tests.support.jobs import claim, opened, queued

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store import bundles, check_objects, open_objects
 from sottovoce.cloud.store.audit_log import recorded
 from sottovoce.cloud.store.bundles import BundleState
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.store.opening import check_objects, open_objects
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, sha256

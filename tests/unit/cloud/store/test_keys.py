@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.store.keys import MASTER_KEY, Cipher
-from sottovoce.cloud.store.opening import open_database
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 from tests.support.leftovers import age, left_of
 from tests.support.stores import Store

@@ -12,8 +12,8 @@ from typing import cast
 import obstore
 import pytest
 
+from sottovoce.cloud.store import open_objects
 from sottovoce.cloud.store.objects import FileObjects, Objects, copy_files
-from sottovoce.cloud.store.opening import open_objects
 from sottovoce.core.errors import ConfigError, Unavailable
 from tests.support.buckets import BOTH, FILES, made, read, uses
 

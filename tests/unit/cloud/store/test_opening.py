@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +12,24 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.cloud.store import check_objects, open_database
 from sottovoce.cloud.store.database import Transaction
 from sottovoce.cloud.store.objects import FileObjects
-from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.core.errors import ConfigError
 from tests.support.stores import Store
+
+
+def test_a_cloud_without_s3_needs_no_library_for_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; sys.modules['obstore'] = None\n"
+        "from sottovoce.cloud.store import open_objects\n"
+        "open_objects('', Path())\n"
+        "try: open_objects('s3://bucket', Path())\n"
+        "except Exception as error: print(type(error).__name__, error.fix)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split()[0] == "ConfigError"
+    assert "sottovoce-cloud[scale]" in ran.stdout
 
 
 def test_a_database_knows_its_objects_wherever_it_is_opened(store: Store, tmp_path: Path) -> None:

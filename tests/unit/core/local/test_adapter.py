@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from sottovoce.core.bundle.adapter import FORMAT, LocalAdapter
+from sottovoce.core.bundle.encoder import Additions, Encoder, Layer, Shape
 from sottovoce.core.errors import BundleMismatch, DataLoss
-from sottovoce.core.local.adapter import FORMAT, LocalAdapter
-from sottovoce.core.local.encoder import Additions, Encoder, Layer, Shape
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER, MOST_LABELS
 
 FACTS = {"format": FORMAT, "labels": "[]", "layers": "[]", "backbone_sha256": "ab" * 32}

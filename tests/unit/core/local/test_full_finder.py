@@ -12,13 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sottovoce.core.bundle.encoder import TABLE
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import ENCODER, sha256
-from sottovoce.core.bundle.tokenizer import VOCABULARY, bert_tokenizer
-from sottovoce.core.bundle.word_list import RowFile
-from sottovoce.core.errors import DataLoss, NotReady
-from sottovoce.core.local.encoder import TABLE
-from sottovoce.core.local.full_finder import (
+from sottovoce.core.bundle.full_finder import (
     CASES,
     FULL_FINDER,
     FullFinder,
@@ -26,6 +22,10 @@ from sottovoce.core.local.full_finder import (
     case_of,
     windows,
 )
+from sottovoce.core.bundle.manifest import ENCODER, sha256
+from sottovoce.core.bundle.tokenizer import VOCABULARY, bert_tokenizer
+from sottovoce.core.bundle.word_list import RowFile
+from sottovoce.core.errors import DataLoss, NotReady
 from sottovoce.core.text.onnx_models import Session
 from tests.support.encoder_bundle import offered, with_some_files
 

@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
+from sottovoce.core.bundle.adapter import FORMAT, LocalAdapter
+from sottovoce.core.bundle.encoder import Encoder
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.tokenizer import open_tokenizer
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.local.adapter import FORMAT, LocalAdapter
-from sottovoce.core.local.encoder import Encoder
 from sottovoce.core.privacy.denoiser import Denoiser
 from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import OnnxTagger

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.api.models_service import stays_here
+from sottovoce.core.bundle.encoder import Encoder
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.errors import DataLoss
-from sottovoce.core.local.encoder import Encoder
 from sottovoce.edge.tasks import local_inference as homes
 from tests.support.agent import running
 from tests.support.encoder_bundle import with_some_files

@@ -19,8 +19,8 @@ from sottovoce.core.bundle.signature import Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, Unavailable
 from sottovoce.core.privacy import inspection
 from sottovoce.core.text import onnx_models
+from sottovoce.edge.bundle import Pulled, pull
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
 from sottovoce.v1 import bundles_pb2
 from tests.support.agent import configured

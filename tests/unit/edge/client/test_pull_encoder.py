@@ -13,8 +13,8 @@ from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Unavailable
 from sottovoce.core.privacy import inspection
 from sottovoce.core.text import onnx_models
+from sottovoce.edge.bundle import Pulled, pull
 from sottovoce.edge.client.cloud import Cloud
-from sottovoce.edge.client.pull import Pulled, pull
 from sottovoce.edge.config import Config
 from tests.support.agent import configured
 from tests.support.encoder_bundle import offered, with_some_files

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sottovoce.core.bundle import adapter
 from sottovoce.core.errors import InvalidInput, NotReady, QuotaExceeded
-from sottovoce.core.local import adapter
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.state.adapters import AdapterFolder
 from sottovoce.edge.state.database import Store

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.bundle.manifest import ENCODER, MANIFEST
 from sottovoce.core.errors import (
     BundleMismatch,
@@ -23,7 +24,6 @@ from sottovoce.core.errors import (
     SottovoceError,
     Unavailable,
 )
-from sottovoce.core.local.adapter import LocalAdapter
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.parts import Parts

@@ -18,12 +18,12 @@ from sottovoce.cloud.models.classifier import AdaptedModel, pool
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.rows import Row, prefix_width, run
+from sottovoce.core.bundle import encoder as encoders
+from sottovoce.core.bundle.adapter import LocalAdapter
+from sottovoce.core.bundle.encoder import Additions, Encoder, Shape
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.bundle.tokenizer import open_tokenizer
 from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotReady
-from sottovoce.core.local import encoder as encoders
-from sottovoce.core.local.adapter import LocalAdapter
-from sottovoce.core.local.encoder import Additions, Encoder, Shape
 from sottovoce.core.text import onnx_models
 from sottovoce.models import encoder as device_encoder
 from tests.support.backbones import ENCODERS, tiny_bert, tiny_decoder, tiny_encoder

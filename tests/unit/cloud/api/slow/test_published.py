@@ -13,8 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
-from sottovoce.cloud.store import bundles
-from sottovoce.cloud.store.opening import check_objects, open_database
+from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.core.bundle.manifest import MANIFEST, bundle_id
 from sottovoce.v1 import bundles_pb2
 from tests.support.backbones import tiny_bert

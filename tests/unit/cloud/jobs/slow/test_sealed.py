@@ -16,10 +16,10 @@ from sottovoce.cloud.jobs import ending
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.store import check_objects
 from sottovoce.cloud.store.database import Transaction
 from sottovoce.cloud.store.keys import MASTER_KEY, Keys
 from sottovoce.cloud.store.objects import FileObjects
-from sottovoce.cloud.store.opening import check_objects
 from sottovoce.core.errors import DataLoss, NotFound, NotReady, Unavailable
 from tests.support.buckets import FILES, S3, contents
 from tests.support.examples import examples

@@ -16,11 +16,10 @@ import obstore
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sottovoce.cloud.store import bundles
+from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.store.bundles import folders, is_id
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.store.objects import FileObjects
-from sottovoce.cloud.store.opening import check_objects, open_database
 from sottovoce.cloud.store.s3 import S3Objects
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST
@@ -34,8 +33,8 @@ FETCH = """
 import sys
 from pathlib import Path
 from sottovoce.cloud.store.bundles import folders
-from sottovoce.cloud.store.opening import open_database
-from sottovoce.cloud.store.opening import check_objects
+from sottovoce.cloud.store import open_database
+from sottovoce.cloud.store import check_objects
 state, objects, bundle, stop = sys.argv[1:]
 database = open_database(Path(state), "", objects)
 check_objects(database)

@@ -16,10 +16,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from bench.live.postgres_server import PostgresServer
-from sottovoce.cloud.store import opening
+from sottovoce.cloud import store
+from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store import postgres as postgres_module
 from sottovoce.cloud.store.database import VERSION
-from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.store.postgres import PostgresDatabase, conninfo
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants.tenants import Tenants
@@ -239,7 +239,7 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delitem(sys.modules, "sottovoce.cloud.store.postgres")
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError) as caught:
-        opening.open_database(tmp_path, "postgresql:///d")
+        store.open_database(tmp_path, "postgresql:///d")
     assert "[scale]" in caught.value.fix
 
 

@@ -18,8 +18,7 @@ import obstore
 import pytest
 
 from bench.live.s3_server import S3Server
-from sottovoce.cloud.store import s3
-from sottovoce.cloud.store.opening import open_objects
+from sottovoce.cloud.store import open_objects, s3
 from sottovoce.cloud.store.s3 import S3Objects, S3Place, clear, own_folder
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 from tests.support.buckets import made, read, uses

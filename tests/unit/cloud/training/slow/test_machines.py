@@ -13,9 +13,9 @@ from sottovoce.cloud.job import State, TrainingOptions
 from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease
 from sottovoce.cloud.jobs.uploads import Upload, append
+from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.store.opening import open_database
 from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.cloud.training.run import Progress
 from sottovoce.cloud.training.worker import Worker

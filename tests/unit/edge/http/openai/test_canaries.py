@@ -23,7 +23,7 @@ from typing import Any, Final
 import pytest
 
 from sottovoce.core.privacy.policies import POLICIES
-from sottovoce.edge.http.fields import Fields
+from sottovoce.edge.http.requests import Fields
 from tests.support.openai_endpoint import Door
 from tests.support.openai_upstream import before_a_server
 from tests.support.upstream_server import Server, event

@@ -21,12 +21,12 @@ from typing import Annotated, Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.core.bundle.encoder import TABLE, token_rows
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import sha256
 from sottovoce.core.bundle.tokenizer import VOCABULARY, Tokenizer, bert_tokenizer
 from sottovoce.core.bundle.word_list import RowFile
 from sottovoce.core.errors import DataLoss, NotReady, Remedy
-from sottovoce.core.local.encoder import TABLE, token_rows
 from sottovoce.core.platform.schema import Range, Sha256, decode, parse_object
 from sottovoce.core.text.context_finder import BREAK, NAMED
 from sottovoce.core.text.names import KINDS

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from sottovoce.core.bundle.encoder import Additions, Encoder, Floats2d, Shape
 from sottovoce.core.errors import BundleMismatch, DataLoss, Remedy
-from sottovoce.core.local.encoder import Additions, Encoder, Floats2d, Shape
 from sottovoce.core.platform.schema import decode, parse, parse_object
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER, MOST_LABELS
 

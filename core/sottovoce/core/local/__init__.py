@@ -1,1 +1,0 @@
-"""Answers computed on the device alone, with the backbone and the downloaded adapters."""

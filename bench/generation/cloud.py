@@ -24,8 +24,7 @@ from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import decoder as decoders
 from sottovoce.cloud.models.backbone import fast_bfloat16, hash_files
 from sottovoce.cloud.models.chat import Turn
-from sottovoce.cloud.serving.generation import Asked, Sampling
-from sottovoce.cloud.serving.generator import Generator
+from sottovoce.cloud.serving.generator import Asked, Generator, Sampling
 from sottovoce.cloud.serving.model_thread import DeviceThread, numbers
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.generation_trainer import RECIPE, train_generation

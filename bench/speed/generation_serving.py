@@ -38,8 +38,7 @@ from sottovoce.cloud.models import adapters, decoder
 from sottovoce.cloud.models.backbone import fast_bfloat16
 from sottovoce.cloud.models.decoder import SENTENCE, Decoder, TextGenerator
 from sottovoce.cloud.models.methods import Lora
-from sottovoce.cloud.serving.generation import Asked, Sampling
-from sottovoce.cloud.serving.generator import Generator
+from sottovoce.cloud.serving.generator import Asked, Generator, Sampling
 from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.store.adapters import AdapterFiles
 

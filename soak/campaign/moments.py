@@ -105,15 +105,15 @@ MOMENTS: Final = (
     ),
     Moment(
         "between two files of a bundle",
-        *("command", f"{_EDGE}client.pull:_complete", "before", "pull", 12),
+        *("command", f"{_EDGE}bundle:_complete", "before", "pull", 12),
     ),
     Moment(
         "bundle checked, not in its place",
-        *("command", f"{_EDGE}client.pull:_put", "before", "pull"),
+        *("command", f"{_EDGE}bundle:_put", "before", "pull"),
     ),
     Moment(
         "bundle in its place, not in use",
-        *("command", f"{_EDGE}client.pull:_switch", "before", "pull"),
+        *("command", f"{_EDGE}bundle:_switch", "before", "pull"),
     ),
     Moment(
         "adapter fetched and checked, not in its place",

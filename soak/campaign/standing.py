@@ -16,7 +16,7 @@ from sottovoce.cloud.store.adapters import digest
 from tests.support.leftovers import age
 
 _ASIDE = re.compile(r"\..+\.sotto-[0-9a-f]{16}")
-_WORKER = b"sottovoce.cloud.training.process"
+_WORKER = b"--parent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,8 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "sottovoce.cloud": [
-        ["metrics", "job", "config"],
-        ["models", "store"],
+        ["job", "config"],
+        ["metrics", "models", "store"],
         ["serving", "tenants"],
         ["jobs"],
         ["api", "training", "views"],

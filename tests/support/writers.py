@@ -17,8 +17,7 @@ import torch
 from sottovoce.cloud.models import adapters, decoder
 from sottovoce.cloud.models.decoder import Decoder, TextGenerator
 from sottovoce.cloud.models.methods import Full, Method
-from sottovoce.cloud.serving.generation import Asked, Done, Piece, Sampling
-from sottovoce.cloud.serving.generator import Generator
+from sottovoce.cloud.serving.generator import Asked, Done, Generator, Piece, Sampling
 from sottovoce.cloud.serving.model_thread import DeviceThread
 from sottovoce.cloud.store.adapters import AdapterFiles
 

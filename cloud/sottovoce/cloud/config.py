@@ -17,6 +17,7 @@ from sottovoce.core.rpc.address import split_address
 
 DEFAULT_LISTEN = "127.0.0.1:8471"
 STORE_VARIABLE = "SOTTO_CLOUD_STORE"
+CONFIG_VARIABLE = "SOTTO_CLOUD_CONFIG"
 EVERY_TENANT = "ALL"
 """Stands for all tenants; a tenant's name has small letters, so it cannot clash."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

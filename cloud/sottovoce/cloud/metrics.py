@@ -8,9 +8,9 @@ uses: a front's waiting requests would be a meaningless zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,8 +21,14 @@ from prometheus_client import (
     ProcessCollector,
     start_http_server,
 )
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
+from sottovoce.cloud.job import State
 from sottovoce.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sottovoce.cloud.jobs.queue import Overview
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -106,6 +112,44 @@ class TrainerMetrics(RoleMetrics):
         self.waits = self._counter(
             "sottovoce_trainer_waits", "Times that a job waited for a full disk or the database."
         )
+
+
+class JobsCollector(Collector):
+    """Metrics about jobs, read from the database on each scrape.
+
+    Args:
+        read: see `jobs.queue.overview`.
+    """
+
+    def __init__(self, read: Callable[[], Overview]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the current figures; they are the same on every process."""
+        found = self._read()
+        jobs = GaugeMetricFamily("sottovoce_jobs", "Training jobs, by state.", labels=["state"])
+        for state in State:
+            jobs.add_metric([state.lower()], found.counts[state])
+        yield jobs
+        for name, about, value in (
+            (
+                "sottovoce_oldest_queued_seconds",
+                "Since the job that has waited longest was queued.",
+                found.oldest_queued_seconds,
+            ),
+            ("sottovoce_trainers", "Trainers that hold the lease of a job.", found.trainers),
+            (
+                "sottovoce_expired_leases",
+                "Jobs in training whose trainer died or stands still.",
+                found.expired,
+            ),
+            (
+                "sottovoce_training_examples_per_second",
+                "Of the jobs that run now.",
+                found.examples_per_second,
+            ),
+        ):
+            yield GaugeMetricFamily(name, about, value=value)
 
 
 def expose(metrics: RoleMetrics, address: str) -> Callable[[], None]:

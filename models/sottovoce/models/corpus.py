@@ -30,7 +30,7 @@ from numpy.random import Generator
 
 from sottovoce.core.errors import DataLoss, InvalidInput, NotFound
 from sottovoce.core.privacy.surrogates import shape
-from sottovoce.core.text import frequencies, identifiers, words
+from sottovoce.core.text import frequencies, words
 from sottovoce.core.text.tagger import UPOS
 
 
@@ -384,8 +384,7 @@ def _change(sentence: Sentence, random: Generator) -> Sentence:
         pairs.pop()
     if random.random() < _OTHER_NUMBERS:
         pairs = [
-            (shape.fill(shape.layout(w), random) if identifiers.has_number(w) else w, a)
-            for w, a in pairs
+            (shape.fill(shape.layout(w), random) if words.has_number(w) else w, a) for w, a in pairs
         ]
     case = random.random()
     if case < _NO_CAPITALS:

@@ -18,7 +18,7 @@ from typing import Any
 
 from soak.campaign.moments import FILE, MOMENTS, PROCESS, Moment, happening
 
-_WORKER = "sottovoce.cloud.training.process"
+_WORKER = "--parent"
 _lock = threading.Lock()
 _calls: dict[str, int] = {}
 

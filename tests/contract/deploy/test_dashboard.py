@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.samples import Sample
 
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs.queue import JobsCollector
-from sottovoce.cloud.metrics import Metrics, TrainerMetrics
+from sottovoce.cloud.jobs.queue import overview
+from sottovoce.cloud.metrics import JobsCollector, Metrics, TrainerMetrics
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from tests.support.paths import ROOT
 
@@ -31,7 +32,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, set[
     models, trainer, jobs = Metrics(), TrainerMetrics(), CollectorRegistry()
     models.calls.labels("Predict", "OK").inc()
     database = SqliteDatabase(tmp_path_factory.mktemp("state"))
-    jobs.register(JobsCollector(database))
+    jobs.register(JobsCollector(partial(overview, database)))
     found: dict[str, set[str]] = {}
     for registry in (models.registry, trainer.registry, jobs):
         told: list[Sample] = [s for family in registry.collect() for s in family.samples]

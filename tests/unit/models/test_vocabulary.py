@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from sottovoce.cloud.models import backbone
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.text import vocabulary as public_vocabulary
-from sottovoce.core.text.identifiers import has_number
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
-from sottovoce.core.text.words import Kind, split
+from sottovoce.core.text.words import Kind, has_number, split
 from sottovoce.models import vocabulary
 from sottovoce.models.corpus import load_language
 from sottovoce.models.frequencies import FrequencyTable

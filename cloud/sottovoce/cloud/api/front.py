@@ -7,6 +7,7 @@ starts in a moment and takes a tenth of a replica's memory. Its death disturbs n
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from sottovoce.cloud.api.bundles_service import open_bundles
 from sottovoce.cloud.api.listener import TRAINING, Listener, until_told
@@ -14,8 +15,8 @@ from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, Tr
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.queue import JobsCollector, Queue
-from sottovoce.cloud.metrics import CallMetrics
+from sottovoce.cloud.jobs.queue import Queue, overview
+from sottovoce.cloud.metrics import CallMetrics, JobsCollector
 from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.tenants import quotas
 from sottovoce.cloud.tenants.tenants import Tenants
@@ -42,7 +43,7 @@ class Front:
         quotas.note(self.database, settings.limits, quotas.OF_SERVERS)
         tenants = Tenants(self.database)
         metrics = CallMetrics()
-        metrics.registry.register(JobsCollector(self.database))
+        metrics.registry.register(JobsCollector(partial(overview, self.database)))
         calls = UPLOADS + WATCHES + FOLLOWERS
         self._listener = Listener(
             settings, tenants, metrics, (TRAINING,), calls, self.database.news

@@ -14,8 +14,7 @@ import grpc
 from sottovoce.cloud.api.authentication import Admission
 from sottovoce.cloud.config import check_name
 from sottovoce.cloud.models.chat import Role, Turn
-from sottovoce.cloud.serving.generation import Asked, Finish, Piece, Pieces, Sampling
-from sottovoce.cloud.serving.generator import Generator
+from sottovoce.cloud.serving.generator import Asked, Finish, Generator, Piece, Pieces, Sampling
 from sottovoce.cloud.store.adapters import with_files
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants.credentials import Scope

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -34,12 +35,12 @@ from sottovoce.cloud.api.listener import (
 from sottovoce.cloud.api.models_service import CALLS as ADAPTERS
 from sottovoce.cloud.api.models_service import Downloads, ModelsService
 from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
-from sottovoce.cloud.config import STORE_VARIABLE, Settings
+from sottovoce.cloud.config import CONFIG_VARIABLE, STORE_VARIABLE, Settings
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.jobs.ending import clear, keep_room
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.queue import JobsCollector, Queue
-from sottovoce.cloud.metrics import Metrics
+from sottovoce.cloud.jobs.queue import Queue, overview
+from sottovoce.cloud.metrics import JobsCollector, Metrics
 from sottovoce.cloud.models import backbone, decoder, methods
 from sottovoce.cloud.models.adapters import to_local
 from sottovoce.cloud.serving.generator import Generator
@@ -77,14 +78,14 @@ class WorkerProcess:
 
     def __init__(self, settings: Settings, parent: int) -> None:
         self._command = [
-            sys.executable, "-m", "sottovoce.cloud.training.process",
+            sys.executable, "-m", "sottovoce.cloud", "trainer",
             "--state", str(settings.state),
             "--objects", settings.objects,
             *(("--key-file", str(settings.key_file)) if settings.key_file else ()),
             "--backbone", settings.backbone,
             "--decoder", settings.decoder,
             "--threads", str(settings.training_threads),
-            "--training-seconds", str(settings.limits.training_seconds),
+            "--limit-training-seconds", str(settings.limits.training_seconds),
             "--parent", str(parent),
             # One worker at a time: a new worker resumes the dead worker's job at once.
             "--owner", secrets.token_hex(8),
@@ -94,6 +95,7 @@ class WorkerProcess:
         ]  # fmt: skip
         # Not on the command line, which all users of the machine can read.
         self._environment = {**os.environ, STORE_VARIABLE: settings.store}
+        self._environment.pop(CONFIG_VARIABLE, None)  # its options for a trainer are not meant
         self._grace = settings.grace_seconds
         self._ending = threading.Event()
         self._process = self._start()
@@ -170,7 +172,7 @@ class Server:
             self.database.keys.check(self.database)
             keep_room(settings.state)
             quotas.note(self.database, settings.limits, quotas.OF_SERVERS)
-            self.metrics.registry.register(JobsCollector(self.database))
+            self.metrics.registry.register(JobsCollector(partial(overview, self.database)))
             calls += UPLOADS + WATCHES + FOLLOWERS
         services = (BUNDLES, ENROLLMENT, TRAINING, INFERENCE, GENERATION)
         self.listener = Listener(

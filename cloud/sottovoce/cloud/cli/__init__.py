@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import click
 
+from sottovoce.cloud.config import CONFIG_VARIABLE
 from sottovoce.core.errors import ConfigError, Side, SottovoceError
 from sottovoce.core.platform.console import LazyGroup, completion_command, tell, version_command
 from sottovoce.core.platform.files import toml_place
@@ -175,7 +176,7 @@ _MODULES = {
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
-    envvar="SOTTO_CLOUD_CONFIG",
+    envvar=CONFIG_VARIABLE,
     show_envvar=True,
     help="TOML file of options, with a table for each command.",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -339,6 +340,8 @@ def front(as_json: bool, **given: Any) -> None:
     type=click.IntRange(min=1),
     help="Number of trainers on Ray.  [default: one for each GPU]",
 )
+@click.option("--parent", type=int, hidden=True)
+@click.option("--owner", default="", hidden=True)
 @json_option
 def trainer_command(
     state: Path,
@@ -354,6 +357,8 @@ def trainer_command(
     trace: str,
     ray: str,
     ray_trainers: int | None,
+    parent: int | None,
+    owner: str,
     as_json: bool,
 ) -> None:
     """Train queued jobs until SIGTERM or Ctrl-C, one at a time; one process for each GPU.
@@ -363,7 +368,8 @@ def trainer_command(
     Use the servers' --backbone and --decoder. With --ray, all paths are paths on the
     cluster's machines.
     """
-    telemetry.configure_logs(log_format, "trainer")
+    # A server starts its worker by this command, with --parent and --owner.
+    telemetry.configure_logs(log_format, "trainer", "worker: " if parent else "")
     if_interrupted(*STOPPED)
     if ray_trainers and not ray:
         raise ConfigError("--ray-trainers is for --ray", fix="give --ray, too", subject="ray")
@@ -393,8 +399,7 @@ def trainer_command(
         return
     # Imported late, so that option errors appear without waiting for torch.
     from sottovoce.cloud.models.backbone import resolve
-    from sottovoce.cloud.training.process import work
-    from sottovoce.cloud.training.worker import Worker
+    from sottovoce.cloud.training.worker import Worker, work
 
     for model in filter(None, (backbone, decoder)):
         resolve(model)  # a wrong name would otherwise fail every job
@@ -402,7 +407,9 @@ def trainer_command(
     worker = Worker(
         state,
         backbone,
-        limits=limits,
+        parent,
+        limits,
+        owner,
         decoder=decoder,
         store=store,
         objects=objects,
@@ -410,7 +417,8 @@ def trainer_command(
     )
 
     with traced("trainer", trace, plaintext=True):
-        if work(worker, threads, metrics, lambda: _ready(state, as_json)):
+        on_ready = None if parent else partial(_ready, state, as_json)
+        if work(worker, threads, metrics, on_ready) and not parent:
             raise KeyboardInterrupt
 
 

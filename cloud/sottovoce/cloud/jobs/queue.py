@@ -7,7 +7,7 @@ transaction, that the worker's token is the newest. So a worker that stalls past
 harm later.
 
 `overview` counts jobs by state, queued jobs and active trainers, without naming tenants. Servers,
-fronts and trainers share one database, and all export these figures to Prometheus.
+fronts and trainers share one database, and all export these figures (`metrics.JobsCollector`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
-
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from sottovoce.cloud.job import Example, Job, Progress, State
 from sottovoce.cloud.jobs import records
@@ -394,37 +391,3 @@ def overview(database: Database) -> Overview:
             for row in running
         ),
     )
-
-
-class JobsCollector(Collector):
-    """Prometheus metrics about jobs, read from the database on each scrape."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the current figures; they are the same on every process."""
-        found = overview(self._database)
-        jobs = GaugeMetricFamily("sottovoce_jobs", "Training jobs, by state.", labels=["state"])
-        for state in State:
-            jobs.add_metric([state.lower()], found.counts[state])
-        yield jobs
-        for name, about, value in (
-            (
-                "sottovoce_oldest_queued_seconds",
-                "Since the job that has waited longest was queued.",
-                found.oldest_queued_seconds,
-            ),
-            ("sottovoce_trainers", "Trainers that hold the lease of a job.", found.trainers),
-            (
-                "sottovoce_expired_leases",
-                "Jobs in training whose trainer died or stands still.",
-                found.expired,
-            ),
-            (
-                "sottovoce_training_examples_per_second",
-                "Of the jobs that run now.",
-                found.examples_per_second,
-            ),
-        ):
-            yield GaugeMetricFamily(name, about, value=value)

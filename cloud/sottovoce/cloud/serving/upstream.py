@@ -20,7 +20,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sottovoce.cloud.serving.generation import Asked, Done, Finish, Piece
+from sottovoce.cloud.serving.generator import Asked, Done, Finish, Piece
 from sottovoce.core.errors import (
     InvalidInput,
     NotFound,

@@ -16,6 +16,7 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+
+import torch
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, Progress, State
@@ -36,9 +39,9 @@ from sottovoce.cloud.jobs.ending import (
     tidy,
 )
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, Wakeup
+from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, Wakeup, overview
 from sottovoce.cloud.jobs.records import BaseMoved
-from sottovoce.cloud.metrics import TrainerMetrics
+from sottovoce.cloud.metrics import JobsCollector, TrainerMetrics, expose
 from sottovoce.cloud.models import backbone, decoder, methods
 from sottovoce.cloud.models.decoder import Decoder, no_decoder
 from sottovoce.cloud.store import bundles, check_objects, open_database
@@ -424,3 +427,36 @@ def _kept_alive(queue: Queue, lease: Lease) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+def work(
+    worker: Worker, threads: int, metrics: str = "", on_ready: Callable[[], None] | None = None
+) -> bool:
+    """Run the worker until SIGTERM or SIGINT; return whether SIGINT ended it.
+
+    Args:
+        metrics: HOST:PORT for Prometheus; "" for none.
+        on_ready: called before the first job.
+    """
+    torch.set_num_threads(threads)
+    ended_by: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        ended_by.append(number)
+        worker.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    stop_metrics = None
+    try:
+        if metrics:
+            worker.metrics.registry.register(JobsCollector(partial(overview, worker.database)))
+            stop_metrics = expose(worker.metrics, metrics)
+        if on_ready is not None:
+            on_ready()
+        worker.run()
+    finally:
+        if stop_metrics is not None:
+            stop_metrics()
+        worker.database.close()
+    return ended_by[:1] == [signal.SIGINT]

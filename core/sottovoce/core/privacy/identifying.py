@@ -133,7 +133,7 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     """Return the kind of personal data that an identifier is; "" for none.
 
     Args:
-        text: an identifier, as `sottovoce.core.text.identifiers` finds it.
+        text: an identifier, as `sottovoce.core.text.words` finds it.
         called: whether a parenthesis follows, as after the name of a function.
     """
     if "\\" in text:

@@ -55,7 +55,7 @@ class Treatment(enum.IntEnum):
 
 
 IDENTIFIER: Final = "IDENTIFIER"
-"""What holds a digit or an address, see `sottovoce.core.text.identifiers`."""
+"""What holds a digit or an address, see `sottovoce.core.text.words`."""
 PUNCTUATION: Final = "PUNCTUATION"
 NAMES: Final = ("", "PERSON", "PLACE", "ORGANISATION", "NAME")
 """What a found name is called in a report, in the order of `NameFinder`'s kinds."""

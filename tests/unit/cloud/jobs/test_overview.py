@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, generate_latest
 
 from sottovoce.cloud.job import Progress, State
 from sottovoce.cloud.jobs.jobs import Jobs
-from sottovoce.cloud.jobs.queue import LEASE_SECONDS, JobsCollector, Queue, overview
+from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Queue, overview
+from sottovoce.cloud.metrics import JobsCollector
 from tests.support.clock import Clock
 from tests.support.jobs import claim, create, queued
 
@@ -62,7 +65,7 @@ def test_a_trainer_counts_while_its_lease_lasts(jobs: Jobs, clock: Clock) -> Non
 
 def test_prometheus_is_told_the_same_and_not_whose_it_is(jobs: Jobs, clock: Clock) -> None:
     registry = CollectorRegistry()
-    registry.register(JobsCollector(jobs.database))
+    registry.register(JobsCollector(partial(overview, jobs.database)))
     job = queued(jobs, "1")
     claim(jobs, "canary-owner")
     queued(jobs, "2", "other")

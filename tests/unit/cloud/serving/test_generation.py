@@ -12,7 +12,7 @@ from scipy import stats
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sottovoce.cloud.serving.generation import Characters, Draw, Sampling, choose
+from sottovoce.cloud.serving.generator import Characters, Draw, Sampling, choose
 from tests.support.decoders import tokenizer
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0, -9.0], [0.0, 0.0, 5.0, 0.0, 0.0]])

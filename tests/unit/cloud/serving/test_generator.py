@@ -12,8 +12,14 @@ import torch
 
 from sottovoce.cloud.models.chat import Turn
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
-from sottovoce.cloud.serving.generation import Asked, Finish, Sampling
-from sottovoce.cloud.serving.generator import CPU_PART, Generator, Reservations
+from sottovoce.cloud.serving.generator import (
+    CPU_PART,
+    Asked,
+    Finish,
+    Generator,
+    Reservations,
+    Sampling,
+)
 from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady, Overloaded, QuotaExceeded
 from tests.support import decoders
 from tests.support.backbones import TEXT

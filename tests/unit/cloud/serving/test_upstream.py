@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sottovoce.cloud.models.chat import Turn
-from sottovoce.cloud.serving.generation import Asked, Done, Finish, Sampling
+from sottovoce.cloud.serving.generator import Asked, Done, Finish, Sampling
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.core import errors
 from sottovoce.core.rpc import openai

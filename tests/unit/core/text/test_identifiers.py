@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.text import identifiers
+from sottovoce.core.text import words
 
 
 def found(document: str) -> list[str]:
-    return [document[start:end] for start, end in identifiers.find(document)]
+    return [document[start:end] for start, end in words.find_identifiers(document)]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ dense = st.text(st.sampled_from("aZ09é£٣.@:/-_,#%+( é"))
 @given(anything | dense)
 def test_spans_are_sorted_apart_and_not_empty(document: str) -> None:
     done = 0
-    for start, end in identifiers.find(document):
+    for start, end in words.find_identifiers(document):
         assert done <= start < end <= len(document)
         done = end
 
@@ -80,6 +80,6 @@ def test_spans_are_sorted_apart_and_not_empty(document: str) -> None:
 @given(anything | dense)
 def test_no_number_lies_outside_the_spans(document: str) -> None:
     left = list(document)
-    for start, end in identifiers.find(document):
+    for start, end in words.find_identifiers(document):
         left[start:end] = " " * (end - start)
-    assert not identifiers.has_number("".join(left))
+    assert not words.has_number("".join(left))

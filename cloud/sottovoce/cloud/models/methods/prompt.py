@@ -13,6 +13,7 @@ from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Method
 from sottovoce.cloud.models.rows import Row, draw_prefix, draw_prompt, misfit, prefix_width
 
 _NAME = "prompt_embeddings"
+"""PEFT's name for the parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,6 @@ class Prompt(Method):
 
     def tensors(self, row: Row) -> dict[str, Tensor]:
         return {_NAME: row.numbers}
-
-
-"""PEFT's name for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates.shape import Shape, below, case, fill, listed, one_of
 from sottovoce.core.privacy.surrogates.shape import layout as layout_of
 from sottovoce.core.text import word_classes
-from sottovoce.core.text.identifiers import is_spelled
+from sottovoce.core.text.words import is_spelled
 
 __all__ = [
     "CODE",

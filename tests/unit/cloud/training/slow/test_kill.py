@@ -151,7 +151,7 @@ def test_an_orphan_puts_its_job_down_and_ends(tmp_path: Path, bert: str) -> None
             "p = subprocess.Popen([*sys.argv[1:], '--parent', str(os.getpid())])\n"
             "print(p.pid, flush=True)\n"
             "time.sleep(600)",
-            *[sys.executable, "-m", "sottovoce.cloud.training.process", "--state", str(tmp_path)],
+            *[sys.executable, "-m", "sottovoce.cloud", "trainer", "--state", str(tmp_path)],
             *["--backbone", bert, "--threads", "1"],
         ],
         env=environment(),

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from tokenizers.normalizers import BertNormalizer
 
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
-from sottovoce.core.text.identifiers import find, has_number
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
+from sottovoce.core.text.words import find, has_number
 from sottovoce.models.cli import main
 from sottovoce.models.corpus import load_language
 from sottovoce.models.frequencies import (

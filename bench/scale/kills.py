@@ -16,12 +16,12 @@ from bench.console import Figures
 from bench.scale.trainers import STEPS, Place, Trainers, lines
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Release, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import digest
 from sottovoce.cloud.store.database import Database, Row
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 
 __all__ = ["Load", "run"]
 

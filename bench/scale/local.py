@@ -23,12 +23,12 @@ from bench.scale.callers import Callers
 from bench.scale.roles import Roles, roles
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import FINAL, Example, Job, Release, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unavailable
 

@@ -15,11 +15,11 @@ import grpc
 from soak.campaign.damage import World
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.bundle.manifest import Manifest
 from sottovoce.core.errors import DataLoss, SottovoceError

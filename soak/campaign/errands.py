@@ -10,8 +10,8 @@ from typing import Final
 
 from soak.campaign.network import ERRANDS, Errand, World, customized, watched
 from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Codes
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.caller import credentials
 

@@ -197,11 +197,11 @@ MOMENTS: Final = (
     ),
     Moment(
         "job committed, not answered",
-        *("cloud", f"{_CLOUD}jobs.jobs:Jobs.create", "after", "customize"),
+        *("cloud", f"{_CLOUD}jobs:Jobs.create", "after", "customize"),
     ),
     Moment(
         "job queued, not answered",
-        *("cloud", f"{_CLOUD}jobs.jobs:Jobs.start", "after", "customize"),
+        *("cloud", f"{_CLOUD}jobs:Jobs.start", "after", "customize"),
     ),
     Moment(
         "row of a job gone, its objects not",
@@ -209,7 +209,7 @@ MOMENTS: Final = (
     ),
     Moment(
         "objects of a job gone, its rows not purged",
-        *("cloud", f"{_CLOUD}jobs.jobs:Jobs.purge", "before", "rm"),
+        *("cloud", f"{_CLOUD}jobs:Jobs.purge", "before", "rm"),
     ),
     Moment(
         "checkpoint's file written, not among the objects",

@@ -24,7 +24,7 @@ from soak.campaign.tally import Tally
 from soak.campaign.tenants import apart, settled, tenants
 from soak.campaign.wire import CLOUD, DEVICE, wire
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from tests.support.caller import credentials
 from tests.support.encoder_bundle import copied_with_encoder, with_encoder
 from tests.support.full_disk import in_memory, no_mounts

@@ -27,10 +27,10 @@ from soak.campaign.daemons import Daemon
 from soak.campaign.malice import KINDS
 from soak.campaign.tally import Tally
 from sottovoce.cloud.job import State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.v1 import inference_pb2 as inference
 from sottovoce.v1 import training_pb2 as training

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, State, TrainingOptions
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs import records as sealed
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store.objects import Objects
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from tests.support.clock import Clock
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.stores import Store

@@ -7,11 +7,11 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from sottovoce.cloud.job import Job, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store.adapters import digest, locate
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.kills import work
 

@@ -30,13 +30,13 @@ from sottovoce.cloud.api.models_service import Downloads, ModelsService
 from sottovoce.cloud.api.training_service import TrainingService, job_message
 from sottovoce.cloud.config import EVERY_TENANT, ServerLimits
 from sottovoce.cloud.job import Job, Progress, State
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import adapter_name, discard_left
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.store.adapters import AdapterFiles, digest, stored, with_files
 from sottovoce.cloud.store.sqlite import SqliteDatabase
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import FIRST, Codes, hashed
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, bundle_id

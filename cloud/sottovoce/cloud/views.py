@@ -24,9 +24,8 @@ from sottovoce.cloud.job import Job, State
 from sottovoce.cloud.jobs.queue import overview
 from sottovoce.cloud.store.audit_log import AuditEvent
 from sottovoce.cloud.store.database import Database, when
-from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants import Tenant, quotas
 from sottovoce.cloud.tenants.credentials import Credential
-from sottovoce.cloud.tenants.tenants import Tenant
 from sottovoce.core.errors import SottovoceError, Unavailable
 
 _SECONDS: Final = 5.0

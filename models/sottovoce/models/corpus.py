@@ -29,7 +29,7 @@ from typing import Any, Final, Self, cast
 from numpy.random import Generator
 
 from sottovoce.core.errors import DataLoss, InvalidInput, NotFound
-from sottovoce.core.privacy.surrogates import shape
+from sottovoce.core.privacy.surrogates import fill, layout
 from sottovoce.core.text import frequencies, words
 from sottovoce.core.text.tagger import UPOS
 
@@ -383,9 +383,7 @@ def _change(sentence: Sentence, random: Generator) -> Sentence:
     if random.random() < _NO_FULL_STOP and len(pairs) > 1 and pairs[-1][1] == _PUNCT:
         pairs.pop()
     if random.random() < _OTHER_NUMBERS:
-        pairs = [
-            (shape.fill(shape.layout(w), random) if words.has_number(w) else w, a) for w, a in pairs
-        ]
+        pairs = [(fill(layout(w), random) if words.has_number(w) else w, a) for w, a in pairs]
     case = random.random()
     if case < _NO_CAPITALS:
         pairs = [(word.lower(), allowed) for word, allowed in pairs]

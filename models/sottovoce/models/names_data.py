@@ -30,7 +30,7 @@ from numpy.random import Generator
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.passing import is_city, plain_city
 from sottovoce.core.privacy.scripts import is_foreign
-from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.surrogates import listed
 from sottovoce.core.text.name_lists import Listed
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.words import Kind, Word, split

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import passing
-from sottovoce.core.privacy.surrogates import shape, word_groups
+from sottovoce.core.privacy.surrogates import listed, word_groups
 from sottovoce.core.text.vocabulary import LONGEST, Mark, plain
 
 _COLLECTED: Final = (
@@ -229,7 +229,7 @@ def build(folder: Path) -> dict[str, int]:
 
 def _public_names() -> frozenset[str]:
     """Names that devices draw as surrogates."""
-    return frozenset(word for name in ("given", "family", "places") for word in shape.listed(name))
+    return frozenset(word for name in ("given", "family", "places") for word in listed(name))
 
 
 def _names(scowl: Path, names: Path) -> set[str]:
@@ -279,7 +279,7 @@ def _given(names: Path) -> set[str]:
         line.split()[0].lower()
         for file in ("dist.male.first", "dist.female.first")
         for line in (names / file).read_text().splitlines()
-    } | {*shape.listed("given")}
+    } | {*listed("given")}
 
 
 def _english(scowl: Path, names: set[str]) -> Iterator[str]:

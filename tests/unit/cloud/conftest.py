@@ -11,11 +11,11 @@ from bench.live import postgres_server
 from bench.live import s3_server as s3_server_module
 from bench.live.postgres_server import PostgresServer
 from bench.live.s3_server import S3Server
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store import open_objects
 from sottovoce.cloud.store.s3 import S3Objects, S3Place
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
 from tests.support import backbones
 from tests.support.buckets import FILES

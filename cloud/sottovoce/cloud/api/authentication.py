@@ -31,8 +31,8 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from sottovoce.cloud.store.database import when
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Codes, Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, Overloaded, SottovoceError, Unauthenticated
 from sottovoce.core.rpc.channels import TENANTS_ONLY, Handler, Interceptor, host, within
 from sottovoce.core.rpc.error_status import kind_and_place

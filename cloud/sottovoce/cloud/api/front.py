@@ -13,13 +13,12 @@ from sottovoce.cloud.api.bundles_service import open_bundles
 from sottovoce.cloud.api.listener import TRAINING, Listener, until_told
 from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.config import Settings
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import clear, keep_room
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue, overview
 from sottovoce.cloud.metrics import CallMetrics, JobsCollector
 from sottovoce.cloud.store import bundles, check_objects, open_database
-from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.v1 import training_pb2_grpc
 
 

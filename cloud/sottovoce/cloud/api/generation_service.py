@@ -17,8 +17,8 @@ from sottovoce.cloud.models.chat import Role, Turn
 from sottovoce.cloud.serving.generator import Asked, Finish, Generator, Piece, Pieces, Sampling
 from sottovoce.cloud.store.adapters import with_files
 from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotReady, Unavailable
 from sottovoce.core.rpc import limits
 from sottovoce.core.rpc.streams import check_padding, pad

@@ -16,8 +16,8 @@ from sottovoce.cloud.api.authentication import Admission
 from sottovoce.cloud.config import ServerLimits, check_name
 from sottovoce.cloud.store.adapters import with_files
 from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch, InvalidInput
 from sottovoce.core.privacy.token_embedding import TokenEmbedding, unpack

@@ -21,7 +21,7 @@ from sottovoce.cloud.api.authentication import Certified, IdleStreamReaper, whos
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.metrics import CallMetrics, expose
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.platform import memory
 from sottovoce.core.platform.threads import (

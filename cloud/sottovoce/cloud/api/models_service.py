@@ -18,11 +18,11 @@ from sottovoce.cloud.api.bundles_service import released_with
 from sottovoce.cloud.api.training_service import ALIKE, job_message
 from sottovoce.cloud.config import EVERY_TENANT, check_name
 from sottovoce.cloud.job import Release, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store.adapters import AdapterFiles, with_files
 from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady, OutOfRange

@@ -37,8 +37,8 @@ from sottovoce.cloud.api.models_service import Downloads, ModelsService
 from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.config import CONFIG_VARIABLE, STORE_VARIABLE, Settings
 from sottovoce.cloud.job import TrainingOptions
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import clear, keep_room
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue, overview
 from sottovoce.cloud.metrics import JobsCollector, Metrics
 from sottovoce.cloud.models import backbone, decoder, methods
@@ -50,9 +50,8 @@ from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.store.keys import SIGNING_KEY, signature_of
-from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import Codes
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.errors import Unavailable
 from sottovoce.v1 import (

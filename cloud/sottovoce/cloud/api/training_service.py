@@ -17,13 +17,13 @@ from sottovoce.cloud.api.authentication import Admission
 from sottovoce.cloud.api.bundles_service import released_with
 from sottovoce.cloud.config import check_name
 from sottovoce.cloud.job import FINAL, Example, Job, TrainingOptions
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import cancel, delete, reinstate
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store.adapters import versions
 from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.rpc.limits import LARGEST_MESSAGE

@@ -122,7 +122,7 @@ def audit(
 def _settings(state: Path, store: str, name: str, tenant: str | None) -> TrainingOptions:
     """Return the settings of the newest job for adapter ``name``, or of the job with that id."""
     from sottovoce.cloud.job import State
-    from sottovoce.cloud.jobs.jobs import Jobs
+    from sottovoce.cloud.jobs import Jobs
 
     found: dict[str, Job] = {}
     with opened(state, store) as database:

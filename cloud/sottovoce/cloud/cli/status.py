@@ -25,7 +25,7 @@ from sottovoce.cloud.cli.options import (
 )
 from sottovoce.cloud.config import DEFAULT_LISTEN
 from sottovoce.cloud.job import Job
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.page import changes, endpoints, page_server
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database

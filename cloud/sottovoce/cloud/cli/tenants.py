@@ -19,9 +19,8 @@ from sottovoce.cloud.cli.options import (
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.audit_log import KEPT, recorded
 from sottovoce.cloud.store.database import Database, when
-from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import CODE_SECONDS, Codes, Credentials, Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import Command, json_option, print_json, print_table
 from sottovoce.core.platform.files import in_place_of

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from sottovoce.cloud.job import Job, State
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.records import find, job_of
 from sottovoce.cloud.store import audit_log

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, State, TrainingOptions
-from sottovoce.cloud.jobs import records
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs, records
 from sottovoce.cloud.jobs.records import find, job_of
 from sottovoce.cloud.store.database import Transaction
 from sottovoce.cloud.tenants import quotas

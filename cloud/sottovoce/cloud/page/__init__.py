@@ -23,14 +23,12 @@ from urllib.parse import parse_qsl
 
 from sottovoce.cloud import views
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs import ending
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs, ending
 from sottovoce.cloud.store import check_objects
 from sottovoce.cloud.store.audit_log import recorded
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.http.messages import Request, Response
 from sottovoce.core.http.page import PageServer

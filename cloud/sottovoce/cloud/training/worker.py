@@ -29,6 +29,7 @@ import torch
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, Progress, State
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import (
     adapter_name,
     checkpoint_name,
@@ -38,7 +39,6 @@ from sottovoce.cloud.jobs.ending import (
     sweep,
     tidy,
 )
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, Wakeup, overview
 from sottovoce.cloud.jobs.records import BaseMoved
 from sottovoce.cloud.metrics import JobsCollector, TrainerMetrics, expose

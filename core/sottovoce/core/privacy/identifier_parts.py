@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.signs import listed as listed_signs
-from sottovoce.core.privacy.surrogates import identifiers
-from sottovoce.core.privacy.surrogates.shape import Shape, layout, listed
+from sottovoce.core.privacy.surrogates import Shape, identifiers, layout, listed
 from sottovoce.core.text import name_lists
 from sottovoce.core.text.name_lists import Listed
 from sottovoce.core.text.vocabulary import Mark, Vocabulary

@@ -26,10 +26,8 @@ COMMANDS = {
 }
 
 _MODULES = {
+    **dict.fromkeys(COMMANDS, "train"),
     **dict.fromkeys(("build-bundle", "export"), "bundle"),
-    **dict.fromkeys(("train-tagger", "train-names", "train-context-finder"), "train"),
-    "train-denoiser": "train",
-    **dict.fromkeys(("count-words", "device-counts", "vocabulary"), "words"),
 }
 
 

@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from bench.live.testbed import free_address
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.errors import NotReady
 from sottovoce.core.rpc.error_status import from_rpc_error
 from sottovoce.v1 import training_pb2 as wire

@@ -19,8 +19,8 @@ from sottovoce.cloud.api.authentication import IdleStreamReaper
 from sottovoce.cloud.api.inference_service import CALLS, CALLS_PER_TENANT
 from sottovoce.cloud.config import Settings
 from sottovoce.cloud.store import open_database
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import PermissionDenied, SottovoceError, Unauthenticated, Unavailable
 from sottovoce.core.rpc.error_status import ErrorInterceptor, from_rpc_error
 from sottovoce.v1 import generation_pb2 as generation

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from sottovoce.cloud.cli import main
 from sottovoce.cloud.job import State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.training.dp_sgd import audit
 from sottovoce.cloud.training.dp_sgd.audit import Bound
 from tests.support.examples import RELEASE, examples

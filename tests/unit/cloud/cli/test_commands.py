@@ -21,13 +21,12 @@ from sottovoce.cloud.api import server
 from sottovoce.cloud.cli import COMMANDS, main
 from sottovoce.cloud.config import ServerLimits, Settings
 from sottovoce.cloud.job import Progress, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.store import check_objects, open_database
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import Codes, Credentials, Scope, hashed
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import Unauthenticated
 from sottovoce.models.cli import main as sotto_models

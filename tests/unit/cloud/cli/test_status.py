@@ -17,7 +17,7 @@ from prometheus_client import start_http_server
 from bench.live.testbed import free_address
 from sottovoce.cloud.cli import main
 from sottovoce.cloud.job import Progress
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import CallMetrics, TrainerMetrics, expose
 from tests.support.jobs import claim, create, opened, queued

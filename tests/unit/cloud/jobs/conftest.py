@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store import open_objects
 from tests.support.clock import Clock
 from tests.support.jobs import opened

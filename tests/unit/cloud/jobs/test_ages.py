@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs.jobs import ABANDONED_SECONDS, Jobs
+from sottovoce.cloud.jobs import ABANDONED_SECONDS, Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from tests.support.clock import Clock

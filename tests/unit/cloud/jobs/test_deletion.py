@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import Job, State, TrainingOptions
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import discard
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.training.worker import Worker
 from tests.support.buckets import contents, on_both_objects

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs import ending, records
+from sottovoce.cloud.jobs import Jobs, ending, records
 from sottovoce.cloud.jobs.ending import (
     adapter_name,
     clear,
@@ -16,7 +16,6 @@ from sottovoce.cloud.jobs.ending import (
     sweep,
     tidy,
 )
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.records import move
 from sottovoce.cloud.store.objects import FileObjects

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import Job, State
-from sottovoce.cloud.jobs import ending
+from sottovoce.cloud.jobs import Jobs, ending
 from sottovoce.cloud.jobs.ending import cancel, delete, keep_room
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.core.errors import NotFound, Unavailable
 from tests.support.examples import examples
 from tests.support.full_disk import FullDisk, in_memory, no_mounts

@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import FINAL, TRANSITIONS, Progress, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import PAGE_BYTES, Jobs
+from sottovoce.cloud.jobs import PAGE_BYTES, Jobs
 from sottovoce.cloud.jobs.queue import Lease, Queue
 from sottovoce.cloud.jobs.records import move
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -285,6 +285,6 @@ def test_one_jobs_labels_may_fill_a_page_of_their_own(jobs: Jobs) -> None:
 
 def test_a_page_may_be_just_full(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [create(jobs, str(i)).id for i in range(3)]
-    monkeypatch.setattr("sottovoce.cloud.jobs.jobs.PAGE_BYTES", 2 * len("[]"))
+    monkeypatch.setattr("sottovoce.cloud.jobs.PAGE_BYTES", 2 * len("[]"))
     page, _ = jobs.page("acme")
     assert [job.id for job in page] == made[:0:-1]

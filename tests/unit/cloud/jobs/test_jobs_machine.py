@@ -18,10 +18,10 @@ from hypothesis.stateful import (
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import FINAL, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.errors import NotFound, NotReady, QuotaExceeded
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.stores import FileStore, Store

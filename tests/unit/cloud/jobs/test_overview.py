@@ -7,7 +7,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, generate_latest
 
 from sottovoce.cloud.job import Progress, State
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Queue, overview
 from sottovoce.cloud.metrics import JobsCollector
 from tests.support.clock import Clock

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import Progress, State
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from tests.support.jobs import claim, create, fill

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import FINAL, Progress, State
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs import queue as queue_module
 from sottovoce.cloud.jobs import queue as wakeup_module
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, Wakeup
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import AdapterFiles, locate

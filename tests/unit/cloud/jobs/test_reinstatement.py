@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import State
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import reinstate
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.core.errors import NotFound, NotReady

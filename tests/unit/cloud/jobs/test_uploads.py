@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Job, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
-from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.core.errors import InvalidInput, OutOfRange, QuotaExceeded
 from tests.support.examples import RELEASE, WORDS, examples
 from tests.support.stores import Store

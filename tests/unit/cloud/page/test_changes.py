@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sottovoce.cloud.job import State
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.page import DAYS, LARGEST_BODY, changes, endpoints
 from sottovoce.cloud.store import audit_log, check_objects
 from sottovoce.cloud.store.audit_log import recorded

@@ -14,13 +14,12 @@ from bench.live.testbed import free_address
 from sottovoce.cloud import views
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Example, Progress, State
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.page import A_PAGE, MOST_TOKENS
 from sottovoce.cloud.store import audit_log
-from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from tests.support.jobs import claim, create, fill, opened, queued
 from tests.support.openai_endpoint import Door
 from tests.support.provider_page import page_of

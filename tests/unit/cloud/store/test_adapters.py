@@ -10,7 +10,7 @@ import pytest
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import AdapterFiles, digest, install, locate, uninstall
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.errors import DataLoss, InvalidInput, NotFound
 from tests.support.stores import Store
 

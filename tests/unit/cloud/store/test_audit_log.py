@@ -9,9 +9,8 @@ import pytest
 
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import Credentials
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import InvalidInput
 from tests.support.stores import Store
 

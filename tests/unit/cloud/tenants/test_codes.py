@@ -12,6 +12,7 @@ import pytest
 
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants import credentials as module
 from sottovoce.cloud.tenants.credentials import (
     CODE_SECONDS,
@@ -21,7 +22,6 @@ from sottovoce.cloud.tenants.credentials import (
     Scope,
     hashed,
 )
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import (
     InvalidInput,
     NotFound,

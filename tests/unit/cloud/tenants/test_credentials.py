@@ -10,9 +10,9 @@ import pytest
 
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants import credentials as module
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import (
     InvalidInput,
     NotFound,

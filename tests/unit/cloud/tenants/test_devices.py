@@ -11,8 +11,8 @@ import pytest
 
 from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Codes, Credentials
-from sottovoce.cloud.tenants.tenants import Tenants
 from sottovoce.core.errors import SottovoceError, Unauthenticated
 from tests.support.caller import credentials
 from tests.support.stores import Store

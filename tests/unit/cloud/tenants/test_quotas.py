@@ -9,8 +9,7 @@ import pytest
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.core.errors import InvalidInput
 from tests.support.stores import Store
 

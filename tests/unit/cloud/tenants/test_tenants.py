@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.errors import InvalidInput, Unauthenticated
 from tests.support.stores import Store
 

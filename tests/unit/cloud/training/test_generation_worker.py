@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cloud.job import Job, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone, decoder
 from sottovoce.cloud.serving.model_thread import ModelThread

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from sottovoce.cloud.job import Example, Progress, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.serving.model_thread import ModelThread

@@ -19,8 +19,8 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from sottovoce.cloud.job import Example, Job, Progress, State, TrainingOptions
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import reinstate
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone

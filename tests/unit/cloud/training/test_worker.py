@@ -18,8 +18,8 @@ import pytest
 from safetensors import SafetensorError
 
 from sottovoce.cloud.job import Job, Progress, Release, State, TrainingOptions
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import discard, tidy
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease, LeaseLost, Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters

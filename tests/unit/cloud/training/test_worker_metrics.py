@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from sottovoce.cloud.job import TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.metrics import TrainerMetrics
 from sottovoce.cloud.training import worker as worker_module

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.surrogates import listed
 from sottovoce.core.text.words import Kind, is_spelled, split
 from tests.support.shared_data import shared_data
 

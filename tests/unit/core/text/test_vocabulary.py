@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import DataLoss
-from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.surrogates import listed
 from sottovoce.core.text.vocabulary import Mark, Vocabulary, pack
 from tests.support.paths import ROOT
 

@@ -18,8 +18,8 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.surrogates import below, case, fill, layout
 from sottovoce.core.privacy.surrogates.identifiers import CODE, MONTHS, SHORT_MONTHS, shape
-from sottovoce.core.privacy.surrogates.shape import below, case, fill, layout
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import Word
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates.shape import Shape, below, case, fill, listed, one_of
-from sottovoce.core.privacy.surrogates.shape import layout as layout_of
+from sottovoce.core.privacy.surrogates import Shape, below, case, fill, listed, one_of
+from sottovoce.core.privacy.surrogates import layout as layout_of
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import is_spelled
 

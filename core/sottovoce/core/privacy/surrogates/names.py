@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates.shape import Shape, case, listed, one_of
+from sottovoce.core.privacy.surrogates import Shape, case, listed, one_of
 from sottovoce.core.text import word_classes
 
 __all__ = ["ROLES", "draw", "gender", "is_family", "known", "role", "shape"]

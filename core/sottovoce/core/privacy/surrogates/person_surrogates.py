@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.passing import is_city
-from sottovoce.core.privacy.surrogates import names, word_groups
-from sottovoce.core.privacy.surrogates.shape import case, listed, one_of
+from sottovoce.core.privacy.surrogates import case, listed, names, one_of, word_groups
 from sottovoce.core.text import word_classes
 
 __all__ = ["COINED", "KnownNames", "NameWord"]

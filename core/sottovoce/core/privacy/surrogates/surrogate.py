@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.identifier_parts import Part, private_parts
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import identifiers, names, word_groups
+from sottovoce.core.privacy.surrogates import Shape, identifiers, names, word_groups
 from sottovoce.core.privacy.surrogates.person_surrogates import KnownNames, NameWord, Past
-from sottovoce.core.privacy.surrogates.shape import Shape
 
 __all__ = [
     "IDENTIFIER",

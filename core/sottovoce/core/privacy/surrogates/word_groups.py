@@ -21,8 +21,8 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates.shape import Shape, below, case, fill, listed, one_of
-from sottovoce.core.privacy.surrogates.shape import layout as layout_of
+from sottovoce.core.privacy.surrogates import Shape, below, case, fill, listed, one_of
+from sottovoce.core.privacy.surrogates import layout as layout_of
 from sottovoce.core.text import word_classes
 
 __all__ = [

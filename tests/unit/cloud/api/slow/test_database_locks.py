@@ -24,7 +24,7 @@ from soak.campaign.daemons import PROGRAM, cloud
 from soak.campaign.everything import declared, every_rpc, requests, services
 from sottovoce.cloud.page import endpoints
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.http.page import files
 from sottovoce.v1 import bundles_pb2

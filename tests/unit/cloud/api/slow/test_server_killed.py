@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.v1 import bundles_pb2, inference_pb2
 from sottovoce.v1 import training_pb2 as wire
 from tests.support.caller import Caller, credentials

@@ -16,8 +16,8 @@ import pytest
 
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Job, State
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import reinstate
-from sottovoce.cloud.jobs.jobs import Jobs
 from sottovoce.cloud.jobs.queue import LeaseLost, Queue
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.tenants import quotas

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from sottovoce.cloud.job import Job, State
-from sottovoce.cloud.jobs import ending
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs, ending
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store import check_objects

@@ -11,13 +11,12 @@ import pytest
 from bench.live.testbed import free_address
 from sottovoce.cloud.config import ServerLimits
 from sottovoce.cloud.job import Progress, State
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Queue
 from sottovoce.cloud.page import changes, endpoints
 from sottovoce.cloud.store import audit_log
-from sottovoce.cloud.tenants import quotas
+from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import Credentials, Scope
-from sottovoce.cloud.tenants.tenants import Tenants
 from tests.support.browser import HINT, Browser, browser_program, check_picture, opened_browser
 from tests.support.jobs import claim, create, opened, queued
 from tests.support.provider_page import served

@@ -22,7 +22,7 @@ from sottovoce.cloud.store import postgres as postgres_module
 from sottovoce.cloud.store.database import VERSION
 from sottovoce.cloud.store.postgres import PostgresDatabase, conninfo
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.errors import ConfigError, NotFound, NotReady, Unavailable
 from tests.support.waiting import until
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
 from sottovoce.cloud.job import Example, Progress, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
 from sottovoce.cloud.models.batches import Dataset

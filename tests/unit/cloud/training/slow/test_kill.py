@@ -16,7 +16,7 @@ from sottovoce.cloud.config import Settings
 from sottovoce.cloud.job import Job, State, TrainingOptions
 from sottovoce.cloud.models.methods import METHODS
 from sottovoce.cloud.store.sqlite import SqliteDatabase
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.bundle.manifest import bundle_id
 from sottovoce.core.errors import NotFound
 from sottovoce.v1.training_pb2 import GetJobRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.cloud.job import Job, State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store.adapters import digest, locate
 from tests.support.examples import RELEASE, WORDS, examples

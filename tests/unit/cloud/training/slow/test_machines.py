@@ -10,13 +10,13 @@ from safetensors.torch import load_file
 
 from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.job import State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.training.run import Progress
 from sottovoce.cloud.training.worker import Worker
 from tests.support.buckets import on_both_objects

@@ -25,7 +25,7 @@ pytest.importorskip("ray", reason="trainers on Ray need the extra `ray`")
 from ray.cluster_utils import Cluster
 
 from sottovoce.cloud.job import State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import overview
 from sottovoce.cloud.store.adapters import digest, locate
 from tests.support.examples import RELEASE

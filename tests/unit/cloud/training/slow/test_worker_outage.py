@@ -11,12 +11,12 @@ import pytest
 
 from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.job import State, TrainingOptions
-from sottovoce.cloud.jobs.jobs import Jobs
+from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store import postgres as postgres_module
-from sottovoce.cloud.tenants.tenants import Tenants
+from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import Unavailable

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.surrogates import listed
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Surrogates
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.bundle.word_list import WordList
-from sottovoce.core.privacy.surrogates import names, word_groups
+from sottovoce.core.privacy.surrogates import listed, names, word_groups
 from sottovoce.core.privacy.surrogates.person_surrogates import COINED
-from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.text.vocabulary import Vocabulary
 
 ROOT = Path(__file__).parents[5]

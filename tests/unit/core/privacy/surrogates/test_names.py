@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sottovoce.core.privacy.surrogates import names
-from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.surrogates import listed, names
 
 ALPHA = 1e-6
 """Significance of a statistical test: a right program fails one run in a million."""

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.surrogates import listed
 from sottovoce.core.privacy.surrogates.person_surrogates import COINED, KnownNames, NameWord
-from sottovoce.core.privacy.surrogates.shape import listed
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 
 

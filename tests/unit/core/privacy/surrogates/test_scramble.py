@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sottovoce.core.privacy.surrogates import shape
+from sottovoce.core.privacy import surrogates
 
 ALPHA = 1e-6
 """Significance of a statistical test: a right program fails one run in a million."""
 
 
 def scrambled(text: str, seed: int) -> str:
-    return shape.fill(shape.layout(text), np.random.default_rng(seed))
+    return surrogates.fill(surrogates.layout(text), np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def scrambled(text: str, seed: int) -> str:
     ],
 )
 def test_layout(text: str, layout: str) -> None:
-    assert shape.layout(text) == layout
+    assert surrogates.layout(text) == layout
 
 
 @given(st.text(st.sampled_from("aZ09é£٣@:/-_,#%+(")), st.integers(0, 2**32))
 def test_keeps_the_layout(text: str, seed: int) -> None:
-    assert shape.layout(scrambled(text, seed)) == shape.layout(text)
+    assert surrogates.layout(scrambled(text, seed)) == surrogates.layout(text)
 
 
 @pytest.mark.parametrize(
@@ -50,21 +50,21 @@ def test_keeps_the_layout(text: str, seed: int) -> None:
     ],
 )
 def test_each_place_is_uniform_over_its_alphabet(place: str, alphabet: str) -> None:
-    found = shape.fill(place * 50_000, np.random.default_rng(5))
+    found = surrogates.fill(place * 50_000, np.random.default_rng(5))
     counts = [found.count(character) for character in alphabet]
     assert sum(counts) == 50_000
     assert chisquare(counts).pvalue > ALPHA
 
 
 def test_places_are_independent() -> None:
-    found = shape.fill("99" * 50_000, np.random.default_rng(6))
+    found = surrogates.fill("99" * 50_000, np.random.default_rng(6))
     pairs = [int(found[place : place + 2]) for place in range(0, len(found), 2)]
     assert chisquare(np.bincount(pairs, minlength=100)).pvalue > ALPHA
 
 
 def test_a_draw_that_equals_the_original_stays() -> None:
     random = np.random.default_rng(8)
-    same = sum(shape.fill("9", random) == "7" for _ in range(20_000))
+    same = sum(surrogates.fill("9", random) == "7" for _ in range(20_000))
     # Binomial(20000, 1/10): 5 standard deviations either side, significance below 1e-6.
     assert abs(same - 2_000) < 5 * (20_000 * 0.09) ** 0.5
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sottovoce.core.privacy.surrogates.shape import listed
+from sottovoce.core.privacy.surrogates import listed
 from sottovoce.core.privacy.surrogates.word_groups import (
     NUMBER_WORDS,
     draw_number,

@@ -17,8 +17,8 @@ _NAME = "prompt_embeddings"
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt(Method):
-    """Prompt tuning: learned embeddings of virtual tokens before the text."""
+class _VirtualTokens(Method):
+    """Learned numbers of virtual tokens before the text; one tensor."""
 
     learning_rate: ClassVar[float] = 1e-2
 
@@ -32,6 +32,14 @@ class Prompt(Method):
     @property
     def virtual_tokens(self) -> int:
         return self.tokens
+
+    def tensors(self, row: Row) -> dict[str, Tensor]:
+        return {_NAME: row.numbers}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt(_VirtualTokens):
+    """Prompt tuning: learned embeddings of virtual tokens before the text."""
 
     @property
     def front(self) -> int:
@@ -48,27 +56,15 @@ class Prompt(Method):
             raise misfit()
         return Row(prompt=found)
 
-    def tensors(self, row: Row) -> dict[str, Tensor]:
-        return {_NAME: row.numbers}
-
 
 @dataclass(frozen=True, slots=True)
-class Prefix(Method):
-    """Prefix tuning: learned keys and values before the text, in every attention layer."""
+class Prefix(_VirtualTokens):
+    """Prefix tuning: learned keys and values before the text, in every attention layer.
 
-    learning_rate: ClassVar[float] = 1e-2
+    The virtual tokens take no positions beside the text.
+    """
 
     tokens: int = 10
-
-    @classmethod
-    def from_options(cls, options: TrainingOptions) -> Self:
-        """Return the method with the requested length."""
-        return cls(options.virtual_tokens) if options.virtual_tokens else cls()
-
-    @property
-    def virtual_tokens(self) -> int:
-        """Length of the prefix, which takes no positions beside the text."""
-        return self.tokens
 
     def build(self, encoder: Any) -> AdaptedEncoder:
         """Put the prefix beside the encoder, starting from keys and values of random tokens."""
@@ -80,6 +76,3 @@ class Prefix(Method):
         if found is None or found.shape != (self.tokens, prefix_width(encoder.config)):
             raise misfit()
         return Row(prefix=found)
-
-    def tensors(self, row: Row) -> dict[str, Tensor]:
-        return {_NAME: row.numbers}

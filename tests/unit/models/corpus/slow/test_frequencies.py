@@ -19,7 +19,7 @@ from tokenizers.normalizers import BertNormalizer
 
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
-from sottovoce.core.text.words import find, has_number
+from sottovoce.core.text.words import find_identifiers, has_number
 from sottovoce.models.cli import main
 from sottovoce.models.corpus import load_language
 from sottovoce.models.frequencies import (
@@ -191,7 +191,7 @@ def test_shipped_table_is_small_and_sorted(shipped: FrequencyTable) -> None:
 
 
 def test_shipped_table_holds_no_identifier_and_no_rare_word(shipped: FrequencyTable) -> None:
-    words = {word for word in set(shipped.words) if find(word) or has_number(word)}
+    words = {word for word in set(shipped.words) if find_identifiers(word) or has_number(word)}
     assert all(re.fullmatch(r"(\w\.)+\w?", word) for word in words), "but for abbreviations"
     totals: dict[tuple[str, bool], int] = {}
     for word, clitic, count in zip(shipped.words, shipped.clitics, shipped.counts, strict=True):

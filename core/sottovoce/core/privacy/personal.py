@@ -271,7 +271,7 @@ class Personal:
             return "unlisted" if doubtful else ""
         shouted = not marks & Mark.NAME and _shouted(sight, place)
         first = capital and (shouted or _begins(sight, place))
-        if other >= named and not marks & Mark.NAME:
+        if other >= named and (not marks & Mark.NAME or _FOUND[best] == "organisations"):
             return ""
         word_or_none = marks & Mark.WORD or not marks & Mark.NAME
         company = word_or_none and marks & Mark.PUBLIC and _FOUND[best] == "organisations"
@@ -339,8 +339,10 @@ _DOUBT: Final = 0.1
 """The probability from which an unlisted word is drawn as a name of the found kind."""
 _UNSURE: Final = 0.05
 """The probability below which an unlisted word in small letters may be a misspelling."""
-_CARELESS: Final = 0.003
+_CARELESS: Final = 0.01
 """The same, where the writer may write names small."""
+_LISTED: Final = 0.003
+"""The same, of words in lists of given names and surnames."""
 _CAPITAL: Final = 0.01
 """The probability below which an unlisted word with a capital inside a sentence is no name."""
 _LIKELY, _PERSON = 0.5, 0.2  # of any name; of a person where a company is likelier
@@ -387,18 +389,18 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     if marks & (Mark.PLACE | Mark.DATE | Mark.TITLE | Mark.UNIT) and not (
         marks & Mark.NAME and person
     ):
-        return 0.9 if person else _NEVER
+        return 0.7 if person else _NEVER
     if marks & Mark.NAME and marks & Mark.PUBLIC:
-        return (0.3 if first else 0.15) if capital else 0.95
+        return (0.3 if first else 0.15) if capital else 0.7
     if marks & Mark.NAME:
         if not capital:
             return 0.35 if person else 0.7
         return 0.2 if first else 0.05
     if marks & Mark.PUBLIC:
-        return 0.9 if person else _NEVER
-    if not capital:
-        return _NEVER
-    return 0.4 if first else 0.1
+        return 0.7 if person else 0.8
+    if capital and marks & Mark.COMMON:
+        return 0.4 if first else 0.1 if person else 0.2
+    return 0.1 if capital else 0.5
 
 
 def _begins(sight: Sight, place: int) -> bool:
@@ -524,7 +526,7 @@ def _doubtful(text: str, named: float, sight: Sight, place: int, document: str) 
         doubtful = named >= (_DOUBT if careful else _CARELESS)
         if place and not careful and sight.lower[place - 1] in _WITHIN:
             doubtful = True  # "i work in dunstable"
-    return doubtful or names.known(text.lower())
+    return doubtful or (named >= _LISTED and names.known(text.lower()))
 
 
 def _is_acronym(text: str) -> bool:

@@ -90,6 +90,8 @@ _CODE_LINE = re.compile(
     r"|select|insert|update|</?\w)|\w\s*(?:[=!<>+*/-]=|=>|->|::|&&|\|\|)\s*\w|\w\[\w",
     re.IGNORECASE,
 )
+_RULE: Final = frozenset("|:- \t")
+"""Signs of the line under the header of a table in Markdown."""
 _LONGEST_LINE: Final = 1_000
 _SHORT: Final = 4
 _VOWELS: Final = frozenset("aeiouyàáâäãåèéêëìíîïòóôöõùúûü")
@@ -555,9 +557,11 @@ def _careful(document: str, start: int) -> bool:
 
 
 def _in_code(document: str, start: int) -> bool:
-    """Return whether the line of a word looks like a program's."""
+    """Return whether the line of a word looks like a program's, or is the header of a table."""
     begin = document.rfind("\n", max(0, start - _LONGEST_LINE), start) + 1
     begin = max(begin, start - _LONGEST_LINE, 0)
     end = document.find("\n", start, start + _LONGEST_LINE)
     line = document[begin : end if end >= 0 else start + _LONGEST_LINE]
-    return _CODE_LINE.search(line) is not None
+    below = document[end + 1 : end + _LONGEST_LINE].partition("\n")[0] if end >= 0 else ""
+    header = "|" in below and "-" in below and _RULE.issuperset(below)
+    return header or _CODE_LINE.search(line) is not None

@@ -90,6 +90,12 @@ _NUMBER_KEYS: Final = listed("number_keys")
 _ROOM_KEYS: Final = listed("room_keys")
 """Keys after which a number of any length counts."""
 _FEWEST_DIGITS: Final = 3
+_COUNTED: Final = frozenset({"number", "no", "nr", "num"})
+_NUMBERED: Final = listed("numbered")
+"""Words before "number" after which the number of a house follows."""
+_LIVE: Final = frozenset({"live", "lives", "lived", "living", "reside", "resides"})
+_POST: Final = frozenset({"post", "postal"})
+_CODES: Final = frozenset({"code", "codes"})
 _REFERENCE = re.compile(r"(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,10}")
 """What airlines and shops give: "X7KQ2L"."""
 _DAY = re.compile(r"\d{1,4}[./-]\d{1,4}(?:[./-]\d{1,4})?")
@@ -214,13 +220,32 @@ def _values(sight: Sight) -> Iterator[Sign]:
                 if sight.words[at].kind is _IDENTIFIER and _DAY.fullmatch(sight.words[at].text):
                     yield Sign(at, "dates")
                     break
-        if keys & _NUMBER_KEYS and "." not in word.text:
-            house = lower == "number" and place > 0 and sight.lower[place - 1] == "at"
+        before = sight.lower[place - 1] if place else ""
+        house = before in _NUMBERED if lower in _COUNTED else _is_home(sight, place)
+        postal = (
+            lower in _POST and place + 1 < len(sight.words) and sight.lower[place + 1] in _CODES
+        )
+        if house or postal or (keys & _NUMBER_KEYS and "." not in word.text):
             few = 1 if house or keys & _ROOM_KEYS else _FEWEST_DIGITS
             for sign in _numbers(sight, place):
                 text = sight.words[sign.place].text
                 if sum(map(str.isdigit, text)) >= few or _REFERENCE.fullmatch(text):
                     yield sign
+
+
+def _is_home(sight: Sight, place: int) -> bool:
+    """Return whether a word is the "at" of "I live at 14" or "we live at 221b"."""
+    after = place + 2
+    return (
+        sight.lower[place] == "at"
+        and place > 0
+        and sight.lower[place - 1] in _LIVE
+        and (
+            after >= len(sight.words)
+            or sight.words[after].kind is not _WORD
+            or sight.capital(after)
+        )
+    )
 
 
 def value_after(sight: Sight, place: int) -> int:
@@ -342,6 +367,7 @@ def _numbers(sight: Sight, place: int) -> Iterator[Sign]:
             and sight.lower[at]
             not in (
                 *("number", "no", "nr", "id", "is", "code", "ref", "reference", "my", "the", "num"),
+                *("are", "codes", "numbers"),
             )
         ) or (word.kind is Kind.PUNCTUATION and word.text[0] not in ":#.=\"'()-|"):
             return

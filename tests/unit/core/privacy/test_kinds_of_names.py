@@ -82,6 +82,12 @@ def test_the_kind_of_an_organisation_stays(
         ("I live at 82 Park Road. We like it.", ["82", "Park"]),
         ("We met at 73 Tanner's Yard, Bristol.", ["73", "Tanner", "Yard"]),
         ("Our neighbour is at number 14.", ["14"]),
+        ("I live at 221b", ["221b"]),
+        ("We live at 12.", ["12"]),
+        ("My door number is 45.", ["45"]),
+        ("house no. 14", ["14"]),
+        ("My post code 2031 is new.", ["2031"]),
+        ("Our zipcodes are 40215 and so on.", ["40215"]),
         ("The patient (female, 27, Inuit) reports headaches.", ["Inuit"]),
     ],
 )
@@ -96,6 +102,9 @@ def test_a_kind_in_a_name_or_an_address_is_hidden(
     "text",
     [
         "Grant access to the folder.",
+        "They live at 3000 m, and we live at 20 km from here.",
+        "The parade starts at 7. Number 7 in the list is wrong.",
+        "Brainstorm ten slogans for a bakery.",
         "Please grant the role, then mark the task as done.",
         "Mark all as read. Bill the hours. Pat the dog. Ring the bell.",
         "Will this work? Can I complain? May we go?",

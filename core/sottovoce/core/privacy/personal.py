@@ -343,8 +343,8 @@ _UNSURE: Final = 0.05
 """The probability below which an unlisted word in small letters may be a misspelling."""
 _CARELESS: Final = 0.01
 """The same, where the writer may write names small."""
-_LISTED: Final = 0.003
-"""The same, of words in lists of given names and surnames."""
+_LISTED = _BEGINNING = 0.003
+"""The same, of words in lists of given names and surnames, and where a sentence begins."""
 _CAPITAL: Final = 0.01
 """The probability below which an unlisted word with a capital inside a sentence is no name."""
 _LIKELY, _PERSON = 0.5, 0.2  # of any name; of a person where a company is likelier
@@ -522,7 +522,7 @@ def _doubtful(text: str, named: float, sight: Sight, place: int, document: str) 
     if not text.isascii() and unicodedata.normalize("NFKC", text) != text:
         return True  # in full-width letters, which the finder and the lists do not read
     if not text.islower():
-        doubtful = named >= _CAPITAL or _begins(sight, place)
+        doubtful = named >= (_BEGINNING if _begins(sight, place) else _CAPITAL)
     else:
         careful = _careful(document, sight.words[place].start)
         doubtful = named >= (_DOUBT if careful else _CARELESS)

@@ -157,7 +157,6 @@ def test_a_word_with_a_capital_passes_only_if_the_finder_is_sure(privatizer: Pri
     [
         ("We spoke with Xorvane Tildebrook at noon.", "Xorvane"),
         ("Zwelkirch said no.", "Zwelkirch"),
-        ("Splonking the numbers takes time.", "Splonking"),  # its capital says nothing
         ("i met kowalczyk yesterday and he was fine", "kowalczyk"),
         ("It does not take brittaney to see what that meant.", "brittaney"),
         ("It does not take nickolas to see what that meant.", "nickolas"),

@@ -2,8 +2,8 @@
 
 The mechanisms are T2T and PCT2T at full width, SanText, CusText, PII scrubbing, token embedding as
 Split-and-Denoise publishes it, DPNR and CAPE. A classifier learns from releases and is judged on
-releases. An attacker reads releases of the same kind of text. Each of our levels is compared with
-the other mechanism's curve of accuracy over the share of content words that the attacker recovers.
+releases. An attacker reads releases of the same kind of text. Each setting of another mechanism is
+compared with our curve of accuracy over the share of content words that the attacker recovers.
 
     python -m bench.baselines
     python -m bench.baselines --only SanText,CusText --levels strong,attack:0.3 --seeds 1
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from bench import console, processes
 from bench.attacks.frontier import Point, against
@@ -28,17 +29,29 @@ from sottovoce.core.privacy.policies import LEVELS, Setting
 _OTHER = ("wnut17/train.jsonl.gz", "blogs/train.tsv.gz")
 
 
-def _compared(found: Mapping[Job, Point]) -> Iterator[Figures]:
-    """Compare each of our levels with the curve of each other mechanism on the same task."""
-    for task in dict.fromkeys(job.task for job in found):
-        points = {job: point for job, point in found.items() if job.task == task}
-        clear = points[Job(task, CLEAR, CLEAR)].utility
-        for name in dict.fromkeys(job.name for job in points):
-            curve = [point for job, point in points.items() if job.name == name]
-            if name not in (OURS, CLEAR) and len(curve) > 1:
-                for job, point in points.items():
-                    if job.name == OURS:
-                        yield from ({"task": task, **row} for row in against(point, curve, clear))
+_SWAPPED: Final = {"ours": "theirs", "theirs": "ours"}
+
+
+def compared(found: Mapping[Job, Point]) -> Iterator[Figures]:
+    """Compare each setting of the other mechanisms with our curve on the same task.
+
+    Our curve goes through our levels and clear text, see `against`. At a success below that of our
+    strongest level, that level's accuracy stands for ours, and ``verdict`` is never "ours".
+    """
+    for job, point in found.items():
+        curve = [each for at, each in found.items() if (at.task, at.name) == (job.task, OURS)]
+        if job.name in (OURS, CLEAR) or not curve:
+            continue
+        for row in against(point, curve, found[Job(job.task, CLEAR, CLEAR)].utility):
+            yield {
+                **job._asdict(),
+                "at": row["at"],
+                "theirs": row["value"],
+                "ours": row["theirs"],
+                "difference": -row["difference"],
+                "ci": [-end for end in reversed(row["ci"])],
+                "verdict": _SWAPPED.get(row["verdict"], row["verdict"]),
+            }
 
 
 def main() -> None:
@@ -79,9 +92,9 @@ def main() -> None:
     rows = [
         {**job._asdict(), **_recovered(point), **point.figures()} for job, point in found.items()
     ]
-    compared = [*_compared(found)]
+    comparisons = [*compared(found)]
     figures: Figures = {"bundle": bundle.id, "seeds": arguments.seeds, "rows": rows}
-    console.publish(arguments, figures | {"comparisons": compared}, *_tables(rows, compared))
+    console.publish(arguments, figures | {"comparisons": comparisons}, *_tables(rows, comparisons))
 
 
 def _recovered(point: Point) -> Figures:
@@ -89,7 +102,7 @@ def _recovered(point: Point) -> Figures:
     return {"recovered": tally.share, "recovered_ci": tally.interval()}
 
 
-def _tables(rows: Iterable[Figures], compared: Iterable[Figures]) -> Iterator[Table]:
+def _tables(rows: Iterable[Figures], comparisons: Iterable[Figures]) -> Iterator[Table]:
     named = ("task", "name", "setting")
     yield console.table(
         "content words recovered, and accuracy",
@@ -104,18 +117,17 @@ def _tables(rows: Iterable[Figures], compared: Iterable[Figures]) -> Iterator[Ta
             for row in rows
         ),
     )
-    named = ("task", "level", "against")
     yield console.table(
         "accuracy at equal attack success",
         named,
-        ("recovered", "ours", "theirs", "difference", "95 %", "verdict"),
+        ("recovered", "theirs", "ours", "difference", "95 %", "verdict"),
         (
             (
                 *(row[name] for name in named),
-                *(share(row[name]) for name in ("at", "value", "theirs")),
+                *(share(row[name]) for name in ("at", "theirs", "ours")),
                 *(share(row["difference"], sign="+"), span(row["ci"], sign="+"), row["verdict"]),
             )
-            for row in compared
+            for row in comparisons
         ),
     )
 

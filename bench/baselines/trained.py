@@ -2,15 +2,16 @@
 
 The network of `bench.attacks.trained` trains for some minutes on releases of one mechanism, from
 public text and other texts of one kind. It may start from packed weights. Its share of the content
-words is held against that of the attacker who counts.
+words is held against that of the attacker who counts. Training resumes from its checkpoint, and
+ends when the loss on held-out texts no longer falls.
 
-    python -m bench.baselines.trained --mechanism SanText --setting replaced:0.5 --start WEIGHTS
-    python -m bench.baselines.trained --mechanism ours --setting attack:0.45 --start WEIGHTS
+    python -m bench.baselines.trained --mechanism SanText --setting replaced:0.6 --start WEIGHTS
+    python -m bench.baselines.trained --mechanism ours --setting strong --start WEIGHTS
+    python -m bench.baselines.trained --mechanism ours --setting strong --minutes 0
 """
 
 from __future__ import annotations
 
-from math import inf
 from pathlib import Path
 
 from bench import console
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--mechanism", choices=known, required=True)
     parser.add_argument("--setting", required=True, help="a level of ours, or replaced:SHARE")
     parser.add_argument("--task", choices=[*TASKS], default="trec")
-    parser.add_argument("--steps", type=int, default=200, help="of training, of 1,600 words each")
+    parser.add_argument("--minutes", type=float, default=40.0, help="of training at most")
     parser.add_argument("--start", type=Path, help="a folder of packed weights to start from")
     parser.add_argument("--device", default="", help="cpu, or cuda where there is one")
     arguments = parser.parse_args()
@@ -49,10 +50,15 @@ def main() -> None:
     corpus = trained.Corpus(public, [split.others], [*split.judged, *split.fitted])
     learner = trained.Lab(lab.public, [channel], backbones.load(), corpus, device(arguments.device))
     trainer = learner.trainer(split.fitted[:_HELD], own=True)
-    if arguments.start:
+    stem = "-".join((arguments.mechanism, arguments.setting, arguments.task))
+    path = arguments.out / f"trained-{stem.replace(':', '')}.pt"
+    if path.exists():
+        trainer.load(path)
+    elif arguments.start:
         trainer.start_from(arguments.start)
-    for _ in console.track(trainer.run(inf, arguments.steps), "training", arguments.steps):
-        pass
+    if not trainer.history:
+        trainer.judge()
+    trained.train(trainer, lambda: trainer.save(path), arguments.minutes)
     learnt, seen = lab.case.releases(channel)
     rows: list[Figures] = []
     for name, attack in learner.attacks(lab.case, lab.familiar(channel), trainer.trained).items():
@@ -65,6 +71,7 @@ def main() -> None:
         "steps": trainer.step,
         "minutes": trainer.seconds / 60,
         "words": trainer.words,
+        "history": trainer.history,
         "rows": rows,
     }
     title = f"content words recovered: {arguments.mechanism}, {arguments.setting}, {kind}"
@@ -74,6 +81,8 @@ def main() -> None:
         figures,
         console.table(title, ("attack",), ("success", "95 %"), cells),
         f"trained for {trainer.step} steps, on {trainer.words:,} words with noise",
+        "held-out loss by step: "
+        + ", ".join(f"{step:.0f}: {loss:.3f}" for step, _, _, loss in trainer.history),
     )
 
 

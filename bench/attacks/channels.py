@@ -20,6 +20,7 @@ from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.privacy import mechanisms, noise
 from sottovoce.core.privacy.attacker import released_in, weights_by_reading
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T, T2T, Mechanism
+from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS
@@ -112,10 +113,14 @@ class Noised:
 
 @dataclass(frozen=True)
 class Words:
-    """Words released by `Privatizer` under a setting; ``CLEAR`` releases them unchanged."""
+    """Words released by `Privatizer` under a setting; ``CLEAR`` releases them unchanged.
+
+    Noise is drawn afresh for each word, or under ``key`` if there is one, as a device does.
+    """
 
     public: Public
     setting: Setting
+    key: Key | None = field(default=None, kw_only=True)
     sees: Sees = field(default="word", init=False)
 
     @property
@@ -180,7 +185,9 @@ class Words:
         clitics = text.clitic.tolist()
         position = 0
         for document in text.documents:
-            release = privatizer.release(document, self.setting, random)
+            release = privatizer.release(
+                document, self.setting, None if self.key else random, key=self.key
+            )
             for word in release.each_word():
                 symbols[position] = number(release.text[word.released_start : word.released_end])
                 hidden = word.treatment is Treatment.NOISE

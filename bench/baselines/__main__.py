@@ -8,6 +8,11 @@ compared with our curve of accuracy over the share of content words that the att
     python -m bench.baselines
     python -m bench.baselines --only SanText,CusText --levels strong,attack:0.3 --seeds 1
     python -m bench.baselines --only ours
+    python -m bench.baselines --fresh
+
+All texts of a run leave under one key, as from one device: equal words after equal words are equal
+releases. A classifier learns them. With ``--fresh`` every word is drawn anew, as the other
+mechanisms are published. The attacker is judged on fresh noise and links no equal releases.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from typing import Final
 
 from bench import console, processes
 from bench.attacks.frontier import Point, against
-from bench.baselines.run import BASELINES, CLEAR, OURS, TASKS, Cell, Job, Place, opened, points
+from bench.baselines.run import BASELINES, CLEAR, OURS, TASKS, Job, Place, cells_of, opened, points
 from bench.console import Figures, Table, share, span
 from bench.data import require
 from bench.utility.tasks import files
@@ -61,6 +66,7 @@ def main() -> None:
     console.ask_names(parser, "--only", (OURS, *BASELINES), about=about)
     console.ask_names(parser, "--tasks", TASKS)
     parser.add_argument("--levels", type=console.names(), default=LEVELS, help="of ours")
+    parser.add_argument("--fresh", action="store_true", help="draw noise anew, under no key")
     parser.add_argument("--seeds", type=int, default=3, help="of training texts and of the noise")
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count(), help="processes, 1.5 GiB each"
@@ -83,17 +89,19 @@ def main() -> None:
         for name, some in settings.items()
         for setting in some
     ]
-    cells = [Cell(job, seed) for seed in (None, *range(arguments.seeds)) for job in jobs]
+    of_jobs = [cells_of(job, arguments.seeds, fresh=arguments.fresh) for job in jobs]
+    cells = [cell for some in zip(*of_jobs, strict=True) for cell in some]
     cells = [cell for cell in cells if not place.file(cell).exists()]
     done = processes.share_out(opened, place, cells, arguments.processes)
     for _ in console.track(done, "classifying and attacking", total=len(cells)):
         pass
-    found = points(place, jobs, arguments.seeds)
+    found = points(place, jobs, arguments.seeds, fresh=arguments.fresh)
     rows = [
         {**job._asdict(), **_recovered(point), **point.figures()} for job, point in found.items()
     ]
     comparisons = [*compared(found)]
     figures: Figures = {"bundle": bundle.id, "seeds": arguments.seeds, "rows": rows}
+    figures["fresh"] = arguments.fresh
     console.publish(arguments, figures | {"comparisons": comparisons}, *_tables(rows, comparisons))
 
 

@@ -21,7 +21,7 @@ from bench.attacks.text import Ints, Text
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.attacker import draw, released_in
 
-__all__ = ["ROWS", "Baseline", "eta_of_success", "outputs_of", "solve"]
+__all__ = ["ROWS", "Baseline", "before", "eta_of_success", "outputs_of", "solve"]
 
 ROWS: Final = 256
 """Rows of distances held at once."""
@@ -70,14 +70,22 @@ class Baseline(ABC):
         """Replace the words; see `Channel`."""
 
     def release(self, text: Text, random: Generator) -> Releases:
-        """Hide the same words as ours; an unlisted word is replaced as a random listed word."""
+        """Hide the same words as ours; an unlisted word is replaced as a random listed word.
+
+        Under a key of ours, a word is drawn once for each word to its left, as ours is.
+        """
         releases = self.ours.release(text, random)
         seen, listed = releases.seen, self.ours.public.lexicon.listed
         hidden = np.flatnonzero(seen.group != OPEN)
         anything = random.integers(0, listed, len(hidden), dtype=np.int32)
         ids = np.where(releases.true[hidden] < listed, releases.true[hidden], anything)
-        symbols = seen.symbols.copy()
-        symbols[hidden] = self.send(ids, seen.group[hidden], random)
+        group, symbols = seen.group[hidden], seen.symbols.copy()
+        if self.ours.key:
+            pairs = np.stack([before(text)[hidden], releases.true[hidden], group], axis=1)
+            _, first, place = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+            symbols[hidden] = self.send(ids[first], group[first], random)[place.ravel()]
+        else:
+            symbols[hidden] = self.send(ids, group, random)
         return Releases(replace(seen, symbols=symbols), releases.true)
 
     def sample(self) -> tuple[Ints, Ints]:
@@ -89,6 +97,17 @@ class Baseline(ABC):
             np.full(len(ids), self.ours.groups.index(name), np.int32) for name, ids in drawn.items()
         ]
         return np.concatenate([*drawn.values()]), np.concatenate(group)
+
+
+def before(text: Text) -> Ints:
+    """Return the word before each word of its text, punctuation left out, or -1: Ints1d (n,)."""
+    found, last, owner = np.full(len(text), -1, np.int32), -1, -1
+    words = zip(text.ids.tolist(), text.sentence.tolist(), text.punctuation.tolist(), strict=True)
+    for place, (word, sentence, sign) in enumerate(words):
+        last, owner = last if sentence == owner else -1, sentence
+        found[place] = last
+        last = last if sign else word
+    return found
 
 
 def eta_of_success(channel: Noised, wanted: float, draws: int = _TRIED) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache as remembered
 from functools import cached_property, partial
 from pathlib import Path
@@ -51,8 +51,8 @@ from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.text.words import split
 from sottovoce.models.denoiser_data import Passages, encode, tokenize
 
-__all__ = ["BASELINES", "BUDGET", "CLEAR", "OURS", "TASKS", "Cell", "Job", "Lab", "Place"]
-__all__ += ["opened", "points"]
+__all__ = ["BASELINES", "BUDGET", "CLEAR", "OURS", "TASKS", "WORDS", "Cell", "Job", "Lab", "Place"]
+__all__ += ["cells_of", "opened", "points"]
 
 TASKS: Final = {"sst2": "reviews", "trec": "questions"}
 """Tasks, and the kind of text whose releases the attacker reads."""
@@ -61,17 +61,18 @@ OURS: Final = "ours"
 SCRUBBING: Final = "PII scrubbing"
 TOKENS: Final = "token embedding"
 SENTENCES: Final = ("DPNR", "CAPE")
+WORDS: Final = ("PCT2T", "T2T", "SanText", "CusText")
 _REPLACED: Final = ("replaced:0.3", "replaced:0.6", "replaced:0.85")
 _EPSILONS: Final = ("2", "5", "10", "30")
 BASELINES: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("PCT2T", "T2T", "SanText", "CusText"), _REPLACED),
+    **dict.fromkeys(WORDS, _REPLACED),
     SCRUBBING: ("-",),
     TOKENS: ("light", "balanced", "strong"),
     **dict.fromkeys(SENTENCES, _EPSILONS),
 }
 """Mechanisms of other authors, and their settings.
 
-For words, a setting is the share of the words of running text that become another word. For
+For words, a setting is the share of hidden words of running text that become another word. For
 tokens, it is our level with the same success of an attacker on single tokens. For sentences, it is
 the epsilon of one entry.
 """
@@ -98,10 +99,21 @@ class Job(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The accuracy of a job with a seed, or its attack success."""
+    """The accuracy of a job with a seed, or its attack success.
+
+    With ``fresh``, noise on words is drawn anew for each word. Otherwise all texts leave under one
+    key, as from one device: equal words after equal words are equal releases.
+    """
 
     job: Job
     seed: int | None = None
+    fresh: bool = False
+
+
+def cells_of(job: Job, seeds: int, *, fresh: bool) -> list[Cell]:
+    """Return the cells of a job: its attack success, then its accuracies."""
+    drawn = fresh and job.name in (OURS, *WORDS)
+    return [Cell(job), *(Cell(job, seed, drawn) for seed in range(seeds))]
 
 
 @dataclass(frozen=True)
@@ -124,23 +136,23 @@ def opened(place: Place) -> Callable[[Cell], None]:
     lab = remembered(partial(Lab, place))
 
     def run(cell: Cell) -> None:
-        file, (job, seed) = place.file(cell), cell
+        file = place.file(cell)
         if file.exists():
             return
-        if seed is not None:
-            cache.keep(file, lab(job.task).right(job, seed))
+        if cell.seed is not None:
+            cache.keep(file, lab(cell.job.task).right(cell))
         else:
-            tally = lab(job.task).tally(job)
+            tally = lab(cell.job.task).tally(cell.job)
             cache.keep(file, [tally.right.tolist(), tally.judged.tolist()])
 
     return run
 
 
-def points(place: Place, jobs: Iterable[Job], seeds: int) -> dict[Job, Point]:
+def points(place: Place, jobs: Iterable[Job], seeds: int, *, fresh: bool) -> dict[Job, Point]:
     """Return the results of finished jobs."""
     found = {}
     for job in jobs:
-        cells = [Cell(job), *(Cell(job, seed) for seed in range(seeds))]
+        cells = cells_of(job, seeds, fresh=fresh)
         (right, judged), *told = (json.loads(place.file(cell).read_text()) for cell in cells)
         tally = Tally(np.array(right), np.array(judged))
         accuracy = np.array(told, np.float32)
@@ -163,40 +175,45 @@ class Lab:
     def _texts(self, seed: int) -> Task:
         return load(self.task, self.place.data, _TRAIN, seed)
 
-    def right(self, job: Job, seed: int) -> list[int]:
+    def right(self, cell: Cell) -> list[int]:
         """Learn from releases, and return for each held-out release if its label was told."""
-        task = self.texts(seed)
+        assert cell.seed is not None
+        task = self.texts(cell.seed)
         texts = [parts[0] for parts in (*task.train.texts, *task.dev.texts)]
         labels, n = [*task.train.labels, *task.dev.labels], len(task.train)
         names = sorted({*labels})
         wanted = torch.tensor([names.index(label) for label in labels])
-        rows = self._rows(job, texts, seed)
+        rows = self._rows(cell, texts)
         penalty = Hyperparameters().probe_penalty
         weight, bias = probe(rows[:n], wanted[:n], penalty, len(names))
         told = (rows[n:] @ weight.T + bias).argmax(1) == wanted[n:]
         return [int(each) for each in told.tolist()]
 
-    def _rows(self, job: Job, texts: Sequence[str], seed: int) -> Tensor:
+    def _rows(self, cell: Cell, texts: Sequence[str]) -> Tensor:
         """Return the embeddings that the cloud has of releases: Float (texts, width)."""
-        random = np.random.default_rng((seed, 17))
+        job, random = cell.job, np.random.default_rng((cell.seed or 0, 17))
         if job.name in SENTENCES:
             return torch.tensor(self._sentences(job)(self._passages(job, texts, random), random))
         if job.name == TOKENS:
             return self._from_tokens(self._tokens(job.setting), texts, random)
-        return self.encoder.encode_clean(self._released(job, texts, seed, random))
+        return self.encoder.encode_clean(self._released(cell, texts, random))
 
-    def _released(
-        self, job: Job, texts: Sequence[str], seed: int, random: Generator
-    ) -> Sequence[str]:
-        """Release texts; ours does so under one key, as a device does."""
+    def _released(self, cell: Cell, texts: Sequence[str], random: Generator) -> Sequence[str]:
+        """Release texts under one key, or with fresh noise; see `Cell`."""
+        job, public = cell.job, self.public
         if job.name == CLEAR:
             return texts
-        public = self.public
+        key = None if cell.fresh else Key(bytes([cell.seed or 0]) * 32)
         if job.name == OURS:
-            setting, key = Setting(job.setting), Key(bytes([seed]) * 32)
-            return [public.privatizer.release(each, setting, key=key).text for each in texts]
+            setting, drawn = Setting(job.setting), random if cell.fresh else None
+            released = (public.privatizer.release(each, setting, drawn, key=key) for each in texts)
+            return [each.text for each in released]
+        channel = self.channel(job)
+        if isinstance(channel, Baseline):
+            channel = copy(channel)
+            channel.ours = replace(channel.ours, key=key)
         text = Text.of(texts, public.lexicon, public.bundle.manifest.clitics)
-        symbols = self.channel(job).release(text, random).seen.symbols
+        symbols = channel.release(text, random).seen.symbols
         ends = np.searchsorted(text.sentence, np.arange(1, len(texts)))
         return [public.lexicon.written(part) for part in np.split(symbols, ends)]
 

@@ -1,4 +1,8 @@
-"""Token embedding as Split-and-Denoise publishes it: noise over the backbone's full width."""
+"""Noise on token embeddings over the full width (Split-and-Denoise section 3.3).
+
+This is its baseline TokEmbPriv. Its clipping and its denoiser are left out: the attacker and the
+cloud take posterior means of the noisy vectors.
+"""
 
 from __future__ import annotations
 

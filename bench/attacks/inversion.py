@@ -31,9 +31,12 @@ _LENT: Final = 100
 _WEIGHTS: Final = (0.0, 0.4, 0.6, 0.8, 1.0)
 
 
-def chunks(channel: Channel, seen: Seen) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the hidden positions by group, few enough for one matrix of scores."""
-    for group in np.unique(seen.group[seen.group != OPEN]).tolist():
+def chunks(
+    channel: Channel, seen: Seen, only: int | None = None
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the hidden positions by group, or of one group, few enough for a matrix of scores."""
+    groups = np.unique(seen.group[seen.group != OPEN]).tolist()
+    for group in groups if only is None else [only]:
         which = np.flatnonzero(seen.group == group)
         step = max(1, _SCORES // len(channel.candidates[group].ids))
         for start in range(0, len(which), step):

@@ -10,6 +10,10 @@ checkpoint, and ends when the loss on held-out texts no longer falls.
     python -m bench.attacks.trained --full --workers 15 --weights-only FOLDER
     python -m bench.attacks.trained --quick --minutes 0     # judge the checkpoint as it is
     python -m bench.attacks.trained --full --minutes 0 --checkpoint FOLDER
+    python -m bench.attacks.trained --full --minutes 0 --checkpoint FOLDER --one-key
+
+Noise is fresh for every word. With ``--one-key``, all texts of a kind leave under one key, as the
+texts of a training job do, and one more attacker reads equal releases together.
 """
 
 from __future__ import annotations
@@ -31,8 +35,8 @@ from numpy.typing import NDArray
 from bench import cache, console, data
 from bench.attacks.bigram import public_sequences
 from bench.attacks.channels import Words
-from bench.attacks.interface import Attack, Channel, Floats, Releases, Seen, TextChannel
-from bench.attacks.inversion import ContextMap, Map
+from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases, Seen, TextChannel
+from bench.attacks.inversion import ContextMap, Map, chunks
 from bench.attacks.kinds import KINDS, MORE, QUICK, Budget, Case, Split, attacked, broken, name_of
 from bench.attacks.public import Public
 from bench.attacks.reader import LENGTH, Reader, Trainer, View, Vocabulary, device
@@ -41,9 +45,10 @@ from bench.console import Figures, share, span
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import LEVELS, Setting
 
-__all__ = ["Corpus", "Ensemble", "Forms", "Lab", "Trained", "train"]
+__all__ = ["Corpus", "Ensemble", "Forms", "Lab", "Pooled", "Trained", "train"]
 
 _BATCH: Final = {"cpu": 1_600, "cuda": 6_400}
 """Words in a step, by kind of device."""
@@ -181,6 +186,32 @@ class Trained(Map):
         return self._read[-1][1]
 
 
+class Pooled(Trained):
+    """The trained model, with its log-probabilities averaged over equal releases of one key.
+
+    Under a key, equal words after equal words have equal releases. So places hold one word, most
+    likely, if their released words are equal and follow equal released words.
+    """
+
+    name: ClassVar[str] = "trained, equal releases read together"
+
+    def guess(self, seen: Seen) -> Ints:
+        found = seen.symbols.copy()
+        before = np.where(np.diff(seen.sentence, prepend=-1), -1, np.roll(found, 1))
+        rows = np.stack([before, found, seen.group], axis=1)
+        link = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        for group in np.unique(seen.group[seen.group != OPEN]).tolist():
+            ids = self.channel.candidates[group].ids
+            places = np.flatnonzero(seen.group == group)
+            own, row = np.unique(link[places], return_inverse=True)
+            total = np.zeros((len(own), len(ids)), np.float32)
+            for _, which in chunks(self.channel, seen, group):
+                scores = self._scores(seen, group, which)
+                np.add.at(total, np.searchsorted(own, link[which]), scores)
+            found[places] = ids[total.argmax(axis=1)][row]
+        return found
+
+
 class Ensemble(ContextMap):
     """Product of experts: a counting attacker in context, and a trained one.
 
@@ -282,13 +313,18 @@ class Lab:
     def attacks(self, case: Case, channel: TextChannel, reader: Reader) -> dict[str, Attack]:
         """Return the attackers of a case: the strongest that counts, the trained one, and both.
 
-        ``channel`` is that of an attacker with text of the kind.
+        ``channel`` is that of an attacker with text of the kind. If it has a key, the trained one
+        also reads equal releases together.
         """
         lexicon, etas = case.public.lexicon, np.array(_etas(channel))
         name, counting = case.strongest(channel)
-        trained = Trained(channel, reader, etas, lambda ids: self.forms.rows(lexicon, ids))
+        told = (channel, reader, etas, lambda ids: self.forms.rows(lexicon, ids))
+        trained = Trained(*told)
         both = Ensemble(counting, trained)
-        return {name: counting, trained.name: trained, both.name: both}
+        found: dict[str, Attack] = {name: counting, trained.name: trained, both.name: both}
+        if isinstance(channel, Words) and channel.key:
+            found[Pooled.name] = Pooled(*told)
+        return found
 
 
 def _etas(channel: TextChannel) -> Sequence[float]:
@@ -355,15 +391,18 @@ def main() -> None:
     train(trainer, lambda: trainer.save(path), arguments.minutes)
     rows: list[Figures] = []
     jobs = [(kind, level) for kind in arguments.kinds for level in arguments.judged]
+    key = Key(bytes(32)) if arguments.one_key else None
     cases: dict[str, Case] = {}
     for kind, level in console.track(jobs, "kinds and levels"):
-        facts = (public.bundle.id, trainer.identity, trainer.step, kind, level, budget)
+        facts = [public.bundle.id, trainer.identity, trainer.step, kind, level, budget]
+        facts += ["one key"] if key else []
         kept = arguments.out / "cache" / "trained" / cache.name_of(*facts)
         if not kept.exists():
             if kind not in cases:
                 fresh = Public(public.bundle, public.models)
                 cases = {kind: Case.of(fresh, arguments.data, kind, budget)}
-            cache.keep(kept, _judged(lab, cases[kind], kind, level, trainer.trained))
+            channel = replace(cases[kind].familiar(Setting(level)), key=key)
+            cache.keep(kept, _judged(lab, cases[kind], kind, channel, trainer.trained))
         rows += json.loads(kept.read_text())
         last = rows[-1]
         console.STEPS.print(kind, level, last["attack"], share(last["success"]), span(last["ci"]))
@@ -375,19 +414,19 @@ def main() -> None:
         "trained_words": trainer.words,
         "history": trainer.history,
         "own": own,
+        "one_key": arguments.one_key,
     }
     trained = f"trained for {trainer.step:,} steps, {trainer.seconds / 60:.0f} minutes, on "
     trained += f"{trainer.words:,} words with noise"
     console.publish(arguments, figures, _table(rows), trained, *broken(rows))
 
 
-def _judged(lab: Lab, case: Case, kind: str, level: str, reader: Reader) -> list[Figures]:
-    setting = Setting(level)
-    learnt, seen = case.releases(Words(case.public, setting))
-    about = {"kind": kind, **name_of(case.public, setting)}
+def _judged(lab: Lab, case: Case, kind: str, channel: Words, reader: Reader) -> list[Figures]:
+    learnt, seen = case.releases(channel)
+    about = {"kind": kind, **name_of(case.public, channel.setting)}
     return [
         {**about, "attack": name, **attacked(attack, learnt, seen)}
-        for name, attack in lab.attacks(case, case.familiar(setting), reader).items()
+        for name, attack in lab.attacks(case, channel, reader).items()
     ]
 
 
@@ -422,6 +461,7 @@ def _asked() -> tuple[argparse.Namespace, Budget]:
     add("--minutes", type=float, help="of training at most, in this run; 0 judges the checkpoint")
     add("--levels", type=console.names(), default=LEVELS, help="to train one model on")
     add("--judged", type=console.names(), default=(*LEVELS, "attack:0.3"), help="levels to attack")
+    add("--one-key", action="store_true", help="release all texts of a kind under one key")
     add("--public-only", action="store_true", help="train without text of the six kinds")
     add("--backbone", default="default", help="a folder, or a name on the Hugging Face hub")
     add("--device", default="", help="cpu, or cuda where there is one (the default there)")

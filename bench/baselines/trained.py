@@ -51,7 +51,8 @@ def main() -> None:
     learner = trained.Lab(lab.public, [channel], backbones.load(), corpus, device(arguments.device))
     trainer = learner.trainer(split.fitted[:_HELD], own=True)
     stem = "-".join((arguments.mechanism, arguments.setting, arguments.task))
-    path = arguments.out / f"trained-{stem.replace(':', '')}.pt"
+    arguments.name = f"baselines-{stem.replace(':', '')}"
+    path = arguments.out / f"{arguments.name}.pt"
     if path.exists():
         trainer.load(path)
     elif arguments.start:

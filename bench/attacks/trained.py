@@ -13,7 +13,7 @@ checkpoint, and ends when the loss on held-out texts no longer falls.
     python -m bench.attacks.trained --full --minutes 0 --checkpoint FOLDER --one-key
 
 Noise is fresh for every word. With ``--one-key``, all texts of a kind leave under one key, as the
-texts of a training job do, and one more attacker reads equal releases together.
+texts of a training job do, and the network reads equal releases together.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from bench import cache, console, data
 from bench.attacks.bigram import public_sequences
 from bench.attacks.channels import Words
-from bench.attacks.interface import OPEN, Attack, Channel, Floats, Releases, Seen, TextChannel
+from bench.attacks.interface import Attack, Channel, Floats, Releases, Seen, TextChannel
 from bench.attacks.inversion import ContextMap, Map, chunks
 from bench.attacks.kinds import KINDS, MORE, QUICK, Budget, Case, Split, attacked, broken, name_of
 from bench.attacks.public import Public
@@ -194,22 +194,30 @@ class Pooled(Trained):
     """
 
     name: ClassVar[str] = "trained, equal releases read together"
+    _means: tuple[Seen, int, NDArray[np.int64], Floats] | None = None
 
-    def guess(self, seen: Seen) -> Ints:
-        found = seen.symbols.copy()
-        before = np.where(np.diff(seen.sentence, prepend=-1), -1, np.roll(found, 1))
-        rows = np.stack([before, found, seen.group], axis=1)
-        link = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
-        for group in np.unique(seen.group[seen.group != OPEN]).tolist():
-            ids = self.channel.candidates[group].ids
-            places = np.flatnonzero(seen.group == group)
-            own, row = np.unique(link[places], return_inverse=True)
-            total = np.zeros((len(own), len(ids)), np.float32)
-            for _, which in chunks(self.channel, seen, group):
-                scores = self._scores(seen, group, which)
-                np.add.at(total, np.searchsorted(own, link[which]), scores)
-            found[places] = ids[total.argmax(axis=1)][row]
+    def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
+        """Return mean log-probabilities of the candidates; those of the last group are kept."""
+        if self._means is None or self._means[0] is not seen or self._means[1] != group:
+            self._means = (seen, group, *self._averaged(seen, group))
+        _, _, row, means = self._means
+        found: Floats = means[row[which]]
         return found
+
+    def _averaged(self, seen: Seen, group: int) -> tuple[NDArray[np.int64], Floats]:
+        """Return the row of each place, and the mean of each row, (rows, candidates)."""
+        before = np.where(np.diff(seen.sentence, prepend=-1), -1, np.roll(seen.symbols, 1))
+        row, places = np.full(len(before), -1), np.flatnonzero(seen.group == group)
+        pairs = np.stack([before, seen.symbols], axis=1)[places]
+        _, row[places] = np.unique(pairs, axis=0, return_inverse=True)
+        met = np.bincount(row[places])
+        total = np.zeros((len(met), len(self.channel.candidates[group].ids)), np.float32)
+        for _, which in chunks(self.channel, seen, group):
+            np.add.at(total, row[which], self._alone(seen, group, which))
+        return row, total / met[:, None].astype(np.float32)
+
+    def _alone(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
+        return super()._scores(seen, group, which)
 
 
 class Ensemble(ContextMap):
@@ -314,17 +322,14 @@ class Lab:
         """Return the attackers of a case: the strongest that counts, the trained one, and both.
 
         ``channel`` is that of an attacker with text of the kind. If it has a key, the trained one
-        also reads equal releases together.
+        reads equal releases together.
         """
         lexicon, etas = case.public.lexicon, np.array(_etas(channel))
         name, counting = case.strongest(channel)
-        told = (channel, reader, etas, lambda ids: self.forms.rows(lexicon, ids))
-        trained = Trained(*told)
+        kind = Pooled if isinstance(channel, Words) and channel.key else Trained
+        trained = kind(channel, reader, etas, lambda ids: self.forms.rows(lexicon, ids))
         both = Ensemble(counting, trained)
-        found: dict[str, Attack] = {name: counting, trained.name: trained, both.name: both}
-        if isinstance(channel, Words) and channel.key:
-            found[Pooled.name] = Pooled(*told)
-        return found
+        return {name: counting, trained.name: trained, both.name: both}
 
 
 def _etas(channel: TextChannel) -> Sequence[float]:

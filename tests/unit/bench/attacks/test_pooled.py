@@ -33,7 +33,7 @@ class Hints(Pooled):
         self._hints = np.random.default_rng(3).normal(0, 1, (len(true), WORDS))
         self._hints[np.arange(len(true)), true] += 0.8
 
-    def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
+    def _alone(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
         found: Floats = self._hints[which].astype(np.float32)
         return found
 

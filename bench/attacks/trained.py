@@ -214,7 +214,8 @@ class Pooled(Trained):
         total = np.zeros((len(met), len(self.channel.candidates[group].ids)), np.float32)
         for _, which in chunks(self.channel, seen, group):
             np.add.at(total, row[which], self._alone(seen, group, which))
-        return row, total / met[:, None].astype(np.float32)
+        total /= met[:, None]
+        return row, total
 
     def _alone(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
         return super()._scores(seen, group, which)

@@ -6,10 +6,12 @@ import json
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from sottovoce.core.bundle.encoder import DESCRIPTION, NETWORK, TABLE
+from sottovoce.core.errors import NotReady
 from sottovoce.models.cli import COMMANDS, main
 from tests.support.backbones import tiny_bert, tiny_decoder
 
@@ -28,10 +30,21 @@ def test_every_command_has_help_and_json(command: str) -> None:
 
 
 def test_the_provider_builds_bundles_by_a_command_of_its_own() -> None:
-    from sottovoce.cloud.cli.build_bundle import command as theirs
+    from sottovoce.cloud.cli import main as theirs
     from sottovoce.models.cli.bundle import build_bundle as ours
 
-    assert theirs is ours
+    assert theirs.get_command(click.Context(theirs), "build-bundle") is ours
+
+
+def test_without_the_builder_the_provider_learns_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sottovoce.cloud.cli import main as theirs
+
+    monkeypatch.setitem(sys.modules, "sottovoce.models.cli.bundle", None)
+    result = CliRunner().invoke(theirs, ["build-bundle", "--help"])
+    assert result.exit_code == NotReady.exit_code
+    assert "pip install sottovoce-models" in result.stderr
 
 
 def test_names_are_learned_from_fakers_lists_or_not_at_all(

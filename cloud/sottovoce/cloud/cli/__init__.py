@@ -148,6 +148,7 @@ GROUPS = {
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 
 _MODULES = {
+    "build-bundle": "sottovoce.models.cli.bundle",
     "replica": "serve",
     "front": "serve",
     "trainer": "serve",

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import get_completion_class
 
-from sottovoce.core.errors import InvalidInput, Side, SottovoceError, speaking_to
+from sottovoce.core.errors import InvalidInput, NotReady, Side, SottovoceError, speaking_to
 from sottovoce.core.platform.files import DISK_FULL, refused_by_system
 from sottovoce.core.platform.program import INTERRUPTED, raise_interrupts
 from sottovoce.core.platform.threads import room_for_files
@@ -326,7 +326,8 @@ class LazyGroup(click.Group):
     Args:
         package: the package of the modules that define the commands.
         groups: the headings of the help; under each, its commands with one line each.
-        modules: the module of each command that does not have the module of its own name.
+        modules: the module of each command that does not have the module of its own name. A name
+            with a dot is a module of another distribution, which may not be installed.
         side: whose program it is, which decides what errors say to do.
     """
 
@@ -356,10 +357,20 @@ class LazyGroup(click.Group):
             return None
         if cmd_name in self.commands:
             return self.commands[cmd_name]
-        module = self._modules.get(cmd_name, cmd_name.replace("-", "_"))
+        name = self._modules.get(cmd_name, cmd_name.replace("-", "_"))
+        try:
+            module = import_module(name if "." in name else f"{self._package}.{name}")
+        except ModuleNotFoundError as error:
+            if "." not in name or not f"{name}.".startswith(f"{error.name}."):
+                raise
+            distribution = "-".join(name.split(".")[:2])
+            raise NotReady(
+                f"{distribution}, which has this command, is not installed",
+                fix=f"pip install {distribution}",
+            ) from error
         return next(
             found
-            for found in vars(import_module(f"{self._package}.{module}")).values()
+            for found in vars(module).values()
             if isinstance(found, click.Command) and found.name == cmd_name
         )
 
@@ -370,6 +381,9 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:  # while a command was imported
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
+        except SottovoceError as error:  # likewise
+            tell(error)
+            ctx.exit(error.exit_code)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -105,6 +105,12 @@ def blind_table(folder: Path) -> None:
     change_array(folder, f"names/{LISTED}", alike)
 
 
+def blind_short_table(folder: Path) -> None:
+    """The same in a table of the first words alone, as bundles with a long list have."""
+    blind_table(folder)
+    change_array(folder, f"names/{LISTED}", lambda rows: rows[:-1])
+
+
 def rewriting_tokenizer(folder: Path) -> None:
     """The tokenizer looks "elena" up as "bottle"."""
 
@@ -115,5 +121,5 @@ def rewriting_tokenizer(folder: Path) -> None:
     change_tokenizer(folder, rewrite)
 
 
-BLINDING = (blind_finder, blind_table, rewriting_tokenizer)
+BLINDING = (blind_finder, blind_table, blind_short_table, rewriting_tokenizer)
 """What a dishonest provider does to have names leave, though every hash fits."""

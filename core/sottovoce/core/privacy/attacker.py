@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from sottovoce.core.bundle.manifest import ANY, CLITIC, class_name
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 from sottovoce.core.privacy.noise import Floats2d
+from sottovoce.core.privacy.search import ExactIndex
 from sottovoce.core.text.frequencies import Counted
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS
@@ -152,6 +154,9 @@ def common(counts: NDArray[np.float64], clitic: NDArray[np.bool_]) -> NDArray[np
 _SCORES: Final = 1 << 19
 """Scores held at once: 2 MiB, which a processor's cache holds."""
 
+_ALIKE: Final = 4_096
+"""The fewest candidates of one prior that are searched by distance alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -180,9 +185,12 @@ class Candidates:
         return random.choice(self.ids, n, p=shares / shares.sum())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SphereMap:
     """The maximum-a-posteriori attacker on single words whose rows lie on the unit sphere.
+
+    Of candidates with one prior, the nearest is the best guess. Public text has few words of a long
+    list, and all others have one prior. They are searched as on the device, which is much faster.
 
     Attributes:
         candidates: the possible originals of a word.
@@ -216,7 +224,7 @@ class SphereMap:
         """How probable that guess is to be right: Floats1d (n,). Its mean over vectors of words
         that come as often as the prior says is the attacker's success; arguments as above."""
         found = np.empty(len(noisy), np.float32)
-        for chunk, distances in self._distances(noisy):
+        for chunk, distances in _distances(noisy, self.columns):
             distances *= np.float32(-eta)
             distances += self.candidates.log_prior
             distances -= distances.max(axis=1, keepdims=True)
@@ -240,25 +248,54 @@ class SphereMap:
         """
         return self._guess(released, slopes)
 
+    @cached_property
+    def _alike(self) -> tuple[tuple[NDArray[np.intp], ExactIndex], ...]:
+        """Places of many candidates with one prior, and their rows."""
+        rounded = self.candidates.log_prior.round(4)
+        _, prior, sizes = np.unique(rounded, return_inverse=True, return_counts=True)
+        groups = [np.flatnonzero(prior == each) for each in np.flatnonzero(sizes >= _ALIKE)]
+        return tuple(
+            (each, ExactIndex(self.columns[:-1, each].T * np.float32(-0.5))) for each in groups
+        )
+
+    @cached_property
+    def _others(self) -> tuple[NDArray[np.intp], NDArray[np.float32], Floats2d]:
+        """Places of the other candidates, their priors and columns; at least one of each prior."""
+        if not self._alike:
+            every = np.arange(len(self.candidates.ids))
+            return every, self.candidates.log_prior, self.columns
+        other = np.ones(len(self.candidates.ids), np.bool_)
+        for places, _ in self._alike:
+            other[places[1:]] = False
+        return np.flatnonzero(other), self.candidates.log_prior[other], self.columns[:, other]
+
     def _guess(self, seen: Floats2d, rates: Sequence[float]) -> NDArray[np.int32]:
-        found = np.empty((len(rates), len(seen)), np.int32)
-        for chunk, distances in self._distances(seen):
+        found = np.empty((len(rates), len(seen)), np.intp)
+        others, prior, columns = self._others
+        for chunk, distances in _distances(seen, columns):
             for guesses, rate in zip(found, rates, strict=True):
                 scores = distances * np.float32(-rate)
-                scores += self.candidates.log_prior
-                guesses[chunk] = self.candidates.ids[scores.argmax(axis=1)]
-        return found
+                scores += prior
+                guesses[chunk] = others[scores.argmax(axis=1)]
+        if near := [places[index.nearest(seen)] for places, index in self._alike]:
+            for guesses, rate in zip(found, rates, strict=True):
+                rivals = np.stack([guesses, *near])
+                apart = seen + self.columns[:-1].T[rivals] / 2
+                scores = self.candidates.log_prior[rivals] - rate * np.linalg.norm(apart, axis=2)
+                guesses[:] = np.take_along_axis(rivals, scores.argmax(axis=0)[None], 0)[0]
+        return self.candidates.ids[found]
 
-    def _distances(self, seen: Floats2d) -> Iterator[tuple[slice, Floats2d]]:
-        """Blocks of rows, and their distances to the candidates: Floats2d (rows, m)."""
-        # A little more than 1 keeps rounding above zero.
-        lengths = (seen * seen).sum(axis=1, keepdims=True) + np.float32(1 + 1e-5)
-        extended = np.hstack([seen, lengths])
-        step = max(1, _SCORES // len(self.candidates.ids))
-        for start in range(0, len(seen), step):
-            chunk = slice(start, start + step)
-            distances = extended[chunk] @ self.columns
-            yield chunk, np.sqrt(distances, out=distances)
+
+def _distances(seen: Floats2d, columns: Floats2d) -> Iterator[tuple[slice, Floats2d]]:
+    """Yield blocks of rows, and their distances to ``columns``: Floats2d (rows, m)."""
+    # A little more than 1 keeps rounding above zero.
+    lengths = (seen * seen).sum(axis=1, keepdims=True) + np.float32(1 + 1e-5)
+    extended = np.hstack([seen, lengths])
+    step = max(1, _SCORES // columns.shape[1])
+    for start in range(0, len(seen), step):
+        chunk = slice(start, start + step)
+        distances = extended[chunk] @ columns
+        yield chunk, np.sqrt(distances, out=distances)
 
 
 def perturb(rows: Floats2d, eta: float, random: Generator) -> Floats2d:

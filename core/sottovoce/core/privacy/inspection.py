@@ -413,7 +413,7 @@ def check_listed(finder: NameFinder, bundle: Bundle) -> None:
     Raises:
         BundleMismatch: the table differs for some word, beyond what machines round differently.
     """
-    words = bundle.words
+    words = bundle.words[: finder.listed]
     for start in range(0, len(words), _AT_ONCE):
         texts = words[start : start + _AT_ONCE]
         ids = np.arange(start, start + len(texts), dtype=np.int32)

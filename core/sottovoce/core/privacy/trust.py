@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import islice
 from typing import Final, Self
 
 import numpy as np
@@ -45,6 +46,8 @@ _COVERS: Final = np.array(
 """Whether no policy treats the first of two readings more lightly than the second."""
 
 _AT_ONCE: Final = 4_096
+_OF_A_PART: Final = 1 << 15
+"""Words that are looked up in one pass through the first list: bounds the memory."""
 _MARK: Final = re.compile(r"[\[\]]")
 _SMALL: Final = frozenset({"of", "the"})
 """Words within a name that tell nothing."""
@@ -84,7 +87,9 @@ class TrustedWords:
             return cls(theirs, bundle.manifest.clitics, 0)
         own = np.full(len(theirs), len(READINGS), np.uint8)
         if public is not None:
-            own = public.of(bundle.words)
+            words = iter(bundle.words)
+            parts = range(0, len(theirs), _OF_A_PART)
+            own = np.concatenate([public.of(islice(words, _OF_A_PART)) for _ in parts])
             _add_more(own, np.flatnonzero(~_COVERS[theirs, own]), bundle, public)
         lighter = ~_COVERS[theirs, own]
         known = public.clitics if public else frozenset()

@@ -322,6 +322,11 @@ class NameFinder:
             raise _damaged(folder, f"{error} in names.json does not fit") from None
         return cls(session, spec, told.reach, thresholds, _listed(folder / LISTED, words))
 
+    @property
+    def listed(self) -> int:
+        """The number of words in the bundle's table, the first of its list."""
+        return 0 if self._listed is None else len(self._listed)
+
     def of_listed(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return the content of `LISTED` for a bundle: Floats2d (n, width).
 

@@ -42,3 +42,22 @@ def test_guesses_match_the_definition(space: Floats2d, weights: np.ndarray, eta:
         distance = np.linalg.norm(space[members].astype(np.float64) - q, axis=1)
         best.append(members[np.argmax(np.log(weights[members] + 0.5) - eta * distance)])
     assert (attacker.behind_vectors(noisy, eta) == best).mean() > 0.99  # but for ties in float32
+
+
+@pytest.mark.parametrize("eta", [2.0, 20.0, 60.0])
+def test_guesses_among_many_words_that_were_never_met(eta: float) -> None:
+    random = np.random.default_rng(5)
+    rows = random.standard_normal((12_000, 8)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    met = np.where(random.random(len(rows)) < 0.2, random.zipf(1.6, len(rows)).clip(max=5_000), 0)
+    candidates = Candidates.of(met.astype(float), np.arange(len(rows), dtype=np.int32))
+    common = np.argsort(-met)[:50]
+    noisy = perturb(rows[np.concatenate([common, random.choice(len(rows), 100)])], eta, random)
+
+    distances = np.linalg.norm(rows.astype(float) - noisy[:, None].astype(float), axis=2)
+    best = (np.log(met + 0.5) - eta * distances).argmax(axis=1)
+    attacker = SphereMap.of(rows, candidates)
+    assert (attacker.behind_vectors(noisy, eta) == best).mean() > 0.99  # but for ties in float32
+    slower, asked = attacker.behind_words(noisy, eta / 2, eta)
+    assert (asked == best).mean() > 0.99
+    assert (slower != asked).any()

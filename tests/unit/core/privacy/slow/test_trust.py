@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import BundleMismatch
+from sottovoce.core.privacy import trust
 from sottovoce.core.privacy.policies import POLICIES, PrivacyLimits, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
@@ -56,6 +57,15 @@ def test_of_the_built_bundle_nothing_changes(bundle: Bundle) -> None:
     assert np.array_equal(trusted.readings, bundle.readings)
     assert trusted.clitics == bundle.manifest.clitics
     assert open_finder(bundle) is not None
+
+
+def test_a_list_that_is_read_in_parts_has_the_same_readings(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust, "_OF_A_PART", 5_000)
+    trusted = TrustedWords.of(bundle)
+    assert trusted.changed == 0
+    assert np.array_equal(trusted.readings, bundle.readings)
 
 
 @pytest.mark.parametrize("mechanism", ["pct2t.v2", "pct2t.v1", "t2t.v1"])

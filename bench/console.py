@@ -1,7 +1,7 @@
 """The common command line, progress bars and tables of all measurements.
 
 Tables go to standard output; with ``--json`` the figures go there alone, as one line. The figures
-and a picture are kept in ``--out``. Progress goes to standard error.
+are kept in ``--out``. Progress goes to standard error.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from typing import Any, Final, TypeVar
 
 import rich.progress
 import rich.table
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.data import DATA
 
 __all__ = ["STEPS", "Figures", "Table", "ask_names", "names", "parser", "percent"]
-__all__ += ["progress", "publish", "share", "sheet", "span", "table", "track", "versions"]
+__all__ += ["progress", "publish", "share", "span", "table", "track", "versions"]
 
 Figures = dict[str, Any]
 """A measurement's figures, in JSON types."""
@@ -61,7 +59,7 @@ def parser(
         "--out",
         type=Path,
         default=Path("build/bench"),
-        help="folder for the figures and the picture",
+        help="folder for the figures",
     )
     found.add_argument("--json", action="store_true", help="print the figures alone, as JSON")
     return found
@@ -167,28 +165,16 @@ def share(value: float | None, digits: int = 3, *, sign: str = "") -> str:
     return "" if value is None else f"{value:{sign}.{digits}f}"
 
 
-def sheet(
-    width: float, height: float, columns: int = 1, **options: Any
-) -> tuple[Figure, list[Axes]]:
-    """Return an empty picture, sized in inches, and its axes from left to right."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, list(figure.subplots(1, columns, squeeze=False, **options)[0])
-
-
 def versions(*names: str) -> dict[str, str]:
     """Return the versions of libraries that affect the figures."""
     return {name: version(name) for name in names}
 
 
-def publish(
-    arguments: Namespace, figures: Figures, *shown: RenderableType, picture: Figure | None = None
-) -> None:
-    """Keep figures and picture in ``--out``, and print the tables (``--json``: the figures)."""
+def publish(arguments: Namespace, figures: Figures, *shown: RenderableType) -> None:
+    """Keep the figures in ``--out``, and print the tables (``--json``: the figures)."""
     line = json.dumps(figures)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / f"{arguments.name}.json").write_text(line, encoding="utf-8")
-    if picture is not None:
-        picture.savefig(arguments.out / f"{arguments.name}.png", dpi=120)
     if arguments.json:
         print(line)
     else:

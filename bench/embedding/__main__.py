@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from bench import console
 from bench.attacks.interface import Attack, Releases, Seen
 from bench.attacks.inversion import Map, Nearest
 from bench.baselines.interface import eta_of_success
-from bench.console import Figures, Table, sheet
+from bench.console import Figures, Table
 from bench.data import require
 from bench.embedding.study import TASKS, Study, difference, head, information, read_task
 from sottovoce.core.bundle.folder import Bundle
@@ -72,7 +71,7 @@ def main() -> None:
         "lengths": by_length(study, news.flat, etas),
         "heads": classify(study, arguments.data, etas, train, test),
     }
-    console.publish(arguments, figures, *show(figures), picture=plot(found))
+    console.publish(arguments, figures, *show(figures))
 
 
 def attacked(study: Study, eta: float) -> Figures:
@@ -178,20 +177,6 @@ def _table(title: str, rows: list[Figures]) -> Table:
         for row in rows
     )
     return console.table(title, (), [*rows[0]], cells)
-
-
-def plot(found: list[Figures]) -> Figure:
-    """Plot quality against attack success."""
-    figure, (axes,) = sheet(7, 4.5)
-    successes = [row["success"] for row in found]
-    for name in found[0]["cosine"]:
-        heights = [row["cosine"][name] for row in found]
-        axes.plot(successes, heights, ":" if name == "the answer" else "-", marker="o", label=name)
-    axes.set_xlabel("tokens the MAP attacker recovers")
-    axes.set_ylabel("cosine with the clean embedding")
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.3)
-    return figure
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ from bench.attacks.measures import Tally
 from bench.attacks.public import Public
 from bench.console import Figures
 from bench.data import require
-from bench.keying.copies import copies, places
-from bench.keying.corpus import NOISED, WAYS, Corpus, label
+from bench.keying.corpus import NOISED, WAYS, Corpus, copies, label, places
 from bench.keying.pooling import Attacker, draw
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.attacker import Candidates

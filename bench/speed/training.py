@@ -13,7 +13,9 @@ on every batch. A side's time is the sum over batches of its median processor ti
 wall-clock time), so other work on the machine hardly changes the ratios. A job has plain tokens
 before every k-th batch only, so its time is one part with and k - 1 parts without.
 
-A second table sets private steps (see `sottovoce.cloud.training.dp_sgd.steps`) beside plain ones.
+A second table sets private steps (see `sottovoce.cloud.training.dp_sgd.steps`) beside plain ones. A
+private step works through its sample in pieces, with a copy of the adapter for every row, and draws
+noise once. So the cost of each example falls with the size of the sample.
 
     python -m bench.training --quick
 """
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,20 +37,22 @@ from transformers import AutoModelForSequenceClassification
 
 from bench import console, data
 from bench.console import Figures, Table, table
-from bench.speed import private_steps
 from bench.speed.serving_sides import precisions
 from bench.utility import tasks
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
-from sottovoce.cloud.models.backbone import to_bfloat16
+from sottovoce.cloud.models.backbone import fast_bfloat16, to_bfloat16
 from sottovoce.cloud.models.batches import Batch, Dataset
 from sottovoce.cloud.models.classifier import TextClassifier
-from sottovoce.cloud.models.methods import Lora
+from sottovoce.cloud.models.methods import Lora, from_options
 from sottovoce.cloud.models.methods.lora import targets
+from sottovoce.cloud.training.dp_sgd import trainer
+from sottovoce.cloud.training.dp_sgd.steps import BIAS, WEIGHT, Private, RowObjective, Trained
 from sottovoce.cloud.training.run import Clipped, Labelled, Objective, batches
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import token_embedding
+from sottovoce.core.privacy.gaussian import Stage
 from sottovoce.core.privacy.policies import Setting
 
 RATE: Final = 1e-3
@@ -58,6 +62,9 @@ PAPERS: Final = 40
 
 PLAIN: Final = (10, PAPERS)
 """Plain tokens of an example: the device's default, and the paper's number."""
+
+METHODS: Final = ("lora", "prompt", "prefix")
+_STAGE: Final = Stage(steps=1, share=0.1, noise=1.0, clip=0.5)
 
 Step = Callable[[Batch, Tensor], object]
 
@@ -231,6 +238,49 @@ def show_private(figures: Figures) -> Table:
     )
 
 
+def private_steps(method: str, labels: int) -> dict[str, Callable[[Sequence[Labelled]], object]]:
+    """Return a plain and a private step over pieces, built as the trainers build them."""
+    options = TrainingOptions(method=method)
+    plain = TextClassifier(backbones.load(), from_options(options), labels).eval()
+    if fast_bfloat16():
+        to_bfloat16(plain.encoder)
+    follow = Clipped(torch.optim.AdamW(plain.trained().values(), lr=RATE))
+    objective = Objective(plain)
+
+    loaded = backbones.load()
+    model, begin = trainer.begin(loaded, from_options(options), torch.device("cpu"), True)
+    width = loaded.hidden_size
+    trained = Trained({**begin, WEIGHT: torch.zeros(labels, width), BIAS: torch.zeros(labels)})
+    private = Private(trained, torch.optim.Adam(trained.values.values()), _STAGE, 1_000)
+    own = RowObjective(model, trained)
+    return {
+        "plain": lambda pieces: [follow(objective, piece, RATE) for piece in pieces],
+        "private": lambda pieces: private(own, pieces, RATE),
+    }
+
+
+def measure_private(data: Dataset, pieces: int, repeats: int) -> Figures:
+    """Processor seconds by method and side over ``pieces`` times 32 examples, in turn: medians."""
+    rows = list(range(32 * pieces))
+    sample = trainer.pieces(data, rows, torch.device("cpu"))
+    found: Figures = {}
+    for method in METHODS:
+        made = private_steps(method, len(data.labels))
+        times: dict[str, list[float]] = {side: [] for side in made}
+        for turn in console.track(range(repeats + 1), f"private steps, {method}"):
+            for side, step in made.items():
+                start = time.process_time()
+                step(sample)
+                if turn:  # the first one warms up
+                    times[side].append(time.process_time() - start)
+        ratios = [a / b for a, b in zip(times["private"], times["plain"], strict=True)]
+        found[method] = {
+            "examples_per_second": round(len(rows) / statistics.median(times["private"]), 1),
+            "times_plain": round(statistics.median(ratios), 3),
+        }
+    return found
+
+
 def main() -> None:
     """Measure in turns, and print the tables."""
     parser = console.parser("training", __doc__, quick="8 batches, 4 turns: 2 minutes", data="sst2")
@@ -262,7 +312,7 @@ def main() -> None:
         "every": every,
         "seconds": times,
         "forms": rows(times, every, size * count),
-        "private": private_steps.measure(next(iter(sets.values())), 8, repeats),
+        "private": measure_private(next(iter(sets.values())), 8, repeats),
         "versions": console.versions("torch", "transformers", "peft"),
     }
     console.publish(arguments, figures, show(figures), show_private(figures))

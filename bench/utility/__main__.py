@@ -92,7 +92,7 @@ def main() -> None:
         "rows": tables.rows(found.cells),
         "published": tables.PUBLISHED,
     }
-    console.publish(arguments, result, *tables.show(result), picture=tables.plot(result))
+    console.publish(arguments, result, *tables.show(result))
 
 
 def _parser() -> argparse.ArgumentParser:

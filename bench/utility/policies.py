@@ -265,8 +265,7 @@ def _measure(arguments: Namespace) -> None:
         "seconds": time.monotonic() - began,
         **policy_tables.figures(found),
     }
-    picture = policy_tables.plot(result)
-    console.publish(arguments, result, *policy_tables.show(result), picture=picture)
+    console.publish(arguments, result, *policy_tables.show(result))
 
 
 if __name__ == "__main__":

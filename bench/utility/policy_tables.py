@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from bench.attacks.frontier import Point, against, interval_of
-from bench.console import Table, share, sheet, span, table
+from bench.console import Table, share, span, table
 from sottovoce.core.privacy.policies import DEFAULT
 
-__all__ = ["CLEAR", "Side", "Study", "figures", "plot", "show", "verdict"]
+__all__ = ["CLEAR", "Side", "Study", "figures", "show", "verdict"]
 
 CLEAR: Final = "clear"
 """The policy name of clear text."""
@@ -163,25 +162,3 @@ def show(result: dict[str, Any]) -> Iterator[Table | str]:
         else:
             said += row["verdict"]
         yield said
-
-
-def plot(result: dict[str, Any]) -> Figure:
-    """Plot accuracy over attack success: a panel per task and method, a line per policy."""
-    panels: dict[tuple[str, str], dict[str, list[Row]]] = {}
-    for row in result["rows"]:
-        lines = panels.setdefault((row["task"], row["method"]), {})
-        lines.setdefault(row["side"], []).append(row)
-    figure, found = sheet(4.5 * len(panels), 4.5, len(panels))
-    for axes, ((task, method), lines) in zip(found, panels.items(), strict=True):
-        for name, rows in lines.items():
-            some = sorted(rows, key=lambda row: float(row["all"]))
-            xs, ys = [row["all"] for row in some], [row["accuracy"] for row in some]
-            spread = [
-                [abs(row["accuracy"] - row["accuracy_ci"][end]) for row in some] for end in (0, 1)
-            ]
-            axes.errorbar(xs, ys, spread, fmt="o-", ms=3, capsize=2, label=name)
-        axes.set(title=f"{task}, {method}", xlabel="content words recovered")
-        axes.legend(fontsize=7)
-        axes.grid(alpha=0.3)
-    found[0].set_ylabel("accuracy")
-    return figure

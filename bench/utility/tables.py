@@ -1,4 +1,4 @@
-"""Tables and picture of `bench.utility`, in the papers' form.
+"""Tables of `bench.utility`, in the papers' form.
 
 The published figures beside ours use another backbone: BERT-base (110M parameters) on 67,000
 phrases.
@@ -10,15 +10,12 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from bench.console import Table, sheet, table
+from bench.console import Table, table
 from bench.utility.grid import Cell, Source
 from bench.utility.tasks import REPLACED
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T2, T2T
 
-__all__ = ["PUBLISHED", "plot", "rows", "show"]
+__all__ = ["PUBLISHED", "rows", "show"]
 
 Row = dict[str, Any]
 Cells = Sequence[tuple[Cell, dict[str, Any]]]
@@ -135,32 +132,3 @@ def _percent(row: Row | None) -> str:
     shown = f"{100 * row['accuracy']:.1f}"
     shown += "" if spread is None else f" ± {100 * spread:.1f}"
     return shown + ("" if drop is None else f" ({-100 * drop:+.1f})")
-
-
-def plot(result: dict[str, Any]) -> Figure:
-    """Plot accuracy by share replaced: a panel for each task and method."""
-    panels: dict[tuple[str, str], dict[str, list[Row]]] = {}
-    for row in result["rows"]:
-        lines = panels.setdefault((row["task"], row["method"]), {})
-        lines.setdefault(row["mechanism"], []).append(row)
-    figure, found = sheet(5 * len(panels), 5, len(panels), sharey=True)
-    for axes, ((task, method), lines) in zip(found, panels.items(), strict=True):
-        for mechanism, of in lines.items():
-            if mechanism:
-                dash = "-" if mechanism == PCT2T2.name else "--"
-                _line(axes, of, _NAMES[mechanism], dash)
-            else:
-                clear = 100 * of[0]["accuracy"]
-                axes.axhline(clear, color="tab:gray", lw=1, label="no privacy")
-        axes.set(title=f"{task}, {method}", xlabel="share of protected words replaced")
-        axes.legend(fontsize=7)
-        axes.grid(alpha=0.3)
-    found[0].set_ylabel("accuracy, %")
-    return figure
-
-
-def _line(axes: Axes, of: list[Row], label: str, dash: str) -> None:
-    of = sorted(of, key=lambda row: float(row["target"]))
-    shares, heights = [row["target"] for row in of], [100 * row["accuracy"] for row in of]
-    spread = [100 * (row["accuracy_sd"] or 0) for row in of]
-    axes.errorbar(shares, heights, spread, fmt="o" + dash, ms=3, capsize=2, label=label)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import matplotlib.image
 import pytest
 
 from bench import console
@@ -17,10 +16,8 @@ def published(out: Path, *flags: str) -> None:
     parser = console.parser("speed.thing", "What is it?\n\nMore.", quick="less", data="texts")
     arguments = parser.parse_args(["--out", str(out / "new"), *flags])
     rows = [(row["name"], console.share(row["share"])) for row in FIGURES["rows"]]
-    figure, (left, _) = console.sheet(4, 2, 2)
-    left.plot([1, 2], [1, 2])
     table = console.table("a title", ("name",), ("share",), rows)
-    console.publish(arguments, FIGURES, table, "a word", picture=figure)
+    console.publish(arguments, FIGURES, table, "a word")
 
 
 def test_tables_are_printed_and_figures_kept(
@@ -33,7 +30,6 @@ def test_tables_are_printed_and_figures_kept(
     assert "a word" in shown
     assert "None" not in shown
     assert json.loads((tmp_path / "new" / "thing.json").read_text("utf-8")) == FIGURES
-    assert matplotlib.image.imread(tmp_path / "new" / "thing.png").ndim == 3
 
 
 def test_with_json_the_figures_are_all_that_is_printed(

@@ -7,8 +7,7 @@ import pytest
 
 from bench.attacks.bigram import Bigrams
 from bench.attacks.text import Lexicon
-from bench.keying.copies import COPIES, copies, places
-from bench.keying.corpus import WAYS, Corpus, label
+from bench.keying.corpus import COPIES, WAYS, Corpus, copies, label, places
 from bench.keying.pooling import Attacker, Drawn, draw
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.attacker import Candidates

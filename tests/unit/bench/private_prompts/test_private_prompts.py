@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.private_prompts import runs, tables
+from bench.private_prompts import __main__ as program
+from bench.private_prompts import runs
 from bench.private_prompts.runs import CLEAR, Cell, Place, Text, encoding, result, working
 
 WORDS = {"good": "a warm and funny film", "bad": "a dull and empty film"}
@@ -50,7 +51,7 @@ def test_a_drop_compares_the_same_seeds_and_questions() -> None:
         for seed in range(2)
         for epsilon, right in ((0.0, hard[seed]), (8.0, [*hard[seed][:-1], False]))
     ]
-    (row,) = tables.rows(cells)
+    (row,) = program.rows(cells)
     assert row["accuracy"]["0"]["mean"] == pytest.approx((60 + 30) / 180)
     assert row["drop"]["8"]["mean"] == pytest.approx(1 / 90)
     assert row["drop"]["8"]["interval"][0] >= 0
@@ -66,6 +67,6 @@ def test_aims_are_for_ten_thousand_examples(train: int, lost: int, verdict: str 
         (Cell(TEXT, "head", 0.0, 0), {"right": questions, "train": train}),
         (Cell(TEXT, "head", 8.0, 0), {"right": [False] * lost + questions[lost:], "train": train}),
     ]
-    rows = tables.rows(cells)
-    shown, _ = tables.show({"rows": rows, "epsilons": [0.0, 8.0], "seeds": 1})
+    rows = program.rows(cells)
+    shown, _ = program.show({"rows": rows, "epsilons": [0.0, 8.0], "seeds": 1})
     assert [row[-1] for row in shown.rows] == [verdict or ""]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.scale import __main__ as program
+from bench.scale.paper import Prices, needs
 from bench.scale.simulation import POLICIES, Cloud
-from bench.scale.sizing import Prices, needs
 from sottovoce.cloud.config import Settings
 from sottovoce.v1 import inference_pb2 as wire
 from tests.support.backbones import tiny_bert

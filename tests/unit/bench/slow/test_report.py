@@ -17,9 +17,8 @@ import pytest
 from bench.attacks.harness import Budget
 from bench.attacks.parts import Scope
 from bench.attacks.run import DATA_SETS, Place, measure
-from bench.report import findings
 from bench.report.__main__ import write
-from bench.report.page import leaks
+from bench.report.page import costs_of_levels, leaks
 from tests.support.browser import HINT, Browser, browser_program, opened_browser
 from tests.support.paths import MODELS, ROOT
 from tests.support.shared_data import shared_data
@@ -92,7 +91,7 @@ def test_the_page_is_one_file_and_reads_without_eyes(page: Path) -> None:
 def test_the_page_holds_what_was_measured(page: Path, result: dict[str, Any]) -> None:
     text = re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
     assert result["bundle"] in text
-    (said,) = findings.costs_of_levels(result)
+    (said,) = costs_of_levels(result)
     assert said in text
     assert f"recovers {100 * float(_recovered(result)):.0f} of 100 protected words" in text
     assert "What the policy lets pass leaves as it was typed" in text  # of docs/privacy.md

@@ -202,4 +202,3 @@ def test_cells_are_learnt_and_not_learnt_twice(bundle: Bundle, data: Path, tmp_p
     shown.print(*report.show(result))
     assert f"{100 * results[cells[1]]['accuracy']:.1f}" in shown.export_text()
     assert "at_home_sd" in made[0]
-    assert [axes.get_title() for axes in report.plot(result).axes] == ["sst2, lora", "sst2, prefix"]

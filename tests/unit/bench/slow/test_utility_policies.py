@@ -165,5 +165,3 @@ def test_releases_are_learnt_from_and_attacked_once(
     shown = Console(file=StringIO(), width=150, record=True)
     shown.print(*policy_tables.show(result))
     assert f"{row['all']:.3f}" in shown.export_text()
-    (axes,) = policy_tables.plot(result).axes
-    assert axes.get_title() == "sst2, head"

@@ -267,7 +267,7 @@ class KeyedStream:
 
     def random(self, size: tuple[int, ...]) -> NDArray[np.float64]:
         """See `Random.random`."""
-        return np.array([*islice(self._numbers, math.prod(size))], np.float64).reshape(size)
+        return np.array([*islice(self._numbers, math.prod(size))]).reshape(size)
 
 
 def _numbers(secret: bytes) -> Iterator[float]:

@@ -164,7 +164,7 @@ class Draft:
         self.lengths.extend(map(len, texts))
         # The one comparison of output and input. Nothing depends on it: it is reported to the
         # owner of the text, on the device.
-        replaced = np.fromiter(map(ne, texts, [word.text for word in words]), np.bool_, len(texts))
+        replaced = np.fromiter(map(ne, texts, [word.text for word in words]), np.bool_)
         marks = tags.astype(np.uint16) << _TAG | replaced * np.uint16(_REPLACED) | treatments
         self.marks.frombytes(marks.tobytes())
 

@@ -243,9 +243,9 @@ class ExactIndex:
         scores = np.empty(_SCORES, np.float32)
         chunks = [slice(start, min(start + _QUERIES, n)) for start in range(0, n, _QUERIES)]
         found, place = np.zeros(n, np.int64), np.empty(n, np.int64)
-        best, score = np.full(n, -np.inf, np.float32), np.empty(n, np.float32)
+        best, score = np.full(n, -np.inf), np.empty(n)
         # Tile by tile: a few queries meet many words at once, many queries fewer words.
-        step = _SCORES // max(1, min(n, _QUERIES))
+        step = _SCORES // min(n, _QUERIES)
         for start in range(0, words, step):
             columns = self._columns[:, start : start + step]
             for chunk in chunks:
@@ -314,11 +314,11 @@ class Search:
     def index(self, name: str, eta: float) -> Index:
         """The index that answers queries of class ``name`` with noise of ``eta``."""
         told = self._bundle.manifest.classes[name]
-        graph = told.ef > 0 and eta >= told.from_eta
+        ef = told.ef if eta >= told.from_eta else 0
         with self._opening:
-            kept = self._graphs_open if graph else self._exact
+            kept = self._graphs_open if ef else self._exact
             if name not in kept:
-                kept[name] = self._open(name, told.ef if graph else 0)
+                kept[name] = self._open(name, ef)
             return kept[name]
 
     def _open(self, name: str, ef: int) -> Index:

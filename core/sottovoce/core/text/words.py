@@ -224,7 +224,7 @@ def _is_key(core: str) -> bool:
         return len(set(map(len, core.split("-")))) == 1
     return (
         len(core) >= _SHORTEST_KEY
-        and "/" in core.replace("+", "/")
+        and ("/" in core or "+" in core)
         and bool(_MIXED_CASE.search(core))
     )
 

@@ -300,11 +300,11 @@ class Ledger:
             DataLoss: the row was altered.
         """
         app = calling()
-        spent = self._figures(transaction)[0] if self.limit else 0.0
-        if self.limit and spent + amount > self.limit:
+        if self.limit and (spent := self._figures(transaction)[0]) + amount > self.limit:
             of_all = f": {spent:.6g} of {self.limit:.6g} eta, and this needs {amount:.6g} more"
             raise QuotaExceeded(
-                "the privacy ledger is spent" + ("" if app else of_all),  # the owner's figures
+                # An app does not see the owner's figures.
+                "the privacy ledger is spent" + ("" if app else of_all),
                 fix="raise privacy.ledger_limit, or release less",
                 subject="ledger",
             )
@@ -368,7 +368,7 @@ class Ledger:
         noted = transaction.execute("INSERT OR IGNORE INTO charged (digest) VALUES (?)", (digest,))
         if not noted.rowcount:
             return False
-        oldest = noted.lastrowid - MOST_CHARGED if noted.lastrowid else 0
+        oldest = (noted.lastrowid or 0) - MOST_CHARGED
         transaction.execute("DELETE FROM charged WHERE number <= ?", (oldest,))
         return True
 

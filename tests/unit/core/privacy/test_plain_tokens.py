@@ -122,3 +122,30 @@ def test_a_plain_token_of_no_covered_class_may_become_any_word(
     members = {small_bundle.words[i] for i in small_bundle.class_members(ANY)}
     assert len(moved - {"cold", "the", "and"}) > 10
     assert moved <= members
+
+
+def test_a_mechanism_that_reads_context_draws_from_the_first_class_that_lists_the_word(
+    bundle: Bundle,
+) -> None:
+    """Plain tokens have no context, so the word's tag is not known."""
+    privatizer, setting = Privatizer(bundle), Setting("strong", "pct2t.v1", "content")
+    tags = [
+        tag for tag in privatizer.mechanism(setting).tags or () if tag in bundle.manifest.classes
+    ]
+    members = np.array(
+        [np.isin(range(len(bundle.words)), bundle.class_members(tag)) for tag in tags]
+    )
+    listed = members.sum(axis=0)
+    several, none = np.flatnonzero(listed > 1)[:150], np.flatnonzero(listed == 0)[:150]
+
+    def drawn(ids: np.ndarray, seed: int) -> np.ndarray:
+        random = np.random.default_rng(seed)
+        texts = privatizer.release_plain_tokens(ids.tolist(), setting, random)
+        return np.array([bundle.word_ids[text] for text in texts])
+
+    first = members[:, several].argmax(axis=0)
+    for seed in range(3):
+        assert members[first, drawn(several, seed)].all()
+    anywhere = members[:, drawn(none, 0)]
+    assert anywhere.any(axis=1).sum() > 1
+    assert not anywhere.any(axis=0).all()

@@ -11,15 +11,25 @@ from hypothesis import strategies as st
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY, CLITIC
-from sottovoce.core.errors import InvalidInput, NotFound
+from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.privacy import decisions, token_embedding
 from sottovoce.core.privacy import privatizer as privatizing
+from sottovoce.core.privacy.hiding import Hiding
 from sottovoce.core.privacy.mechanisms.spherical import PCT2T2, T2T
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import IDENTIFIER, POLICIES, PUNCTUATION, Setting, Treatment
+from sottovoce.core.privacy.policies import (
+    IDENTIFIER,
+    POLICIES,
+    PUNCTUATION,
+    PrivacyLimits,
+    Setting,
+    Treatment,
+)
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.trust import open_finder
 from sottovoce.core.text import word_classes
+from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import split
 from tests.support.small_bundle import LexiconFinder
@@ -354,3 +364,45 @@ def test_threads_share_one_privatizer(small_privatizer: Privatizer) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_privatizer_of_a_bundle_has_its_finder_its_tagger_and_the_owners_wishes(
+    bundle: Bundle,
+) -> None:
+    key, text = Key(bytes(32)), "Anna Kerr saw the quiet pond in Paris; orion was there."
+    finder, tagger = open_finder(bundle), OnnxTagger.load(bundle.tagger_folder)
+    by_parts = Privatizer(bundle, finder, tagger=lambda: tagger)
+    made = Privatizer.of(bundle)
+    for setting in (Setting("balanced"), Setting("strong", "pct2t.v1")):
+        expected = by_parts.release(text, setting, key=key)
+        assert made.release(text, setting, key=key).text == expected.text
+    opened: list[str] = []
+    stages: list[str] = []
+
+    def open_tagger() -> Tagger:
+        opened.append("tagger")
+        return tagger
+
+    @contextmanager
+    def stage(name: str) -> Iterator[None]:
+        stages.append(name)
+        yield
+
+    kept = Hiding.of(hide=["pond"])
+    own = Privatizer.of(
+        bundle,
+        tagger=open_tagger,
+        unsure_below=2.0,
+        floors=PrivacyLimits(least_policy="content"),
+        stage=stage,
+        hiding=kept,
+    )
+    for _ in range(2):
+        unsure = own.release(text, Setting("strong", "pct2t.v1"), key=key)
+    assert opened == ["tagger"]
+    assert stages
+    assert not any(word.treatment is Treatment.PASS for word in unsure.words if word.tag == "DET")
+    pond = next(word for word in unsure.words if text[word.start : word.end] == "pond")
+    assert pond.treatment is Treatment.DRAW
+    with pytest.raises(NotReady):
+        own.mechanism(Setting("balanced", policy="names"))

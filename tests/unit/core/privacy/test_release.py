@@ -100,7 +100,16 @@ def test_a_word_is_protected_unless_it_passes() -> None:
     assert [word.protected for word in told] == [False, True, True]
 
 
-@pytest.mark.parametrize(("first", "second"), [("pond is", "is pond."), ("\npond\n", " a\n\nb ")])
+def test_a_word_tells_what_it_hides_where_a_persons_data_decided() -> None:
+    outputs: list[Output] = [("a", 0, PASS), ("b", 1, DRAW)]
+    release = replace(written("ex why", outputs), reasons=bytes([0, 1]), known=("", "name"))
+    assert [word.hides for word in release.words] == ["", "name"]
+    assert [word.hides for word in written("ex why", outputs).words] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("pond is", "is pond."), ("\npond\n", " a\n\nb "), ("", "pond")]
+)
 @pytest.mark.parametrize("word", ["mountains", "a", ""])
 def test_a_document_of_two_parts_is_cut_where_they_meet(first: str, second: str, word: str) -> None:
     whole = written(f"{first}\n{second}", [(word, 0, NOISE)] * len(split(f"{first}\n{second}")))

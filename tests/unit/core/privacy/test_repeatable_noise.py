@@ -202,6 +202,17 @@ def test_tokens_are_drawn_by_themselves_and_the_one_before() -> None:
     assert len({*first, *rows(5, eta=16.0), *rows(5, space="t"), *rows(1, 57), *rows(15, 7)}) == 9
 
 
+def test_every_word_has_its_eta_and_the_word_before_it() -> None:
+    for before in ([""], ["", "the", "cold"]):
+        with pytest.raises(ValueError, match="zip"):
+            Key(SECRET).draws("space").noise([4.0, 4.0], ["lake", "pond"], before)
+
+
+def test_half_a_character_is_told_apart_from_another_half() -> None:
+    """A text may hold lone surrogates, which UTF-8 has no bytes for."""
+    assert Key(SECRET).name("\ud83d") != Key(SECRET).name("\ud83c")
+
+
 def test_a_key_keeps_itself_to_itself() -> None:
     key = Key(SECRET)
     assert SECRET.hex() not in repr(key)

@@ -5,6 +5,7 @@ import sys
 import threading
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
 from sottovoce.core.privacy import search as searching
 from sottovoce.core.privacy.noise import draw
-from sottovoce.core.privacy.search import ExactIndex, HnswIndex, Search
+from sottovoce.core.privacy.search import ExactIndex, Graphs, HnswIndex, Search
+from sottovoce.edge.state.device_key import Seal
 
 
 @pytest.fixture
@@ -49,7 +51,9 @@ def test_exact_search_is_the_same_in_pieces(
     for queries_at_once, scores in ((7, 7 * 5), (128, 128), (1, 1_000_000)):
         monkeypatch.setattr(searching, "_QUERIES", queries_at_once)
         monkeypatch.setattr(searching, "_SCORES", scores)
-        assert np.array_equal(index.nearest(noisy), whole)
+        pieces = index.nearest(noisy)
+        assert np.array_equal(pieces, whole)
+        assert pieces.dtype == whole.dtype
 
 
 def test_the_scores_held_at_once_are_few(small_bundle: Bundle) -> None:
@@ -122,6 +126,25 @@ def test_both_indexes_answer_in_one_type(small_bundle: Bundle) -> None:
     rows = small_bundle.class_rows("NOUN")
     for index in (ExactIndex(rows), HnswIndex.build(rows, 50)):
         assert index.nearest(noisy).dtype == np.int64
+
+
+@pytest.mark.usefixtures("hnswlib")
+def test_a_kept_graph_is_opened_by_the_next_search(
+    small_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noisy = queries(small_bundle, "NOUN", 50, 5.0)
+    kept = Graphs(tmp_path, Seal(bytes(32)).name)
+    built = Search(small_bundle, kept).nearest("NOUN", noisy, 5.0)
+    monkeypatch.setattr(HnswIndex, "build", None)
+    again = Search(small_bundle, kept)
+    assert np.array_equal(again.nearest("NOUN", noisy, 5.0), built)
+    index = kept.index(
+        small_bundle.class_rows("NOUN"),
+        small_bundle.manifest.classes["NOUN"].ef,
+        small_bundle.space_id,
+        "NOUN",
+    )
+    assert isinstance(index, HnswIndex)
 
 
 def test_every_class_answers_with_its_own_words(small_bundle: Bundle) -> None:

@@ -22,7 +22,7 @@ def found(document: str) -> list[str]:
         *("2020-01-02", "12/05/2020", "DE89370400440532013000", "192.168.0.1", "fe80::1ff:fe23"),
         *("aa:bb:0c:dd:ee:ff", "d41d8cd98f00b204", "covid-19", "v1.2.3-rc4", "tag9", "mp3"),
         *("snake_case", "/home/jo/notes", "~/notes", "C:\\Users\\jo"),
-        *("password=sunshine", "ABCD-EFGH-IJKL", "abDEf/ghIJkl+mnOPqr/st"),
+        *("password=sunshine", "ABCD-EFGH-IJKL", "abDEf/ghIJkl/mnOPqrs", "abDEf+ghIJkl+mnOPqrst"),
         *("٣", "²", "Ⅷ", "½", "①", "१२३", "𝟘", "㊀"),
     ],
 )
@@ -36,7 +36,15 @@ def test_finds_an_identifier_whole(identifier: str) -> None:
     [
         *("well-known", "and/or", "e.g. this", "U.S.", "Ph.D.", "wait...what", "The end.Next"),
         *("she said: no", "@ # $ %", "AT&T", "_", "o'clock", "C++", "...", "a / b", "我们", "/s"),
-        *("a = b", "==", "MADE-IN", "ABCD-EFG-HIJK", "his/her/their/whatever", "aB/cD+eF"),
+        *(
+            "a = b",
+            "==",
+            "MADE-IN",
+            "ABCD-EFG-HIJK",
+            "his/her/their/whatever",
+            "aB/cD+eF",
+            "abDEf/ghIJkl/mnOPqr",
+        ),
     ],
 )
 def test_leaves_words_alone(document: str) -> None:
@@ -63,6 +71,13 @@ def test_phone_number_with_brackets_keeps_no_digit_outside() -> None:
 
 def test_unspaced_script_is_not_swallowed_by_a_number() -> None:
     assert found("我有3个") == ["3"]
+
+
+def test_a_part_of_a_document_is_searched_alone() -> None:
+    document = "a1 b2 www.x.org/y1 c3 M-I-A"
+    for start, end in ((3, 5), (3, 11), (6, 18), (19, 24)):
+        expected = [(start + a, start + b) for a, b in words.find_identifiers(document[start:end])]
+        assert words.find_identifiers(document, start, end) == expected
 
 
 anything = st.text(st.characters(exclude_categories=()))

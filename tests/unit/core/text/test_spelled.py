@@ -69,6 +69,11 @@ def test_what_is_not_spelled_is_left_alone(document: str) -> None:
     assert not any(len(found) > 1 for found in identified(document))
 
 
+def test_one_spelled_name_is_known_as_such() -> None:
+    names = ("M-I-A", "J, o, n, e, s", "x, y, z", "M-I", "M-I-A x", "mia")
+    assert [*map(is_spelled, names)] == [True, True, False, False, False, False]
+
+
 def test_no_word_is_too_long_however_much_is_spelled() -> None:
     document = "a b " * 5_000
     found = identified(document)

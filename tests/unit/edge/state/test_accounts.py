@@ -20,7 +20,7 @@ from sottovoce.edge.state.ledger import (
     Purpose,
 )
 
-MAIL, CHAT = Purpose("predict", "secretproject"), Purpose("chat")
+MAIL, CHAT = Purpose("predict", "secretproject\nof two lines"), Purpose("chat")
 
 
 class Clock:

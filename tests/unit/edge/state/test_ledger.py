@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import fields
@@ -140,6 +141,39 @@ def test_what_is_forgotten_is_charged_again(
         ledger.charge_once(digest, 1)
     assert ledger.spending() == Spending(5, 5)
     assert store.rows("SELECT COUNT(*) FROM charged") == [(3,)]
+    store.close()
+
+
+def test_a_label_costs_the_largest_epsilon_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.open(tmp_path)
+    ledger = Ledger(store, 0)
+
+    def charge(examples: list[bytes], epsilon: float) -> Spending:
+        with store.transaction() as transaction:
+            ledger.charge_labels(transaction, examples, epsilon)
+        return ledger.spending()
+
+    assert charge([b"a", b"b"], 1.0) == Spending(0, 0, 2.0, 2, 0)
+    assert charge([b"a", b"a", b"b", b"c"], 3.0) == Spending(0, 0, 9.0, 3, 0)
+    assert charge([b"a", b"b"], 0.5) == Spending(0, 0, 9.0, 3, 0)
+    for _ in range(2):
+        assert charge([b"a", b"d"], math.inf) == Spending(0, 0, 9.0, 3, 2)
+    monkeypatch.setattr(ledgers, "MOST_LABELLED", 2)
+    charge([b"e"], 1.0)  # forgets all but two
+    assert charge([b"b", b"e"], 1.0) == Spending(0, 0, 11.0, 5, 2)
+    store.close()
+
+
+def test_each_private_adapter_is_charged_in_full(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    ledger = Ledger(store, 0)
+    for _ in range(2):
+        with store.transaction() as transaction:
+            ledger.charge_adapter(transaction, 2.0, 0.25)
+    spent = Spending(0, 0, adapters_private=2, adapter_epsilon=4.0, adapter_delta=0.5)
+    assert ledger.spending() == spent
     store.close()
 
 

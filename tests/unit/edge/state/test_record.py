@@ -30,7 +30,10 @@ def test_an_hour_and_so_many_are_kept() -> None:
     assert kept.text.endswith("x\nthe end")
     now = SECONDS
     record.note(CHAT, "", ["second"])
-    assert [each.text for each in record.recent()][:1] == ["second"]
+    assert [(each.text[-6:], each.note) for each in record.recent()] == [
+        ("second", ""),
+        ("he end", "2 turns"),
+    ]
     now += 1
     assert [each.text for each in record.recent()] == ["second"]
     for number in range(MOST + 10):

@@ -112,7 +112,7 @@ class SphericalNoise:
 
     def _etas(self, classes: Sequence[str]) -> NDArray[np.float64]:
         known = {name: self.eta_of(name) for name in set(classes)}
-        return np.array([known[name] for name in classes], np.float64)
+        return np.array([known[name] for name in classes])
 
 
 @dataclass(frozen=True, slots=True)

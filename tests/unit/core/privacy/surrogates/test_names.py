@@ -32,6 +32,31 @@ def test_what_a_word_is_in_a_name(kind: str, word: str, neighbours: str, role: s
     assert names.role(kind, word, "<" in neighbours, ">" in neighbours) == role
 
 
+def test_a_role_without_neighbours_is_that_of_a_word_alone() -> None:
+    assert names.role("PLACE", "new") == "place"
+    assert names.role("ORGANISATION", "england") == "organisation"
+
+
+@pytest.mark.parametrize(
+    ("gender", "given"),
+    [
+        ("f", ("nadia", "zoraida", "aada", "arabella")),
+        ("m", ("tom", "aage", "zvonko", "aaden", "arlington")),
+        ("b", ("abdi", "adel", "vivien")),
+        ("", ("becker", "bates", "quorl", "zzzz", "aad", "aa", "")),
+    ],
+)
+def test_what_a_given_name_tells_of_gender(gender: str, given: tuple[str, ...]) -> None:
+    assert {names.gender(name) for name in given} == {gender}
+
+
+def test_known_names_are_given_names_and_last_names_of_any_list() -> None:
+    for name in ("nadia", "zvonko", "aaden", "vivien", "becker", "aasen", "abrego"):
+        assert names.known(name)
+    for word in ("quorl", "zzzz", "aad", "aa", ""):
+        assert not names.known(word)
+
+
 LISTS = {
     "given": "given",
     "family": "family",

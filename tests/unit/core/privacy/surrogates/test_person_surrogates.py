@@ -92,8 +92,26 @@ def test_a_person_stays_one_where_it_is_taken_for_something_else() -> None:
     assert drawn(known, "Marsh", kind="PLACE") == [marsh]
     both = words("Elena Marsh")
     both[1] = both[1]._replace(kind="PLACE")
-    other = KnownNames(keyed, {}).replace(both)
-    assert other[1].lower() in listed("surnames")
+    other = KnownNames(keyed, {})
+    assert other.replace(both)[1].lower() in listed("surnames")
+    assert other.past.persons == {"elena", "marsh"}
+    place = KnownNames(keyed, {})
+    drawn(place, "Marsh", kind="PLACE")
+    assert (place.past.persons, place.past.private) == (set(), True)
+
+
+def test_a_person_is_drawn_before_a_place_and_a_whole_name_before_a_part() -> None:
+    surnames = listed("surnames")
+    mixed = [*words("Marsh", "Elena Marsh")]
+    mixed[0] = mixed[0]._replace(kind="PLACE")
+    assert KnownNames(keyed, {}).replace(mixed)[0].lower() in surnames
+    assert drawn(KnownNames(keyed, {}), "Rose", "Anna Rose")[0].lower() in surnames
+    alike = [*words("Marsh", "Marsh")]
+    alike[0] = alike[0]._replace(kind="PLACE")
+    assert KnownNames(keyed, {}).replace(alike)[0].lower() not in listed("places")
+    titled = [*words("Rose", "Rose")]
+    titled[1] = titled[1]._replace(titled=True)
+    assert KnownNames(keyed, {}).replace(titled)[0].lower() in surnames
 
 
 def test_an_initial_is_that_of_the_given_name() -> None:
@@ -103,6 +121,75 @@ def test_an_initial_is_that_of_the_given_name() -> None:
     later = KnownNames(keyed, {})
     letter, family = drawn(later, "N Kerr")
     assert [drawn(later, "Nadia Kerr")[0][0], family] == [letter, drawn(later, "Kerr")[0]]
+
+
+def test_an_initial_stands_for_the_first_of_three_names() -> None:
+    owners: Owners = {}
+    known = KnownNames(keyed, owners)
+    nadia, middle, kerr = drawn(known, "Nadia Zyxgar Kerr")
+    assert owners[f"{nadia[0].lower()}. {kerr.lower()}"] == ("initial", "n. kerr")
+    assert drawn(known, "N Kerr", "Z Kerr") == [nadia[0], kerr, middle[0], kerr]
+
+
+def test_initials_of_several_persons_are_drawn_apart() -> None:
+    asked = [f"{letter} Quorl" for letter in "ABCDEFGH"]
+    assert len({*drawn(KnownNames(keyed, {}), *asked)[::2]}) > 2
+    assert drawn(KnownNames(keyed, {}), "K", kind="ORGANISATION") == []
+
+
+def test_an_initial_is_kept_beside_the_surrogate_of_the_last_name() -> None:
+    owners: Owners = {}
+    known = KnownNames(keyed, owners)
+    _, kerr = drawn(known, "Nadia Kerr")
+    letter, _ = drawn(known, "T Kerr")
+    assert owners[f"{letter.lower()}. {kerr.lower()}"] == ("initial", "t. kerr")
+    assert not any("kerr" in drawn for drawn in owners)
+
+
+@pytest.mark.parametrize(
+    ("first", "gap", "second", "one_name"),
+    [
+        ("Nadia", "-", "Quorl", True),
+        ("N", ".", "Quorl", True),
+        ("N", ". ", "Quorl", True),
+        ("Nadia", ". ", "Quorl", False),
+        ("Nadia", "", "Quorl", False),
+    ],
+)
+def test_what_stands_between_the_parts_of_one_name(
+    first: str, gap: str, second: str, one_name: bool
+) -> None:
+    named = [
+        NameWord(0, "PERSON", first, first.lower(), "", False),
+        NameWord(1 + len(gap.strip()), "PERSON", second, second.lower(), gap, False),
+    ]
+    family = listed("surnames")
+    found = [
+        [*KnownNames(lambda *key, n=n: keyed(str(n), *key), {}).replace(named).values()][1]
+        for n in range(9)
+    ]
+    assert all(name.lower() in family for name in found) == one_name
+
+
+@pytest.mark.parametrize(
+    ("last", "gap", "first", "turned"),
+    [
+        ("Quorl", ", ", "Nadia", True),
+        ("Quorl", ", ", "N", True),
+        ("Quorl", ", ", "Zyxgar", False),
+        ("Quorl", "", "Nadia", False),
+        ("Grace", ", ", "Nadia", False),
+    ],
+)
+def test_a_last_name_and_a_comma_stand_before_a_given_name_or_an_initial(
+    last: str, gap: str, first: str, turned: bool
+) -> None:
+    named = words(last, first)
+    named[1] = named[1]._replace(gap=gap)
+    found = [
+        KnownNames(lambda *key, n=n: keyed(str(n), *key), {}).replace(named)[0] for n in range(9)
+    ]
+    assert all(name.lower() in listed("surnames") for name in found) == turned
 
 
 def test_the_last_name_may_stand_first() -> None:
@@ -120,6 +207,15 @@ def test_it_goes_on_with_the_owners_of_a_conversation() -> None:
     later = KnownNames(lambda *key: keyed("other", *key), owners)
     assert drawn(later, "Nadia Kerr", "N Kerr") == [*first, first[0][0], first[1]]
     assert later.past.persons == {"nadia", "kerr"}
+    assert drawn(KnownNames(keyed, owners), "N Kerr") == [first[0][0], first[1]]
+
+
+def test_a_city_that_passed_is_no_surrogate() -> None:
+    (usual,) = drawn(KnownNames(keyed, {}), "Quorlmark", kind="PLACE")
+    known = KnownNames(keyed, {})
+    known.keep_cities([usual.lower()])
+    assert drawn(known, "Quorlmark", kind="PLACE") != [usual]
+    assert known.past.cities == {usual.lower()}
 
 
 def test_no_surrogate_is_a_word_of_the_text_or_a_known_name() -> None:
@@ -166,14 +262,16 @@ def test_known_names_in_identifiers(text: str, shape: str) -> None:
 
 
 def test_digits_beside_a_known_name_are_drawn() -> None:
-    found = set()
+    found, apart = set(), 0
     for number in range(20):
         known = KnownNames(lambda *key, number=number: keyed(str(number), *key), {})
         name = drawn(known, "Nadia")[0].lower()
         one = known.within("nadia82@post.example", "x@drawn.example")
         assert one.startswith(name)
         found.add(one[len(name) : -len("@drawn.example")])
+        apart += known.within("nadia91@post.example", "x@drawn.example") != one
     assert len(found) > 10
+    assert apart > 10
     assert all(digits.isdigit() and len(digits) == 2 for digits in found)
 
 

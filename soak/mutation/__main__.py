@@ -11,6 +11,7 @@ killed share is printed with and without the excused faults.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +26,8 @@ from sottovoce.core.errors import SottovoceError
 
 ENOUGH: Final = 0.95
 """The share of unexcused mutants that must be killed, over all chosen modules together."""
+MOST_MEMORY: Final = 4 << 30
+"""Bytes of a process: a mutant whose endless loop keeps what it makes would take all memory."""
 COUNTS: Final = ("mutants", "killed", "excused", "survived")
 
 
@@ -93,6 +96,7 @@ def main() -> int:
     asked.add_argument("--tool", type=Path, default=ROOT / "build" / "mutmut")
     options = asked.parse_args()
     figures = []
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))  # of children too
     try:
         suite = Suite.load(options.suite)
         workshop = Workshop(

@@ -95,8 +95,8 @@ class Suite:
 
     def stale(self, module: Module, source: str) -> tuple[Excuse, ...]:
         """Return excuses for lines that the module's source no longer has."""
-        words = " ".join(source.split())
-        return tuple(each for each in self.excuses_of(module) if each.line not in words)
+        words = _one_line(source)
+        return tuple(each for each in self.excuses_of(module) if _one_line(each.line) not in words)
 
     def is_spelling(self, line: str, mutant: str) -> bool:
         """Whether a mutation writes a caseless line in letters of another case, and no more.
@@ -120,6 +120,10 @@ class Suite:
                 raise InvalidInput(f"no module {name!r}", fix=f"choose from {known}")
             found |= {module.name: module for module in fitting}
         return tuple(found.values()) if names else self.modules
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _quoted(line: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from soak.mutation.__main__ import judged, killed
 from soak.mutation.runs import ROOT, Mutant, Outcome
 from soak.mutation.suite import Excuse, Module, Suite
@@ -27,9 +29,12 @@ def test_an_excuse_excuses_only_its_own_mutation() -> None:
         complete=True,
     )
     fitting, elsewhere = excuse("x > 0", "x >= 0"), excuse("x > 0", "x > 1", "edge/state/ledger")
-    gone = excuse("y > 0", "y >= 0")
+    gone, wide = excuse("y > 0", "y >= 0"), excuse("x > 0:  # why", "x >= 0:  # why")
     found = judged(
-        MODULE, "if x > 0:\n    return x", outcome, Suite((MODULE,), (fitting, elsewhere, gone))
+        MODULE,
+        "if x > 0:  # why\n    return x",
+        outcome,
+        Suite((MODULE,), (fitting, elsewhere, gone, wide)),
     )
     assert (found["mutants"], found["killed"], found["excused"]) == (5, 2, 1)
     assert [mutant["name"] for mutant in found["survivors"]] == ["d", "e"]
@@ -38,11 +43,23 @@ def test_an_excuse_excuses_only_its_own_mutation() -> None:
     assert killed([found], excusing=False) == 2 / 5
 
 
-def test_every_module_and_every_test_of_the_suite_exists() -> None:
-    for module in Suite.load(ROOT / "soak" / "mutants.toml").modules:
+def test_the_list_names_files_once_and_excuses_lines_that_are_there() -> None:
+    suite = Suite.load(ROOT / "soak" / "mutants.toml")
+    sources = [module.source for module in suite.modules]
+    assert len(sources) == len(set(sources))
+    for module in suite.modules:
         for file in (
             module.source,
             *module.tests,
             *(test.split("::")[0] for test in module.without),
         ):
             assert (ROOT / file).is_file(), file
+        assert not suite.stale(module, (ROOT / module.source).read_text("utf-8"))
+
+
+def test_the_page_has_figures_of_listed_modules_only() -> None:
+    page = (ROOT / "docs" / "mutation.md").read_text("utf-8")
+    shown = re.findall(r"^\| ([a-z0-9_/]+) [*]? ?\| \d", page, re.MULTILINE)
+    listed = {module.name for module in Suite.load(ROOT / "soak" / "mutants.toml").modules}
+    assert shown
+    assert {*shown} <= listed

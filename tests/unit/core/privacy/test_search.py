@@ -12,6 +12,7 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import ANY
+from sottovoce.core.errors import NotReady
 from sottovoce.core.privacy import search as searching
 from sottovoce.core.privacy.noise import draw
 from sottovoce.core.privacy.search import ExactIndex, Graphs, HnswIndex, Search
@@ -196,6 +197,9 @@ def test_an_agent_without_hnswlib_compares_with_every_word(
     rows = small_bundle.class_rows("NOUN")
     found = small_bundle.class_members("NOUN")[nearest_by_distance(rows, noisy)]
     assert np.array_equal(Search(small_bundle).nearest("NOUN", noisy, 5.0), found)
+    with pytest.raises(NotReady) as caught:
+        HnswIndex.build(rows, 50)
+    assert caught.value.subject == "graph"
 
 
 def test_the_effort_is_the_manifests(small_bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,8 +255,8 @@ def _show(text: str, trials: list[Trial], least: str) -> None:
         click.echo()
         print_table(("policy", "level", "eta", "guessed", "costs"), rows)
         print_text(
-            "\nguessed: of words with noise, by the strongest attacker we have, on the worst kind "
-            "of text that was tried (`sotto calibrate`); costs: what the ledger is charged for it."
+            "\nguessed: of words with noise, in one text, by the strongest attacker we have, on "
+            "the worst kind that was tried (`sotto calibrate`); costs: what the ledger is charged."
         )
 
 

@@ -207,10 +207,11 @@ class Case:
 def measure(case: Case, kind: str, level: str) -> list[Figures]:
     """Measure the noised words that each attacker recovers, with a 95 % interval over texts."""
     setting = Setting(level)
-    learnt, seen = case.releases(Words(case.public, setting))
+    channel = Words(case.public, setting)
+    learnt, seen = case.releases(channel)
     about = {"kind": kind, **name_of(case.public, setting)}
     return [
-        {**about, "attack": name, **attacked(attack, learnt, seen)}
+        {**about, "attack": name, **attacked(attack, learnt, seen, channel.groups)}
         for name, attack in case.attacks(setting).items()
     ]
 
@@ -242,16 +243,32 @@ def _weight(everyday: int, domain: int) -> int:
     return max(1, min(20, everyday // (4 * max(1, domain))))
 
 
-def attacked(attack: Attack, learnt: Releases, seen: Releases) -> Figures:
-    """Fit an attack, and judge it on the words with noise."""
-    tally = tallied(attack, learnt, seen, seen.seen.group != OPEN)
-    return {"success": tally.share, "ci": tally.interval(), "words": int(tally.judged.sum())}
+def attacked(attack: Attack, learnt: Releases, seen: Releases, groups: Sequence[str]) -> Figures:
+    """Fit an attack, and judge it on the words with noise, all and by class.
+
+    Args:
+        groups: names of the classes, by group.
+    """
+    attack.fit(learnt)
+    right, group = attack.guess(seen.seen) == seen.true, seen.seen.group
+    tally = _tally(right, seen, group != OPEN)
+    classes = {name: right[group == each] for each, name in enumerate(groups)}
+    return {
+        "success": tally.share,
+        "ci": tally.interval(),
+        "words": int(tally.judged.sum()),
+        "classes": {name: float(each.mean()) for name, each in classes.items() if len(each)},
+    }
 
 
 def tallied(attack: Attack, learnt: Releases, seen: Releases, judged: NDArray[np.bool_]) -> Tally:
     """Fit an attack, and count the right guesses of the ``judged`` words, Bools1d (n,)."""
     attack.fit(learnt)
-    right = (attack.guess(seen.seen) == seen.true) & judged
+    return _tally(attack.guess(seen.seen) == seen.true, seen, judged)
+
+
+def _tally(right: NDArray[np.bool_], seen: Releases, judged: NDArray[np.bool_]) -> Tally:
+    right = right & judged
     place = np.unique(seen.seen.sentence, return_inverse=True)[1]
     n = int(place.max()) + 1
     return Tally(np.bincount(place[right], minlength=n), np.bincount(place[judged], minlength=n))

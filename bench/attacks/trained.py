@@ -400,7 +400,7 @@ def main() -> None:
     key = Key(bytes(32)) if arguments.one_key else None
     cases: dict[str, Case] = {}
     for kind, level in console.track(jobs, "kinds and levels"):
-        facts = [public.bundle.id, trainer.identity, trainer.step, kind, level, budget]
+        facts = ["classes", public.bundle.id, trainer.identity, trainer.step, kind, level, budget]
         facts += ["one key"] if key else []
         kept = arguments.out / "cache" / "trained" / cache.name_of(*facts)
         if not kept.exists():
@@ -431,7 +431,7 @@ def _judged(lab: Lab, case: Case, kind: str, channel: Words, reader: Reader) -> 
     learnt, seen = case.releases(channel)
     about = {"kind": kind, **name_of(case.public, channel.setting)}
     return [
-        {**about, "attack": name, **attacked(attack, learnt, seen)}
+        {**about, "attack": name, **attacked(attack, learnt, seen, channel.groups)}
         for name, attack in lab.attacks(case, channel, reader).items()
     ]
 

@@ -64,7 +64,7 @@ def main() -> None:
     parser = console.parser("baselines", __doc__, models=True, data="the data sets")
     about = "; ours and clear text are always among them"
     console.ask_names(parser, "--only", (OURS, *BASELINES), about=about)
-    console.ask_names(parser, "--tasks", TASKS)
+    console.ask_names(parser, "--tasks", TASKS, ("sst2", "trec"))
     parser.add_argument("--levels", type=console.names(), default=LEVELS, help="of ours")
     parser.add_argument("--fresh", action="store_true", help="draw noise anew, under no key")
     parser.add_argument("--seeds", type=int, default=3, help="of training texts and of the noise")

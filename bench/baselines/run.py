@@ -54,7 +54,7 @@ from sottovoce.models.denoiser_data import Passages, encode, tokenize
 __all__ = ["BASELINES", "BUDGET", "CLEAR", "OURS", "TASKS", "WORDS", "Cell", "Job", "Lab", "Place"]
 __all__ += ["cells_of", "opened", "points"]
 
-TASKS: Final = {"sst2": "reviews", "trec": "questions"}
+TASKS: Final = {"sst2": "reviews", "trec": "questions", "agnews": "news"}
 """Tasks, and the kind of text whose releases the attacker reads."""
 CLEAR: Final = "clear"
 OURS: Final = "ours"

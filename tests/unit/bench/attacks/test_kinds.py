@@ -14,7 +14,7 @@ from numpy.random import Generator
 from bench.attacks.channels import distances
 from bench.attacks.interface import Candidates, Floats, Releases, Seen, Sees
 from bench.attacks.inversion import Map
-from bench.attacks.kinds import KINDS, MORE, Budget, InDomain, Split, broken
+from bench.attacks.kinds import KINDS, MORE, Budget, InDomain, Split, attacked, broken
 from bench.attacks.text import Ints
 from sottovoce.core.privacy.policies import Setting
 
@@ -76,6 +76,10 @@ def test_the_rate_is_fitted_class_by_class() -> None:
     right = attack.guess(seen) == ids
     one = Map(channel)  # unfitted: the last rate for both
     assert right[group == 0].mean() > (one.guess(seen) == ids)[group == 0].mean() + 0.03
+    told = attacked(Map(channel), Releases(seen, ids), Releases(seen, ids), ("one", "two", "none"))
+    each = {name: right[group == place].mean() for place, name in enumerate(("one", "two"))}
+    assert told["classes"] == pytest.approx(each)
+    assert told["success"] == pytest.approx(right.mean())
 
 
 def test_a_kind_is_read_from_its_file(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ PLAN: Plan = {
         ["attacks", "leaks"],
         ["generation", "keying", "space", "utility"],
         ["baselines"],
-        ["embedding", "fetch", "private_prompts", "prompts", "report", "scale", "speed"],
+        ["embedding", "fetch", "private_prompts", "prompts", "report", "speed"],
     ],
 }
 

@@ -22,7 +22,7 @@ from tests.support.paths import ROOT
 
 _RUNS: Final = (
     r"make (help|lint|sbom|docs|clients|bench|report)$",
-    r"python -m bench\.(?!NAME|live|scale --jobs)",
+    r"python -m bench\.(?!NAME|live)",
     r"python -m tests\.support\.architecture$",
     r"python -m tests\.mutation noise",
 )

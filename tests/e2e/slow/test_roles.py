@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.scale.callers import Callers
-from bench.scale.roles import roles
 from tests.e2e.conftest import Light, behind_haproxy
+from tests.support.callers import Callers
+from tests.support.roles import roles
 from tests.support.waiting import until
 
 

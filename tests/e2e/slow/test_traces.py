@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="pip install 'sottovoce-cloud[trace]'")
 
-from bench.scale.roles import roles
 from tests.e2e.conftest import Light, behind_haproxy
 from tests.support.collector import Collected, Collector, collecting
+from tests.support.roles import roles
 from tests.support.waiting import until
 
 

@@ -13,7 +13,6 @@ from typing import Self
 import grpc
 import numpy as np
 
-from bench.console import Figures
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 
@@ -114,13 +113,13 @@ class Callers:
         """Return the present moment, for `since`."""
         return time.monotonic()
 
-    def measured(self, seconds: float) -> Figures:
+    def measured(self, seconds: float) -> dict[str, float]:
         """Return the figures of `since` for the next ``seconds``."""
         began = time.monotonic()
         time.sleep(seconds)
         return self.since(began)
 
-    def since(self, began: float) -> Figures:
+    def since(self, began: float) -> dict[str, float]:
         """Summarise the calls ended after ``began``: calls a second, milliseconds, lost calls."""
         now = time.monotonic()
         calls = [call for call in [*self._calls] if call.ended > began]

@@ -1,1 +1,0 @@
-"""Load and failure measurements of a cloud on many machines."""

@@ -27,7 +27,7 @@ _RUNS: Final = (
     r"python -m tests\.mutation noise",
 )
 """What can run in any checkout with its bundle and data sets."""
-_ELSEWHERE: Final = re.compile(r"\.\./|\b[A-Z]{4,}\b|--full|--before|gemma")
+_ELSEWHERE: Final = re.compile(r"\.\./|\b[A-Z]{4,}\b|--full|--before")
 """What needs another checkout, the reader's own file, a night or a hub."""
 _MADE: Final = re.compile(r"build/[\w-]+$")
 """A folder that the page's reader has made before."""

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.generation import gates, webnlg
-from bench.generation.conversation import SETTINGS, Device
-from bench.generation.webnlg import Entry
+from bench import generation
+from bench.generation import SETTINGS, Device, Entry
 from tests.support.paths import MODELS
 
 ENTRIES = [
@@ -34,7 +33,7 @@ def test_entries_are_read_with_the_entities_that_their_text_has(tmp_path: Path) 
     with gzip.open(tmp_path / "dev.jsonl.gz", "wt") as file:
         file.write(f"{json.dumps(entry)}\n" * 3)
         file.write("\n".join(json.dumps({**entry, "texts": []}) for _ in range(2)))
-    read = webnlg.read(tmp_path / "dev.jsonl.gz", 2)
+    read = generation.read(tmp_path / "dev.jsonl.gz", 2)
     assert (
         read
         == [
@@ -49,13 +48,13 @@ def test_entries_are_read_with_the_entities_that_their_text_has(tmp_path: Path) 
 
 
 def test_what_a_faithful_cloud_gives_back_comes_back(device: Device) -> None:
-    found = gates.tally(device, ENTRIES, SETTINGS["names"])
+    found = generation.tally(device, ENTRIES, SETTINGS["names"])
     assert (found.entities, found.kept) == ([2, 1, 2], [2, 1, 2])
     assert found.left == [0, 0, 0]
     assert sum(found.false) == 0
     assert found.alike
     assert 1 <= found.held <= 2
-    assert gates.gates(found)["kept"]
+    assert generation.gates(found)["kept"]
 
 
 @pytest.mark.parametrize(
@@ -70,5 +69,5 @@ def test_what_a_faithful_cloud_gives_back_comes_back(device: Device) -> None:
 )
 def test_every_gate_can_fail(change: dict[str, object], kept: bool) -> None:
     counts = {"entities": [50, 50], "kept": [50, 49], "words": [500, 500], "false": [0, 3]}
-    found = gates.Tally(**{**counts, "left": [0, 0], "held": 2, **change})  # type: ignore[arg-type]
-    assert gates.gates(found)["kept"] == kept
+    found = generation.Tally(**{**counts, "left": [0, 0], "held": 2, **change})  # type: ignore[arg-type]
+    assert generation.gates(found)["kept"] == kept

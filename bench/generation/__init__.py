@@ -1,1 +1,0 @@
-"""How well are answers of a writing cloud restored on the device?"""

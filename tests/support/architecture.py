@@ -70,7 +70,7 @@ PLAN: Plan = {
         ["cache", "data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
-        ["generation", "keying", "space", "utility"],
+        ["generation", "space", "utility"],
         ["baselines"],
         ["embedding", "fetch", "private_prompts", "prompts", "report", "speed"],
     ],

@@ -17,7 +17,7 @@ TESTS ?= tests
 PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install helm graph export bundle try demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist wheels check-dist images audit lint bench campaign mutants report protos baseline clients docs docs-commands data clean
+.PHONY: help install helm graph export bundle try demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist wheels check-dist images audit lint bench campaign mutants protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -235,9 +235,6 @@ campaign: bundle  ## Attack both sides at random and say what held (an hour of i
 
 mutants: build/mutmut/.done .venv-edge/.done bundle  ## Break the code in small places: what do the tests miss? (MODULES="noise ledger")
 	$(BIN)/python -m soak.mutation $(MODULES)
-
-report: bundle  ## Write the privacy lab's page on attacks and costs (about 15 minutes on 2 idle cores)
-	$(BIN)/python -m bench.report
 
 .venv-docs/.done: $(LOCKS)/docs.txt
 	$(call fill,.venv-docs,docs)

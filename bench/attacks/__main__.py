@@ -72,9 +72,8 @@ def main() -> None:
         parser.error(f"--levels: {error}")
     result = measure(place, scope, arguments.processes) | {"quick": arguments.quick}
     if scope is not ALL:
-        arguments.name = "attacks-part"  # the page is made of the whole
-    pictures = "pictures: python -m bench.report"
-    console.publish(arguments, result, *report.tables(result), report.worked(result), pictures)
+        arguments.name = "attacks-part"  # the figures of the whole stay
+    console.publish(arguments, result, *report.tables(result), report.worked(result))
 
 
 def _asked(arguments: argparse.Namespace) -> tuple[Budget, Scope]:

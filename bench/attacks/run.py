@@ -1,6 +1,6 @@
 """Run all measurements of `bench.attacks`, in order, and return one dictionary.
 
-The command line and the report need the same figures; a test needs a few. Every process opens the
+A test needs only a few of them. Every process opens the
 texts and the bundle once, and reports each finished job.
 """
 

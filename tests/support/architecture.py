@@ -72,7 +72,7 @@ PLAN: Plan = {
         ["attacks", "leaks"],
         ["generation", "space", "utility"],
         ["baselines"],
-        ["embedding", "fetch", "private_prompts", "prompts", "report", "speed"],
+        ["embedding", "fetch", "private_prompts", "prompts", "speed"],
     ],
 }
 

@@ -21,7 +21,7 @@ from tests.support.not_typed import NOT_TYPED, reason
 from tests.support.paths import ROOT
 
 _RUNS: Final = (
-    r"make (help|lint|sbom|docs|clients|bench|report)$",
+    r"make (help|lint|sbom|docs|clients|bench)$",
     r"python -m bench\.(?!NAME|live)",
     r"python -m tests\.support\.architecture$",
     r"python -m tests\.mutation noise",

@@ -40,7 +40,7 @@ def parser(
     """Return a parser with ``--bundle``, ``--out`` and ``--json``, and more on request.
 
     Args:
-        name: "utility" for `python -m bench.utility`; also the stem of its files.
+        name: "attacks" for `python -m bench.attacks`; also the stem of its files.
         doc: docstring of the module; its first line becomes the description.
         quick: help text of ``--quick``: what it leaves out.
         models: whether to add ``--models``, the folder of the shipped artifacts.

@@ -2,8 +2,7 @@
 
 A plain classifier, the device's own head on the mean of the words' public vectors, is trained and
 judged on releases. The backbone's embedding of each released sentence is compared with that of the
-original. Both take seconds, and suffice to rank mechanisms. `bench.utility` measures tuned
-backbones.
+original. Both take seconds, and suffice to rank mechanisms.
 """
 
 from __future__ import annotations

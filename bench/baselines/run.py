@@ -39,7 +39,6 @@ from bench.baselines.interface import Baseline
 from bench.baselines.santext import SanText
 from bench.baselines.scrubbing import Scrubbed
 from bench.baselines.token_embedding import full_width
-from bench.utility.recovered import CONTENT
 from bench.utility.tasks import Task, load
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
@@ -77,6 +76,8 @@ tokens, it is our level with the same success of an attacker on single tokens. F
 the epsilon of one entry.
 """
 
+_CONTENT: Final = frozenset(("NOUN", "VERB", "ADJ", "ADV", "PROPN"))
+"""Universal parts of speech of content words."""
 _TRAIN: Final = 2_000
 """Texts to learn from."""
 BUDGET: Final = Budget(judged=6_000, fitted=2_500, words=1_000_000)
@@ -179,7 +180,7 @@ class Lab:
         """Learn from releases, and return for each held-out release if its label was told."""
         assert cell.seed is not None
         task = self.texts(cell.seed)
-        texts = [parts[0] for parts in (*task.train.texts, *task.dev.texts)]
+        texts = [*task.train.texts, *task.dev.texts]
         labels, n = [*task.train.labels, *task.dev.labels], len(task.train)
         names = sorted({*labels})
         wanted = torch.tensor([names.index(label) for label in labels])
@@ -269,7 +270,7 @@ class Lab:
         tags = [tagger.tagset[tag] for tag in tagger.tag(words).ids] if words else []
         pairs = zip(words, tags, strict=True)
         return np.array(
-            [tag in CONTENT and any(map(str.isalnum, word)) for word, tag in pairs], bool
+            [tag in _CONTENT and any(map(str.isalnum, word)) for word, tag in pairs], bool
         )
 
     # Embeddings of sentences
@@ -311,8 +312,7 @@ class Lab:
         task = self.texts(0)
         names = sorted({*task.train.labels})
         labels = np.array([names.index(label) for label in task.train.labels])
-        texts = [parts[0] for parts in task.train.texts]
-        rows = self._passages(job, texts, np.random.default_rng(0))
+        rows = self._passages(job, task.train.texts, np.random.default_rng(0))
         cape = Cape.fit((rows, labels), authored, attributes, epsilon)
         return lambda rows, random: noised(cape.mapped(rows), epsilon, random)
 

@@ -136,9 +136,9 @@ def _parts(
     taken = np.random.default_rng(0).choice(len(other), public, replace=False)
     index = {label: at for at, label in enumerate(sorted(set(task.train.labels)))}
     texts = {
-        "private": [" ".join(task.train.texts[at]) for at in learnt[public:]],
-        "dev": [" ".join(parts) for parts in task.dev.texts],
-        "same": [" ".join(task.train.texts[at]) for at in learnt[:public]],
+        "private": [task.train.texts[at] for at in learnt[public:]],
+        "dev": [*task.dev.texts],
+        "same": [task.train.texts[at] for at in learnt[:public]],
         "other": [other[at]["text"][:_LONGEST] for at in taken],
     }
     targets = {

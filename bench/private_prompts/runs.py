@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import torch
@@ -20,12 +22,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bench import cache
-from bench.utility.runs import learnt_and_asked
-from bench.utility.tasks import Device, Task, join, load
+from bench.utility.tasks import Task, load, released
 from sottovoce.cloud.job import Example, TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import Dataset
 from sottovoce.cloud.models.methods.interface import Head
+from sottovoce.cloud.serving.model_thread import ModelThread
+from sottovoce.cloud.serving.predictor import Predictor
+from sottovoce.cloud.store.adapters import AdapterFiles
 from sottovoce.cloud.training.dp_sgd.trainer import (
     DpHyperparameters,
     begin,
@@ -44,6 +48,8 @@ _HEAD: Final = "head"
 _LIGHT: Final = 0.01
 """A head's penalty that suits clear text better than the product's, which is meant for noise. Of
 the two, the better on the questions themselves is what private heads are held against."""
+_AT_ONCE: Final = 64
+"""Number of questions in flight."""
 _SAMPLE: Final = 0
 """Seed of the sample and of its release."""
 _REVISION: Final = 1
@@ -115,24 +121,22 @@ def result(place: Place, cell: Cell) -> dict[str, Any] | None:
 
 
 class _Worker:
-    """The bundle, tasks and device that a process opens once."""
+    """The bundle and tasks that a process opens once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.device = Device(Bundle.open(place.bundle), place.cache)
+        self.bundle = Bundle.open(place.bundle)
 
     @lru_cache(maxsize=1)  # noqa: B019 - a process has one worker
     def released(self, text: Text) -> tuple[Task, list[str], list[str]]:
         """Return the task, and the training and test texts as the cloud receives them."""
         task = load(text.task, self.place.data, self.place.examples, _SAMPLE)
-        learnt, asked = task.train.texts, task.dev.texts
-        if text.release != CLEAR:
-            setting = Setting(text.release)
-            learnt, asked = (
-                self.device.release(each, setting, _SAMPLE).texts for each in (learnt, asked)
-            )
-        tokenizer = backbones.load().tokenizer
-        return task, join(learnt, tokenizer), join(asked, tokenizer)
+        learnt, asked = [*task.train.texts], [*task.dev.texts]
+        if text.release == CLEAR:
+            return task, learnt, asked
+        setting = Setting(text.release)
+        learnt, asked = (released(self.bundle, each, setting, _SAMPLE) for each in (learnt, asked))
+        return task, learnt, asked
 
     def states(self, text: Text) -> dict[str, Tensor]:
         """Return the head's inputs and labels for both parts, from the cache if there."""
@@ -180,8 +184,35 @@ class _Worker:
     def _adapter(self, cell: Cell) -> list[bool]:
         task, learnt, asked = self.released(cell.text)
         made = train_private if cell.epsilon else train
-        found = learnt_and_asked(learnt, task.train.labels, asked, cell.options, made)
+        found = _learnt_and_asked(learnt, task.train.labels, asked, cell.options, made)
         return [a == b for a, b in zip(found, task.dev.labels, strict=True)]
+
+
+def _learnt_and_asked(
+    texts: Sequence[str],
+    labels: Sequence[str],
+    asked: Sequence[str],
+    options: TrainingOptions,
+    trained: Callable[..., object],
+) -> list[str]:
+    """Return the label of each question, by an adapter that learnt from ``texts``.
+
+    The product's own trainer and predictor run the job, so the figures are a tenant's.
+    """
+    examples = [Example(*each) for each in zip(texts, labels, strict=True)]
+    with (
+        TemporaryDirectory() as scratch,
+        closing(ModelThread(backbones.load(), packed=False)) as thread,
+    ):
+        folder = Path(scratch) / "adapter"
+        trained(examples, options, backbones.load(), folder)
+        predictor, adapter = Predictor(thread), AdapterFiles.of(folder)
+        found: list[str] = []
+        for first in range(0, len(asked), _AT_ONCE):
+            some = asked[first : first + _AT_ONCE]
+            waiting = [predictor.submit(adapter, question) for question in some]
+            found += [each.result()[0][0] for each in waiting]
+    return found
 
 
 def _states(texts: Sequence[str], labels: Sequence[str]) -> tuple[Tensor, Tensor]:

@@ -129,13 +129,12 @@ def peft(light: bool, vocabulary: int, device: torch.device) -> Step:
 
 def examples(bundle: Bundle, folder: Path, count: int, plain: int) -> list[Example]:
     """Phrases as a device releases them, with plain tokens of their own."""
-    device = tasks.Device(bundle)
     task = tasks.load("sst2", folder, count)
-    released = device.release(task.train.texts, Setting(), 0).texts
+    released = tasks.released(bundle, task.train.texts, Setting(), 0)
     words = token_embedding.vocabulary(bundle, Setting().policy)
     random = np.random.default_rng(0)
     made = []
-    for (text,), label in zip(released, task.train.labels, strict=True):
+    for text, label in zip(released, task.train.labels, strict=True):
         ids = words.draw(plain, random)
         made.append(Example(text, label, tuple(bundle.words[i] for i in ids), tuple(ids)))
     return made

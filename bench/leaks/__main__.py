@@ -21,7 +21,7 @@ from typing import Any, Final
 from bench import console
 from bench.console import Table
 from bench.data import require
-from bench.leaks import guessing, report
+from bench.leaks import report
 from bench.leaks.corpora import CORPORA, FILES, OTHER_WORDS, TWIN, Document, read
 from bench.leaks.counting import Rate, Tally, tally
 from bench.leaks.presidio import Presidio
@@ -57,11 +57,6 @@ def main() -> None:
         "--pipeline", default="", help="Presidio's spaCy pipeline (default: patterns alone)"
     )
     parser.add_argument(
-        "--guess",
-        action="store_true",
-        help="play guessing games, too: spelled digits, and rare names out of a list",
-    )
-    parser.add_argument(
         "--show", type=int, default=0, metavar="N", help="print the N commonest leaks of each group"
     )
     arguments = parser.parse_args()
@@ -72,9 +67,7 @@ def main() -> None:
 
 
 def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
-    read_too = ("pii",) if arguments.guess else ()
-    names = (*arguments.corpora, *read_too)
-    needed = dict.fromkeys(path for name in names for path in FILES[name])
+    needed = dict.fromkeys(path for name in arguments.corpora for path in FILES[name])
     require(parser, arguments.data, *needed)
     sides = _sides(parser, arguments)
     every = _QUICK if arguments.quick else 1
@@ -86,8 +79,6 @@ def _measure(parser: ArgumentParser, arguments: Namespace) -> None:
             told = bar.add_task(" ".join(filter(None, side.values())), total=size)
             found, shown = _side(corpora, release, partial(bar.advance, told))
             promises = side["release"] != PRESIDIO
-            if arguments.guess and side["release"] != PRESIDIO:
-                found["guessing"] = _guess(release, arguments)
             figures.append({**side, "promises": promises, **found})
             leaks += _leaks(side, shown, arguments.show)
     result = {
@@ -145,22 +136,6 @@ def _side(
     groups = {group: counted.figures() for group, counted in pooled.items()}
     figures = {"groups": groups, "corpora": by_corpus, "verbatim": verbatim.figures()}
     return figures, pooled
-
-
-def _guess(release: Releases, arguments: Namespace) -> Figures:
-    """Return the success of the guessing games."""
-    bundle = Bundle.open(arguments.bundle)
-    space = dict(zip(bundle.words, bundle.space, strict=True))
-    candidates = guessing.rare(read("pii", arguments.data), space)
-    budget = guessing.Budget(numbers=200, candidates=20) if arguments.quick else guessing.Budget()
-
-    def released(texts: Sequence[str]) -> list[tuple[Fate, ...]]:
-        return release(texts, lambda: None)
-
-    return {
-        "digits": guessing.digits(released, budget),
-        "names": guessing.names(released, candidates, space, budget),
-    }
 
 
 def _leaks(side: dict[str, str], found: dict[str, Tally], n: int) -> list[Table]:

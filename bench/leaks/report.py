@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bench.console import Table, share, span, table
+from bench.console import Table, table
 from bench.leaks.corpora import GROUPS, OTHER_WORDS
 
 __all__ = ["PROMISES", "kept_promises", "tables"]
@@ -83,17 +83,6 @@ def tables(result: Figures) -> Iterator[Table | str]:
             for side in sides
         ),
     )
-    if any("guessing" in side for side in sides):
-        yield table(
-            "guessed with a list of candidates",
-            ("release", "policy", "level", "what", "attacker"),
-            ("releases", "guessed", "95 %", "blind"),
-            (
-                (*_name(side), *row)
-                for side in sides
-                for row in _guessed(side.get("guessing", {"names": []}))
-            ),
-        )
     if result["promises"]:
         yield table(
             "the promise at its worst level",
@@ -109,16 +98,6 @@ def tables(result: Figures) -> Iterator[Table | str]:
                 for row in result["promises"]
             ),
         )
-
-
-def _guessed(found: Figures) -> Iterator[tuple[object, ...]]:
-    rows = [{"what": "rare names", **row} for row in found["names"]]
-    if "digits" in found:
-        rows.insert(0, {"what": "spelled digits", "attacker": "table", "releases": 1})
-        rows[0] |= found["digits"]
-    for row in rows:
-        figures = (row["releases"], share(row["success"]), span(row["ci"]), share(row["blind"]))
-        yield (row["what"], row["attacker"], *figures)
 
 
 def _name(side: Figures) -> tuple[str, str, str]:

@@ -70,7 +70,7 @@ PLAN: Plan = {
         ["cache", "data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
-        ["generation", "space", "utility"],
+        ["generation", "utility"],
         ["baselines"],
         ["embedding", "fetch", "private_prompts", "prompts", "speed"],
     ],

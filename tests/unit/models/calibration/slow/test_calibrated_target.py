@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from bench.attacks.public import Public
-from bench.space.held_out import count
 from sottovoce.core.bundle import levels
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import Level
@@ -33,6 +32,7 @@ from sottovoce.core.privacy.policies import DEFAULT, POLICIES
 from sottovoce.edge.cli import main
 from sottovoce.models import calibration
 from sottovoce.models.frequencies import FrequencyTable
+from tests.support.held_out import count
 from tests.support.sentences import as_treebank
 from tests.support.shared_data import shared_data
 

@@ -13,8 +13,6 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.attacks.public import Public
-from bench.space.held_out import count
-from bench.space.tails import tails
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import NAMES, Level, single_word
 from sottovoce.core.errors import InvalidInput
@@ -42,6 +40,7 @@ from sottovoce.models.calibration import (
     cell_lengths,
 )
 from sottovoce.models.frequencies import FrequencyTable
+from tests.support.held_out import count, tails
 from tests.support.shared_data import shared_data
 
 GUM = "ud_gum/dev.conllu.gz"

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from bench.live import haproxy
 from bench.live.testbed import Agent, Cloud
 from sottovoce.cloud.models import backbone
 from sottovoce.core.bundle.folder import ENCODER
 from sottovoce.core.bundle.manifest import MANIFEST, Backbone, Manifest
 from sottovoce.models import encoder as device_encoder
+from tests.support import haproxy
 from tests.support.encoder_bundle import offered
 from tests.support.paths import HELPDESK
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.live import haproxy
-from bench.live.haproxy import Balancer
 from bench.live.testbed import Agent, Role, command, free_address
 from sottovoce.cloud.config import STORE_VARIABLE
+from tests.support import haproxy
+from tests.support.haproxy import Balancer
 
 __all__ = ["Roles", "roles"]
 

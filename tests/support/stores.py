@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.store.objects import Objects
 from sottovoce.cloud.store.postgres import PostgresDatabase
 from sottovoce.cloud.store.sqlite import SqliteDatabase
+from tests.support.postgres_server import PostgresServer
 
 Clock = Callable[[], float]
 

@@ -18,13 +18,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from bench.live import haproxy
 from bench.live.testbed import free_address
 from sottovoce.cloud.cli import main as sotto_cloud
 from sottovoce.cloud.job import State
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.edge.cli import main as sotto
+from tests.support import haproxy
 from tests.support.certificates import Certificate
 from tests.support.paths import ROOT
 

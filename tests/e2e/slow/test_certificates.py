@@ -13,12 +13,12 @@ from pathlib import Path
 import grpc
 import pytest
 
-from bench.live import haproxy
 from bench.live.testbed import Agent, command, free_address
 from sottovoce.core.errors import SottovoceError
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import load
 from tests.e2e.conftest import Light, behind_haproxy
+from tests.support import haproxy
 from tests.support.certificates import Certificate
 from tests.support.paths import ROOT
 

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from bench.live import postgres_server
-from bench.live import s3_server as s3_server_module
-from bench.live.postgres_server import PostgresServer
-from bench.live.s3_server import S3Server
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store import open_objects
 from sottovoce.cloud.store.s3 import S3Objects, S3Place
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.training.worker import Worker
-from tests.support import backbones
+from tests.support import backbones, postgres_server
+from tests.support import s3_server as s3_server_module
 from tests.support.buckets import FILES
 from tests.support.clock import Clock
+from tests.support.postgres_server import PostgresServer
+from tests.support.s3_server import S3Server
 from tests.support.stores import FileStore, ServerStore, Store
 
 

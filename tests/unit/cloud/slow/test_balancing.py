@@ -16,10 +16,10 @@ import grpc
 import pytest
 from click.testing import CliRunner
 
-from bench.live import haproxy
 from bench.live.testbed import free_address
 from sottovoce.cloud.api.authentication import MOST as GUESSES
 from sottovoce.cloud.cli import main
+from tests.support import haproxy
 from tests.support.answering import Answering, answering
 from tests.support.certificates import Certificate
 from tests.support.cloud import OWN_CONNECTION

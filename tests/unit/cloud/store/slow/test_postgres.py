@@ -15,7 +15,6 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud import store
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store import postgres as postgres_module
@@ -24,6 +23,7 @@ from sottovoce.cloud.store.postgres import PostgresDatabase, conninfo
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.core.errors import ConfigError, NotFound, NotReady, Unavailable
+from tests.support.postgres_server import PostgresServer
 from tests.support.waiting import until
 
 ENROLL = "INSERT INTO tenants (name, created) VALUES (:name, 0)"

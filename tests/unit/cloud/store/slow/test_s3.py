@@ -17,13 +17,13 @@ from typing import Any
 import obstore
 import pytest
 
-from bench.live.s3_server import S3Server
 from sottovoce.cloud.store import open_objects, s3
 from sottovoce.cloud.store.s3 import S3Objects, S3Place, clear, own_folder
 from sottovoce.core.errors import ConfigError, DataLoss, Unavailable
 from tests.support.buckets import made, read, uses
 from tests.support.cut_line import Line
 from tests.support.processes import environment
+from tests.support.s3_server import S3Server
 
 
 def test_a_large_file_comes_back_as_it_was_and_stays_nowhere(

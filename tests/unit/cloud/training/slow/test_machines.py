@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.job import State, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease
@@ -21,6 +20,7 @@ from sottovoce.cloud.training.run import Progress
 from sottovoce.cloud.training.worker import Worker
 from tests.support.buckets import on_both_objects
 from tests.support.examples import RELEASE, WORDS, examples
+from tests.support.postgres_server import PostgresServer
 
 OPTIONS = TrainingOptions(epochs=6, batch_size=8)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.live.postgres_server import PostgresServer
 from sottovoce.cloud.job import State, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease
@@ -21,6 +20,7 @@ from sottovoce.cloud.training import worker as worker_module
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import Unavailable
 from tests.support.examples import RELEASE, WORDS, examples
+from tests.support.postgres_server import PostgresServer
 from tests.support.waiting import until
 
 

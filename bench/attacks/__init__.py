@@ -4,5 +4,5 @@ An eta says nothing to the owner of a device, and the papers' attackers are weak
 level is stated as the success of the strongest attacker that we can build.
 
 Data flow: `text` -> `channels` (releases) -> `inversion` (guesses) -> `measures` -> `harness` ->
-`parts`, which `run` spreads over processes -> the tables of `report`.
+`run`, which spreads its jobs over processes -> the tables of `report`.
 """

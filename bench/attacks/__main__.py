@@ -19,8 +19,7 @@ from itertools import product
 from bench import console
 from bench.attacks import membership, report
 from bench.attacks.harness import FULL, MECHANISMS, QUICK, Budget
-from bench.attacks.parts import ALL, Scope
-from bench.attacks.run import DATA_SETS, Place, measure
+from bench.attacks.run import ALL, DATA_SETS, Place, Scope, measure
 from bench.data import require
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import SottovoceError

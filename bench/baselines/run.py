@@ -35,10 +35,9 @@ from bench.baselines.custext import CusText
 from bench.baselines.decoder import Bags, Decoder
 from bench.baselines.dpnr import DROPOUT, noised, shortened
 from bench.baselines.full_width import FullWidth
-from bench.baselines.interface import Baseline
+from bench.baselines.interface import Baseline, eta_of_success
 from bench.baselines.santext import SanText
 from bench.baselines.scrubbing import Scrubbed
-from bench.baselines.token_embedding import full_width
 from bench.utility.tasks import Task, load
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder
@@ -338,9 +337,14 @@ class Lab:
 
     @remembered  # noqa: B019 - a laboratory lives as long as its process
     def _tokens(self, level: str) -> Noised:
+        """Return noise over the full width of token embeddings, at equal success of MAP on tokens.
+
+        This is TokEmbPriv, a baseline of Split-and-Denoise (section 3.3), without its clipping.
+        """
         bundle = self.public.bundle
         channel = next(each for each in tokens.levels_of(bundle) if each.level == level)
-        return full_width(channel, self._embeddings, bundle.manifest.embed[level].map_attack)
+        wide = replace(channel, mechanism="token-embedding, full width", rows=self._embeddings)
+        return replace(wide, eta=eta_of_success(wide, bundle.manifest.embed[level].map_attack))
 
     def _from_tokens(self, channel: Noised, texts: Sequence[str], random: Generator) -> Tensor:
         """Return embeddings from the posterior means of noisy tokens."""

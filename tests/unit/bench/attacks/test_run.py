@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.attacks.harness import Budget
-from bench.attacks.parts import Job, Kind, Scope, plan
 from bench.attacks.public import Remembering
-from bench.attacks.run import DATA_SETS, Place, parts
+from bench.attacks.run import DATA_SETS, Job, Kind, Place, Scope, parts, plan
 from sottovoce.core.text.tagger import Tags
 from tests.support.paths import MODELS
 from tests.support.shared_data import shared_data

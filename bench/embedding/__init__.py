@@ -1,1 +1,0 @@
-"""The value of the cloud's help for an embedding, and the leakage of sentence embeddings."""

@@ -7,7 +7,7 @@ gets a graph for the levels at which the graph finds the nearest words and is cl
 noise makes a graph slower and worse, so these are the levels from one eta on. The manifest states
 this eta and the effort of the search, and each device builds the graph itself.
 
-docs/lab_notes.md has figures of both searches.
+`python -m bench.search` measures both searches; docs/privacy_space.md has its figures.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,7 @@ from sottovoce.cloud.store import audit_log
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants import credentials as module
-from sottovoce.cloud.tenants.credentials import Credentials, Scope
+from sottovoce.cloud.tenants.credentials import Codes, Credentials, Scope
 from sottovoce.core.errors import (
     InvalidInput,
     NotFound,
@@ -236,3 +237,77 @@ def test_of_two_who_make_the_same_name_one_does(database: Database) -> None:
 
     with ThreadPoolExecutor(6) as threads:
         assert sum(threads.map(new, range(6))) == 1
+
+
+OURS, THEIRS = "CN:hall", "CN:shed"
+
+
+@pytest.fixture
+def devices_database(tmp_path: Path, store: Store) -> Iterator[Database]:
+    """With a tenant."""
+    devices_database = store.open(tmp_path)
+    Tenants(devices_database).enroll("acme")
+    yield devices_database
+    devices_database.close()
+
+
+def _bound(devices_database: Database, token: str, name: str) -> bool:
+    try:
+        Tenants(devices_database).authenticate(credentials("acme", token), name)
+    except Unauthenticated:
+        return False
+    return True
+
+
+def test_the_first_name_has_the_token_and_no_other_from_then_on(devices_database: Database) -> None:
+    token = Credentials(devices_database).new("acme", "hall")
+    assert _bound(devices_database, token, "")
+    assert _bound(devices_database, token, OURS)
+    for other in (THEIRS, ""):
+        with pytest.raises(Unauthenticated) as caught:
+            Tenants(devices_database).authenticate(credentials("acme", token), other)
+        assert caught.value.subject == "cloud.certificate"
+        assert "tokens code" in caught.value.fix
+    assert _bound(devices_database, token, OURS)
+    (said,) = (a for a in audit_log.recorded(devices_database, most=10) if a.what == "device bound")
+    assert (said.who, said.tenant, said.detail) == (audit_log.A_DEVICE, "acme", f"hall: {OURS}")
+
+
+def test_of_two_names_that_come_at_once_one_has_it(devices_database: Database) -> None:
+    token = Credentials(devices_database).new("acme", "hall")
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda n: _bound(devices_database, token, f"CN:{n}"), range(8)))
+    assert done.count(True) == 1
+
+
+def test_a_replacement_belongs_to_the_same_name(devices_database: Database) -> None:
+    tokens = Credentials(devices_database)
+    old = tokens.new("acme", "hall")
+    assert _bound(devices_database, old, OURS)
+    new = tokens.new("acme", "hall", replace=True, grace=60.0)
+    assert not _bound(devices_database, new, THEIRS)
+    assert _bound(devices_database, new, OURS)
+    assert _bound(devices_database, old, OURS)
+
+
+@pytest.mark.parametrize("how", ["revoked", "code"])
+def test_a_device_that_takes_anothers_place_brings_its_own_certificate(
+    devices_database: Database, how: str
+) -> None:
+    tokens = Credentials(devices_database)
+    assert _bound(devices_database, tokens.new("acme", "hall"), OURS)
+    if how == "revoked":
+        tokens.revoke("acme", "hall")
+        new = tokens.new("acme", "hall", replace=True)
+    else:
+        new, code = "of its own making", Codes(devices_database).new("acme", "hall", replace=True)
+        Codes(devices_database).redeem(code, hashlib.sha256(new.encode()).digest())
+    assert _bound(devices_database, new, THEIRS)
+    assert not _bound(devices_database, new, OURS)
+
+
+def test_a_token_that_opens_nothing_is_bound_to_nothing(devices_database: Database) -> None:
+    token = Credentials(devices_database).new("acme", "hall")
+    Credentials(devices_database).revoke("acme", "hall")
+    with pytest.raises(SottovoceError, match="revoked"):
+        Tenants(devices_database).authenticate(credentials("acme", token), OURS)

@@ -337,3 +337,150 @@ def test_what_a_full_disk_kept_of_a_call_that_failed_goes_with_the_next(
         with pytest.raises(InvalidInput):
             customizer.accept(SETTINGS, [])
         assert _untouched(device)
+
+
+WRITING = wanted(adapter="desk", task=training.TASK_GENERATION, replace=True)
+
+
+def written(number: int = 12) -> list[agent.LabelledText]:
+    """Return pairs with a different name each, in input and output."""
+    return [
+        agent.LabelledText(
+            text=f"The river was in the garden, Anna{n}x.",
+            output=f"Anna{n}x has seen\u2028the river.",
+        )
+        for n in range(number)
+    ]
+
+
+def test_input_and_output_are_one_document(customizer: Customizer, device: Parts) -> None:
+    record = customizer.accept(WRITING, written())
+    waiting = queued(device, record.id)
+    released = {
+        device.releases.release(f"{e.text}\n{e.output}", device.default).text for e in written()
+    }
+    assert {f"{e.released_text}\n{e.released_output}" for e in waiting} == released
+    for example in waiting:
+        name = example.released_text.rstrip(".").split()[-1]
+        assert not name.startswith("Anna")
+        assert example.released_output.split()[0] == name
+        assert example.label == ""
+    assert device.outbox.job_request(record.id).training.task == training.TASK_GENERATION
+    spent = device.ledger.spending()
+    assert spent.releases == 12
+    assert (spent.labels_as_they_are, spent.labels_randomized) == (0, 0)
+    customizer.accept(WRITING, written())
+    assert device.ledger.spending() == spent
+
+
+@pytest.mark.parametrize(
+    ("settings", "example", "said"),
+    [
+        ({}, agent.LabelledText(text="the river"), "no input or no output"),
+        ({}, agent.LabelledText(text=" ", output="the river"), "no input or no output"),
+        ({}, agent.LabelledText(text="the", output="river", label="a"), "it has a label"),
+        ({}, agent.LabelledText(text="the", output="x" * 65_537), "too long"),
+        ({"task": 0}, agent.LabelledText(text="the", label="a", output="x"), "it has an output"),
+        ({"label_epsilon": 3.0}, written(1)[0], "an epsilon for labels"),
+        ({"label_words": True}, written(1)[0], "label words together with generation"),
+        ({"task": 9}, written(1)[0], "unknown task"),
+    ],
+)
+def test_what_cannot_be_learnt_is_refused_before_privacy_is_spent(
+    customizer: Customizer,
+    device: Parts,
+    settings: dict[str, float],
+    example: agent.LabelledText,
+    said: str,
+) -> None:
+    given = {"task": training.TASK_GENERATION, "replace": True, **settings}
+    asked = wanted(**given)
+    examples = [*written(0 if settings.get("task") == 0 else 9), example]
+    with pytest.raises(InvalidInput, match=said):
+        customizer.accept(asked, examples)
+    assert device.ledger.spending() == Spending(0, 0)
+    assert device.outbox.all() == []
+
+
+def test_a_few_outputs_are_too_few(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with (
+        customizing(tmp_path, small_bundle_folder, lexicon_tagger) as (customizer, _),
+        pytest.raises(InvalidInput, match="7 examples are too few"),
+    ):
+        customizer.accept(WRITING, written(7))
+
+
+REPLACING = wanted(adapter="desk", replace=True)
+
+
+def _labels(device: Parts, adapter: str) -> dict[str, str]:
+    """The owner's label of each queued text, of texts that are all different."""
+    names, identity = device.outbox.adapter(adapter)
+    return {e.released_text: names.label(e.label) for e in queued(device, identity)}
+
+
+def test_near_copies_share_the_noise_of_their_label(customizer: Customizer, device: Parts) -> None:
+    """Fifty copies that differ in white space, marks and quotes get one label.
+
+    A separate draw each would be false with probability .49.
+    """
+    copies = [
+        agent.LabelledText(
+            text=f"{'>' * (n % 3)}The{' ' * n} GARDEN{'!' * (n % 2)} of the river", label="outside"
+        )
+        for n in range(1, 51)
+    ]
+    rest = [e for e in labelled(40) if e.label == "clinic"]
+    settings = wanted(adapter="desk", label_epsilon=0.05)
+    customizer.accept(settings, copies + rest)
+    released = {device.releases.release(e.text, device.default).text for e in copies}
+    labels = {label for text, label in _labels(device, "desk").items() if text in released}
+    assert len(labels) == 1
+    assert device.ledger.spending().labels_randomized == 1 + len(rest)
+
+
+def test_labels_are_charged_apart_from_words_and_once(
+    customizer: Customizer, device: Parts
+) -> None:
+    def customize(epsilon: float, number: int = 20) -> Spending:
+        settings = wanted(adapter="desk", label_epsilon=epsilon, replace=True)
+        customizer.accept(settings, labelled(number))
+        return device.ledger.spending()
+
+    first = customize(1.5)
+    assert (first.label_epsilon, first.labels_randomized) == (30.0, 20)
+    assert customize(1.5) == first
+    assert customize(1.0) == first  # what the larger told, the smaller tells less of
+    more = customize(2.0, 30)
+    assert (more.label_epsilon, more.labels_randomized) == (60.0, 30)
+    assert more.labels_as_they_are == 0
+    clear = customize(0)
+    assert (clear.label_epsilon, clear.labels_as_they_are) == (60.0, 20)
+    assert customize(0) == clear
+    assert customize(3.0, 30).label_epsilon == 70.0  # ten were not told as they are
+
+
+def test_no_name_of_the_owners_is_queued_for_the_cloud(
+    customizer: Customizer, device: Parts
+) -> None:
+    record = customizer.accept(REPLACING, labelled())
+    asked = device.outbox.job_request(record.id)
+    assert asked.adapter == record.adapter_id != "desk"
+    labels = {e.label for e in queued(device, record.id)}
+    assert len(labels) == 2
+    assert not labels & {"outside", "clinic"}
+    # another customisation of the name is the same adapter to the cloud, with the same labels
+    again = customizer.accept(REPLACING, labelled())
+    assert again.adapter_id == record.adapter_id
+    assert {e.label for e in queued(device, again.id)} == labels
+
+
+def test_words_of_labels_leave_where_a_decoder_is_to_read_them(
+    customizer: Customizer, device: Parts
+) -> None:
+    settings = wanted(adapter="desk", label_words=True)
+    record = customizer.accept(settings, labelled())
+    assert {e.label for e in queued(device, record.id)} == {"outside", "clinic"}
+    assert device.outbox.adapter("desk")[0].label("clinic") == "clinic"

@@ -1,4 +1,4 @@
-"""Adapters that came home answer alone: nothing is released, sent or charged."""
+"""Adapters that came home answer alone; the owner's "device" is a limit."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from sottovoce.core.errors import (
 )
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.tasks import local_inference as homes
+from sottovoce.edge.tasks.local_inference import who_answers
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
@@ -382,3 +383,38 @@ def test_what_cannot_be_answered_is_refused(
     device.home.fetch("desk")
     with pytest.raises(kind):
         device.predictor.predict(request_)
+
+
+UNSPECIFIED = agent.WHERE_UNSPECIFIED
+
+
+@pytest.mark.parametrize(
+    ("asked", "configured", "answers"),
+    [
+        (UNSPECIFIED, "device", DEVICE),
+        (AUTO, "device", DEVICE),
+        (DEVICE, "device", DEVICE),
+        (UNSPECIFIED, "cloud", CLOUD),
+        (AUTO, "cloud", AUTO),
+        (DEVICE, "cloud", DEVICE),
+        (UNSPECIFIED, "auto", AUTO),
+        (CLOUD, "auto", CLOUD),
+        (DEVICE, "auto", DEVICE),
+    ],
+)
+def test_requests_choose_within_the_limit(
+    asked: agent.Where, configured: str, answers: agent.Where
+) -> None:
+    assert who_answers(asked, configured) == answers
+
+
+def test_the_cloud_is_refused_where_the_owner_said_device() -> None:
+    with pytest.raises(NotReady, match=r"\[predict\]"):
+        who_answers(CLOUD, "device")
+
+
+@pytest.mark.parametrize("configured", ["device", "cloud", "auto"])
+@pytest.mark.parametrize("unknown", [4, 9, -1])
+def test_what_nobody_knows_is_refused(unknown: agent.Where, configured: str) -> None:
+    with pytest.raises(InvalidInput):
+        who_answers(unknown, configured)

@@ -10,7 +10,7 @@ from sottovoce.edge.tasks.customize import Customizer
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.agent import queued, wanted
-from tests.unit.edge.tasks.test_what_the_cloud_learns import _labels
+from tests.unit.edge.tasks.test_customize import _labels
 
 
 def _spelt(number: int) -> list[agent.LabelledText]:

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from sottovoce.core.errors import ConfigError, InvalidInput, NotReady, Unavailable
+from sottovoce.core.errors import ConfigError, NotReady, Unavailable
 from sottovoce.core.platform.files import private_folder
 from sottovoce.edge.cli.client import connect, is_running, reach, remote
 from sottovoce.edge.state.apps import OWNER
@@ -23,23 +23,6 @@ from tests.support.leaving import TRIES, whose_reading_ends
 from .conftest import Device
 
 REQUEST = agent.PrivatizeRequest(text="the pond")
-
-
-def test_a_running_agent_is_used_and_a_missing_one_replaced(device: Device) -> None:
-    with reach(device.config) as alone:
-        answer = alone.agent.Privatize(REQUEST)
-    with running(device.config), reach(device.config) as served:
-        assert served.agent.Privatize(REQUEST) == answer
-
-
-def test_errors_cross_the_socket_unchanged(device: Device) -> None:
-    with (
-        running(device.config),
-        remote(device.config) as served,
-        pytest.raises(InvalidInput) as caught,
-    ):
-        served.agent.Privatize(agent.PrivatizeRequest())
-    assert (caught.value.problem, caught.value.subject) == ("the text is empty", "text")
 
 
 def test_loopback_is_found_too(new_device: Callable[..., Device]) -> None:

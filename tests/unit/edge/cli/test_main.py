@@ -1,4 +1,4 @@
-"""The command as a whole: quick help, every command there, errors alike."""
+"""The command as a whole: quick help, every command there, errors and unknown commands alike."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from sottovoce.core import errors
+from sottovoce.core.platform.console import EXIT_CODES
 from sottovoce.edge.cli import COMMANDS, main
 
 from .conftest import Device
@@ -45,14 +47,6 @@ def test_help_lists_the_commands_without_importing_them() -> None:
     assert all(name in done.stdout for name in COMMANDS)
 
 
-def test_an_unknown_command_is_a_usage_error() -> None:
-    assert CliRunner().invoke(main, ["privatise"]).exit_code == 2
-
-
-def test_the_version_is_told() -> None:
-    assert CliRunner().invoke(main, ["--version"]).output == f"sotto {version('sottovoce-edge')}\n"
-
-
 def test_errors_name_problem_and_fix_on_standard_error(new_device: Callable[..., Device]) -> None:
     device = new_device()
     result = device.sotto("privatize", stdin="hello\n", code=3)
@@ -79,3 +73,64 @@ def test_config_option_names_the_file(device: Device) -> None:
     file.write_text('[privacy]\nlevel = "light"\n')
     (status,) = device.json("--config", str(file), "status")
     assert status["default_level"] == "light"
+
+
+FOREIGN = ("mount", "cordon", "commit", "swarm", "volume")
+"""Of other tools, for which there is nothing here."""
+
+
+def _answer(verb: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, [verb, "--help"])
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("verb", FOREIGN)
+def test_what_there_is_nothing_like_points_at_the_help(verb: str) -> None:
+    code, said = _answer(verb)
+    assert code == 2
+    assert f"there is no command {verb!r}" in said
+    assert "sotto --help" in said.replace("main", "sotto")
+
+
+def test_a_slip_of_the_finger_is_recognised() -> None:
+    code, said = _answer("privatzie")
+    assert code == 2
+    assert "did you mean" in said
+    assert "privatize`?" in said
+
+
+def test_help_takes_the_name_of_a_command() -> None:
+    said = CliRunner().invoke(main, ["help", "privatize"])
+    assert said.exit_code == 0
+    assert "contacts no cloud" in said.output
+    assert "Exit codes:" in CliRunner().invoke(main, ["help"]).output
+    assert CliRunner().invoke(main, ["help", "mount"]).exit_code == 2
+
+
+def test_every_exit_code_of_an_error_is_in_the_help() -> None:
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    assert {kind.exit_code for kind in kinds} | {0, 130} == set(EXIT_CODES)
+    shown = CliRunner().invoke(main, ["--help"]).output
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code} " in shown
+        assert meaning in shown
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_a_completion_script_completes_commands(shell: str) -> None:
+    script = CliRunner().invoke(main, ["completion", shell]).stdout
+    assert "_SOTTO_COMPLETE" in script
+    (line,) = CliRunner().invoke(main, ["completion", shell, "--json"]).stdout.splitlines()
+    assert json.loads(line) == {"shell": shell, "script": script.removesuffix("\n")}
+    asked = {"_SOTTO_COMPLETE": "zsh_complete", "COMP_WORDS": "sotto priv", "COMP_CWORD": "1"}
+    assert "privatize" in CliRunner().invoke(main, [], prog_name="sotto", env=asked).stdout
+
+
+def test_a_completion_script_needs_a_shell_that_is_known() -> None:
+    result = CliRunner().invoke(main, ["completion"], env={"SHELL": "/bin/tcsh"})
+    assert result.exit_code == 2
+    assert "bash, zsh, fish" in result.output
+
+
+def test_the_version_is_told() -> None:
+    assert CliRunner().invoke(main, ["--version"]).output == f"sotto {version('sottovoce-edge')}\n"

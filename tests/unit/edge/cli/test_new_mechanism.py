@@ -22,10 +22,6 @@ from sottovoce.core.privacy import mechanisms
 from sottovoce.core.privacy.mechanisms.spherical import SphericalNoise
 from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
-from sottovoce.core.text.tagger import Tagger
-from sottovoce.edge.cli.client import remote
-from sottovoce.v1 import edge_agent_pb2 as agent
-from tests.support.agent import configured, running
 from tests.unit.edge.cli.conftest import Device
 
 TEXT = "Anna was in the garden by the pond"
@@ -102,18 +98,6 @@ def test_the_agent_charges_what_it_says_and_reports_its_name(
     assert status["default_mechanism"] == Nouns.name
     assert status["ledger"]["spent"] == 3 * ETA * len(noisy)
     assert [level["name"] for level in status["levels"]] == ["balanced"]
-
-
-@pytest.mark.usefixtures("registered")
-def test_a_running_agent_takes_it_by_name(
-    calibrated: Path, lexicon_tagger: Tagger, tmp_path: Path
-) -> None:
-    config = configured(tmp_path, bundle=calibrated)
-    with running(config, lexicon_tagger), remote(config) as app:
-        asked = agent.PrivacyOptions(mechanism=Nouns.name)
-        answer = app.agent.Privatize(agent.PrivatizeRequest(text=TEXT, privacy=asked))
-        assert (answer.mechanism, answer.eta) == (Nouns.name, ETA)
-        assert app.agent.GetStatus(agent.GetStatusRequest()).ledger.spent == 3 * ETA * 2
 
 
 def test_without_the_line_it_is_unknown(

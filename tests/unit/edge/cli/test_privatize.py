@@ -1,17 +1,21 @@
-"""`sotto privatize`: line in, line out; the same with and without a daemon."""
+"""`sotto privatize`: line in, line out, with and without a daemon; `rotate-key` and `try`."""
 
 from __future__ import annotations
 
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import IO
 
 import pytest
+from click.testing import CliRunner
 
+from sottovoce.core.privacy.policies import POLICIES
+from sottovoce.edge.cli import main
 from tests.support.agent import running
 from tests.support.waiting import until
 
@@ -190,3 +194,112 @@ def test_a_reader_that_has_seen_enough_is_no_error(device: Device) -> None:
         assert process.wait(60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+NOUNS = "letter river garden pond house doctor clinic cough fever lamp window carpet tree song"
+
+
+def _released(device: Device) -> str:
+    return device.sotto("privatize", "--level", "strong", stdin=NOUNS).stdout
+
+
+def test_a_new_key_draws_afresh_with_and_without_a_daemon(device: Device) -> None:
+    first = _released(device)
+    assert _released(device) == first
+    assert device.json("rotate-key") == [{"epoch": 2}]
+    second = _released(device)
+    assert second != first
+    with running(device.config):
+        assert _released(device) == second
+        assert "key 3" in device.sotto("rotate-key").stdout
+        third = _released(device)
+        assert third not in (first, second)
+    assert _released(device) == third
+    (status,) = device.json("status")
+    assert (status["ledger"]["spent"], status["ledger"]["releases"]) == (3 * 14 * 4.0, 3)
+    state = next(
+        check for check in device.json("doctor", code=3)[0]["checks"] if check["check"] == "state"
+    )
+    assert "noise key 3" in state["detail"]
+
+
+TRY_TEXT = "the pond and the garden, 4711"
+
+
+LEVELS = ("strong", "balanced", "light")  # the strongest first
+
+
+def test_every_policy_is_shown_with_the_levels_of_its_noise_and_nothing_is_charged(
+    device: Device,
+) -> None:
+    (shown,) = device.json("try", TRY_TEXT, "--all", "--draws", "4")
+    assert shown["text"] == TRY_TEXT
+    tried = [(each["policy"], each["level"]) for each in shown["tried"]]
+    assert tried == [
+        (name, level)
+        for name, policy in POLICIES.items()
+        for level in (LEVELS if policy.with_noise() else LEVELS[:1])
+    ]
+    for each in shown["tried"]:
+        assert each["allowed"]
+        passed = all("4711" in released for released in each["releases"])
+        assert passed is (each["policy"] == "personal")  # a small number passes
+        assert 0 < each["guessed"] <= 1
+    names = [each for each in shown["tried"] if each["policy"] == "names"]
+    assert all(each["releases"][0].startswith("the pond and the garden, ") for each in names)
+    assert all(each["charge"] == 0 for each in names)
+    (status,) = device.json("status")
+    assert status["ledger"]["releases"] == status["ledger"]["spent"] == 0
+
+
+def test_without_options_it_shows_the_policies_of_use(device: Device) -> None:
+    def policies() -> set[str]:
+        (shown,) = device.json("try", TRY_TEXT)
+        return {each["policy"] for each in shown["tried"]}
+
+    assert policies() == {"personal", device.config.chat.policy, "content"}
+    device.environment["SOTTO_PRIVACY_POLICY"] = "papers"
+    assert policies() == {"personal", device.config.chat.policy, "papers"}
+
+
+def test_what_the_owner_forbids_is_shown_as_such(device: Device) -> None:
+    device.environment["SOTTO_PRIVACY_LEAST_POLICY"] = "names"
+    (shown,) = device.json("try", TRY_TEXT)
+    allowed = {each["policy"]: each["allowed"] for each in shown["tried"]}
+    assert allowed == {"personal": False, "content": True}
+    assert "privacy.least_policy" in device.sotto("try", TRY_TEXT).stdout
+
+
+def test_draws_are_fresh_and_cost_what_a_release_would(device: Device) -> None:
+    options = ("--policy", "content", "--level", "strong", "--draws", "12")
+    (shown,) = device.json("try", *options, stdin=TRY_TEXT)
+    (tried,) = shown["tried"]
+    assert len(set(tried["releases"])) > 1
+    device.sotto("privatize", TRY_TEXT, "--policy", "content", "--level", "strong")
+    assert device.json("status")[0]["ledger"]["spent"] == tried["charge"] > 0
+
+
+def test_what_the_owner_does_not_allow_is_not_shown(
+    new_device: Callable[..., Device], tagged_bundle: Path
+) -> None:
+    device = new_device(tagged_bundle, SOTTO_PRIVACY_LARGEST_ETA="20")
+    (shown,) = device.json("try", TRY_TEXT, "--policy", "content")
+    refused = {each["level"]: each.get("refused", "") for each in shown["tried"]}
+    assert refused["strong"] == refused["balanced"] == ""
+    assert "allows 20 at most" in refused["light"]
+    assert "not allowed here" in device.sotto("try", TRY_TEXT).stdout
+
+
+def test_what_became_of_a_word_shows_in_colour(device: Device) -> None:
+    options = ("try", TRY_TEXT, "--policy", "content", "--level", "light")  # which moves no word
+    shown = CliRunner().invoke(main, options, env=device.environment, color=True).stdout
+    assert "\x1b[33m\x1b[4mpond\x1b[0m" in shown  # noise, and came out as itself
+    assert "\x1b[36m" in shown  # the number
+    assert "\x1b" not in device.sotto(*options).stdout
+
+
+def test_unknown_names_and_texts_are_told(device: Device) -> None:
+    assert "policy" in device.sotto("try", TRY_TEXT, "--policy", "none", code=4).stderr
+    assert "mechanism" in device.sotto("try", TRY_TEXT, "--mechanism", "none", code=4).stderr
+    assert "line 1" in device.sotto("try", stdin=b"caf\xe9\n", code=2).stderr
+    assert "give one" in device.sotto("try", TRY_TEXT, "--input", "x", code=2).stderr

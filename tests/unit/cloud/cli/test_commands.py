@@ -77,11 +77,6 @@ def test_a_mistyped_command_is_recognised() -> None:
     assert "did you mean" in run("servee")[2]
 
 
-def test_the_version_is_the_packages() -> None:
-    assert json.loads(run("version", "--json")[1])["version"].startswith("0.")
-    assert run("--version")[1].startswith("sotto-cloud 0.")
-
-
 def test_enroll_prints_a_token_that_works(tmp_path: Path) -> None:
     code, out, _ = run("enroll", "acme", "--state", tmp_path, "--json")
     assert code == 0
@@ -465,3 +460,8 @@ def test_a_table_fits_and_keeps_what_matters(
     shown = _run(state, *arguments).splitlines()
     assert [line for line in shown if len(line) > columns] == []
     assert any(kept <= set(line.split()) for line in shown)
+
+
+def test_the_version_is_the_packages() -> None:
+    assert json.loads(run("version", "--json")[1])["version"].startswith("0.")
+    assert run("--version")[1].startswith("sotto-cloud 0.")

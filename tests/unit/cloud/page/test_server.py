@@ -7,13 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from sottovoce.cloud.page import CALLS_AT_ONCE, page_server
 from sottovoce.core.errors import ConfigError, InvalidInput, NotFound, Unavailable
-from sottovoce.core.http.page import SESSION, PageServer
+from sottovoce.core.http.page import PageServer
 from tests.support.openai_endpoint import SECONDS, Door, entered
 from tests.support.provider_page import served
 
@@ -60,19 +59,6 @@ def server(blocking: Blocking) -> Iterator[PageServer]:
 @pytest.fixture
 def door(server: PageServer) -> Door:
     return entered(server.link())
-
-
-def test_a_link_is_good_once_and_a_session_for_long(server: PageServer) -> None:
-    parts = urlsplit(server.link())
-    assert parts.hostname == "127.0.0.1"
-    link = Door(parts.netloc, parts.fragment)
-    assert link.ask("/api/echo").status == 401
-    first, again = link.ask(SESSION, b"", "POST"), link.ask(SESSION, b"", "POST")
-    assert (first.status, again.status) == (200, 401)
-    assert "sotto-cloud ui" in again.error["message"]
-    session = Door(parts.netloc, first.json["session"])
-    assert [session.ask("/api/echo?a=b").json for _ in range(2)] == [{"a": "b"}] * 2
-    assert session.ask(SESSION, b"", "POST").status == 401
 
 
 @pytest.mark.parametrize("key", ["", "wrong"])

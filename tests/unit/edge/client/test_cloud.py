@@ -10,12 +10,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import grpc
-import numpy as np
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import ConfigError, NotFound, NotReady, Unauthenticated, Unavailable
-from sottovoce.core.privacy.token_embedding import TokenEmbedding, pack
 from sottovoce.edge.client import connection
 from sottovoce.edge.client.cloud import SECONDS, UPLOAD_SECONDS, Cloud
 from sottovoce.edge.config import CloudConfig
@@ -36,83 +34,6 @@ def _job(bundle: Bundle, request_id: str = "r") -> training.CreateJobRequest:
 
 def _config(folder: Path, cloud: StubCloud, **environ: str) -> CloudConfig:
     return configured(folder, SOTTO_CLOUD_ADDRESS=cloud.address, **environ).cloud
-
-
-def test_an_enrolled_tenant_is_answered(tmp_path: Path, small_bundle: Bundle) -> None:
-    with (
-        stub_cloud(small_bundle.folder) as server,
-        closing(Cloud(_config(tmp_path, server))) as cloud,
-    ):
-        job = cloud.create_job(_job(small_bundle))
-        again = cloud.create_job(_job(small_bundle))
-        assert job == again == cloud.get_job(job.id)
-        cloud.check_tenant()
-
-
-def test_a_job_goes_all_its_way(tmp_path: Path, small_bundle: Bundle) -> None:
-    examples = [
-        training.PrivatizedExample(example_id=f"{label}{n}", released_text=text, label=label)
-        for text, label in (("a cold pond", "water"), ("a warm room", "house"))
-        for n in range(4)
-    ]
-    with (
-        stub_cloud(small_bundle.folder) as server,
-        closing(Cloud(_config(tmp_path, server))) as cloud,
-    ):
-        job = cloud.create_job(_job(small_bundle))
-        first = training.UploadExamplesRequest(job_id=job.id, examples=examples[:5])
-        last = training.UploadExamplesRequest(
-            job_id=job.id, first_sequence=5, examples=examples[5:]
-        )
-        assert cloud.upload([first, last]) == 8
-        with pytest.raises(NotReady):
-            cloud.start_job(job.id, 9)
-        assert cloud.start_job(job.id, 8).id == job.id
-        watched = list(cloud.watch_job(job.id))
-        assert [held.id for held in watched] == [job.id] * len(watched)
-        assert watched[-1].state == training.JOB_STATE_SUCCEEDED
-        request = inference.InferenceServicePredictRequest(
-            adapter="a", released_text="pond", bundle_id=small_bundle.id
-        )
-        scores = cloud.predict(request).scores
-        assert max(scores, key=lambda score: score.probability).label == "water"
-        asked = [
-            inference.InferenceServicePredictStreamRequest(request_id=name, request=request)
-            for name in "xy"
-        ]
-        answers = list(cloud.predict_stream(iter(asked)))
-        assert [answer.request_id for answer in answers] == ["x", "y"]
-        assert all(answer.response.scores == scores for answer in answers)
-
-
-def test_queries_are_embedded_one_by_one_and_in_a_stream(
-    tmp_path: Path, small_bundle: Bundle
-) -> None:
-    mechanism = TokenEmbedding(10.0)
-    queries = [
-        inference.EncodeRequest(
-            request_id=bytes([number] * 16),
-            bundle_id=small_bundle.id,
-            mechanism=mechanism.name,
-            tokens=2,
-            eta=mechanism.eta,
-            vectors=pack(np.full((2, 8), number + 1, np.float32), mechanism),
-        )
-        for number in range(3)
-    ]
-    with (
-        stub_cloud(small_bundle.folder) as server,
-        closing(Cloud(_config(tmp_path, server))) as cloud,
-    ):
-        server.lose_queries = 2
-        assert cloud.encode(queries[0]).request_id == queries[0].request_id
-        assert server.queries == [queries[0]] * 3  # the same bytes until one is answered
-        server.received.clear()
-        apart = [cloud.encode(query) for query in queries]
-        together = list(cloud.encode_stream(iter(queries)))
-        assert server.queries == [*queries, *queries]
-    assert apart == together
-    assert [answer.request_id for answer in apart] == [query.request_id for query in queries]
 
 
 @pytest.mark.parametrize("doubled", [1, 2])
@@ -152,26 +73,6 @@ def test_no_answer_is_waited_for_without_end(tmp_path: Path) -> None:
         asked, uploaded = (server.seconds_left[name] for name in ("ListJobs", "UploadExamples"))
     # A deadline travels rounded up.
     assert 0 < asked <= SECONDS + 1 < uploaded <= UPLOAD_SECONDS + 1
-
-
-def test_errors_of_the_cloud_arrive_with_their_fix(tmp_path: Path) -> None:
-    with stub_cloud() as server, closing(Cloud(_config(tmp_path, server))) as cloud:
-        with pytest.raises(NotFound) as caught:
-            cloud.predict(
-                inference.InferenceServicePredictRequest(adapter="none", released_text="x")
-            )
-        assert "no such adapter" in caught.value.problem
-        assert "sotto customize" in caught.value.fix
-        assert caught.value.subject == "adapter"
-
-
-def test_a_wrong_token_is_unauthenticated(tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong"
-    wrong.write_text("x")
-    with stub_cloud() as server:
-        config = _config(tmp_path, server, SOTTO_CLOUD_TOKEN_FILE=str(wrong))
-        with closing(Cloud(config)) as cloud, pytest.raises(Unauthenticated):
-            cloud.check_tenant()
 
 
 def test_a_renewed_token_needs_no_restart(tmp_path: Path) -> None:

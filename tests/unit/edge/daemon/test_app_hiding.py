@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import grpc
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
@@ -14,7 +13,7 @@ from sottovoce.edge.state.apps import Hides
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
-from tests.support.admission import Asked, asked, asking, refused
+from tests.support.admission import Asked, asked, asking
 from tests.support.echo import EchoingCloud, echoing_cloud, last_text
 
 TEXT = "they were in the garden by the pond"
@@ -92,10 +91,3 @@ def test_a_kind_that_the_owner_lets_pass_is_hidden_for_the_app(device: Asked) ->
     told = device.agent.Privatize(request, **app)
     assert "fever" not in told.text
     assert told.words[-1].hides == "fact"
-
-
-def test_an_app_cannot_agree_or_look_ahead(device: Asked, cloud: EchoingCloud) -> None:
-    turn = chats.ChatTurn(role=generation.ROLE_USER, text=TEXT)
-    asked = chats.ChatRequest(turns=[turn], preview=True)
-    refused(lambda: [*device.chat.Chat(asked, **device.app())], grpc.StatusCode.PERMISSION_DENIED)
-    assert cloud.asked == []

@@ -18,7 +18,6 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.agent import configured, running, wanted
 from tests.support.stub_cloud import stub_cloud
-from tests.support.waiting import until
 
 TEXT = "Anna was in the garden by the pond"
 NUMBER = 555_014_200_000
@@ -90,19 +89,6 @@ def test_a_stream_answers_in_order_while_it_is_open(
     assert seen == [str(n) for n in range(50)]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), [("", "empty"), ("a\0b", "binary"), ("x" * 5000, "4096")]
-)
-def test_wrong_texts_are_invalid_with_the_field(
-    app: edge_agent_pb2_grpc.EdgeAgentServiceStub, text: str, said: str
-) -> None:
-    with pytest.raises(grpc.RpcError, match=said) as caught:
-        app.Privatize(agent.PrivatizeRequest(text=text))
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    details = _details(caught.value, error_details_pb2.BadRequest)
-    assert details.field_violations[0].field == "text"
-
-
 def test_a_message_over_4_mib_is_refused(app: edge_agent_pb2_grpc.EdgeAgentServiceStub) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         app.Privatize(agent.PrivatizeRequest(text="a " * (3 << 20)))
@@ -130,22 +116,6 @@ def test_no_bundle_and_no_cloud_are_preconditions(
         status = app.GetStatus(agent.GetStatusRequest())
         assert {level.name for level in status.levels} == {"strong", "balanced", "light"}
         assert status.backbone == "small"
-
-
-def test_a_spent_ledger_is_a_quota(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_PRIVACY_LEDGER_LIMIT="40")
-    with _app(config, lexicon_tagger) as app:
-        app.Privatize(agent.PrivatizeRequest(text=TEXT))
-        ledger = app.GetStatus(agent.GetStatusRequest()).ledger
-        assert (ledger.limit, ledger.releases) == (40, 1)
-        assert 0 < ledger.spent <= 40
-        with pytest.raises(grpc.RpcError) as caught:
-            app.Privatize(agent.PrivatizeRequest(text=TEXT + " and by the river"))
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        details = _details(caught.value, error_details_pb2.QuotaFailure)
-        assert details.violations[0].subject == "ledger"
 
 
 def test_a_customisation_from_first_text_to_prediction(
@@ -217,36 +187,3 @@ def test_a_watch_needs_a_name_that_exists(app: edge_agent_pb2_grpc.EdgeAgentServ
         with pytest.raises(grpc.RpcError) as caught:
             next(app.WatchCustomization(request))
         assert caught.value.code() is code
-
-
-def test_the_end_of_the_agent_ends_a_watch_and_keeps_the_work(
-    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
-) -> None:
-    with stub_cloud(small_bundle_folder) as cloud:
-        cloud.may_train.clear()
-        config = configured(tmp_path, bundle=small_bundle_folder, SOTTO_CLOUD_ADDRESS=cloud.address)
-        channel = grpc.insecure_channel(config.agent.listen)
-        app = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
-        with running(config, lexicon_tagger):
-            identity = app.Customize(_requests()).customization.id
-            until(lambda: cloud.jobs and len(cloud.examples()) == 20)
-            watch = app.WatchCustomization(agent.WatchCustomizationRequest(id=identity))
-            next(watch)
-            ended: list[grpc.StatusCode] = []
-
-            def follow() -> None:
-                try:
-                    list(watch)
-                except grpc.RpcError as error:
-                    ended.append(error.code())
-
-            follower = threading.Thread(target=follow)
-            follower.start()
-        follower.join(60)
-        channel.close()
-        assert ended == [grpc.StatusCode.UNAVAILABLE]
-        cloud.may_train.set()
-        with _app(config, lexicon_tagger) as app:  # taken up by the next agent
-            watch = app.WatchCustomization(agent.WatchCustomizationRequest(id=identity))
-            assert list(watch)[-1].customization.state == agent.CUSTOMIZATION_STATE_SUCCEEDED
-        assert len(cloud.jobs) == 1

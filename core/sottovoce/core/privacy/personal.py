@@ -399,7 +399,7 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
             return 0.35 if person else 0.7
         return 0.2 if first else 0.05
     if marks & Mark.PUBLIC:
-        return 0.7 if person else 0.8
+        return 0.7 if person else 0.9
     if capital and marks & Mark.COMMON:
         return 0.4 if first else 0.1 if person else 0.2
     return 0.1 if capital else 0.5

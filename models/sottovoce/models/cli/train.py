@@ -206,7 +206,7 @@ _PINS: Final = Path("core/sottovoce/core/bundle/full_finder.json")
 @click.option(
     "--further",
     is_flag=True,
-    help="Only train the rounds with a teacher, from the finder in --out. With --full, go on from"
+    help="Only train the last round, from the finder in --out. With --full, go on from"
     " the adapter that ships, for one more round.",
 )
 @json_option

@@ -21,7 +21,7 @@ from numpy.random import Generator
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.backbone import LoadedBackbone, fast_bfloat16
 from sottovoce.core.bundle.full_finder import CASES, LONGEST, case_of
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
@@ -30,6 +30,7 @@ from sottovoce.models.context_finder.sentences import (
     Sentences,
     ordinary_words,
     read_marked,
+    read_written,
     weakened,
 )
 from sottovoce.models.names_data import (
@@ -93,6 +94,7 @@ class Round:
             A number beyond those that there are counts texts again, with other names.
         learning_rate, seed: of the round.
         epochs: times over all that.
+        written: times over the texts that were written for this finder, in each epoch.
         teachers: networks of which all weights learn the same. The adapter then goes on with
             their opinions beside the marks.
     """
@@ -108,6 +110,7 @@ class Round:
     seed: int
     epochs: int = 1
     teachers: int = 0
+    written: int = 1
 
 
 ROUNDS: Final = (
@@ -119,7 +122,7 @@ LARGE: Final = Round(47_000, 137_000, 0, 82_000, 70_000, 17_500, 25_500, 2e-3, 1
 """The round for a GPU, some six minutes of an H200."""
 _TEACHING: Final = 2e-4
 """The learning rate of teachers."""
-FURTHER: Final = Round(2_000, 9_000, 400, 7_000, 6_000, 1_200, 800, 5e-4, 29)
+FURTHER: Final = Round(2_000, 9_000, 400, 4_000, 3_000, 1_000, 800, 5e-4, 29, written=2)
 """One more round, which goes on from `ADAPTER`."""
 
 
@@ -250,7 +253,7 @@ def train_full_finder(
         network = FullNetwork(backbone).to(device)
     if start:
         network.restore(start)
-    treebanks, marked = read_masc_and_web(data), read_marked(data)
+    treebanks, marked, written = read_masc_and_web(data), read_marked(data), read_written()
     words = ordinary_words(treebanks)
     long = [word for word in words if len(word) > _LETTERS]
     kept = set(kept_back(marked))
@@ -268,6 +271,10 @@ def train_full_finder(
                 _in_capitals(marked[at])
                 for at in _some(marked, each.capitals, random)
                 if at not in kept
+            ),
+            *(
+                changed(sentence, random, partial(_name, mentions))
+                for sentence in written * each.written
             ),
             *(changed(treebanks[at], random) for at in _some(treebanks, each.treebanks, random)),
         ]
@@ -337,7 +344,7 @@ def learn(
                 inputs = [each.to(device) for each in padded([read[at] for at in batch])]
                 marks = [(read[at], passages[at].allowed) for at in batch]
                 targets, weights = (each.to(device) for each in _targets(marks))
-                with torch.autocast(device.type, torch.bfloat16):
+                with _half(device):
                     scores = network(*inputs)
                 loss = partial_loss(scores.float(), targets, weights)
                 if teachers:
@@ -349,9 +356,15 @@ def learn(
         return averaged(network, losses(), learning_rate, memory, progress)
 
 
+def _half(device: torch.device) -> torch.autocast:
+    """Return what computes in bfloat16, where the device is fast at it."""
+    enabled = device.type == "cuda" or fast_bfloat16()
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
+
+
 def _opinion(teachers: Sequence[FullNetwork], inputs: Sequence[Tensor]) -> Tensor:
     """Return the mean of the teachers' probabilities."""
-    with torch.no_grad(), torch.autocast(inputs[0].device.type, torch.bfloat16):
+    with torch.no_grad(), _half(inputs[0].device):
         likely = [teacher(*inputs).float().softmax(-1) for teacher in teachers]
     return torch.stack(likely).mean(0)
 

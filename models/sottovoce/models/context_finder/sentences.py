@@ -7,8 +7,11 @@ names without a sentence around them. Many names here are also words ("Will", "M
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -42,6 +45,7 @@ __all__ = [
     "ordinary_words",
     "own_texts",
     "read_marked",
+    "read_written",
     "weakened",
 ]
 
@@ -395,6 +399,8 @@ def _joined(parts: Sequence[Marked], random: Generator) -> Marked:
 
 SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
 """The slot that draws another name of a kind."""
+_WRITTEN: Final = {"p": "PERSON", "l": "PLACE", "o": "ORGANISATION", "x": "passes"}
+_MARK: Final = re.compile(r"⟦([plox]):([^⟦⟧]+)⟧")
 _TWEETS: Final = ("btc", "train.jsonl.gz")
 _OFTEN: Final = 3
 """Times that a small word must occur in the treebanks to count as an ordinary one."""
@@ -410,6 +416,45 @@ def read_marked(data: Path) -> list[Marked]:
         *read_entities(data / "crossner" / "train.jsonl.gz", others=True),
         *read_entities(data / "sec_filings" / "train.jsonl.gz", others=False),
     ]
+
+
+def read_written() -> list[Marked]:
+    """Return the texts that were written and marked for this finder, a text of `written.txt` each.
+
+    A name stands as ``⟦p:Tom Boyle⟧``, where the letter is a key of `_WRITTEN`. ``\\n`` is a line
+    break.
+
+    Raises:
+        ValueError: a mark has no end, or is of no kind.
+    """
+    told = resources.files("sottovoce.models.context_finder").joinpath("written.txt")
+    lines = told.read_text("utf-8").splitlines()
+    return [_written(line, f"written:{number}") for number, line in enumerate(lines, 1)]
+
+
+def _written(line: str, document: str) -> Marked:
+    pieces: list[Mention] = []
+    done = 0
+    line = line.replace("\\n", "\n")
+    for mark in _MARK.finditer(line):
+        pieces += [(line[done : mark.start()], ""), (mark[2], _WRITTEN[mark[1]])]
+        done = mark.end()
+    pieces.append((line[done:], ""))
+    if any(sign in piece for piece, _ in pieces for sign in "⟦⟧"):
+        raise ValueError(f"{document}: a mark has no end, or is of no kind")
+    found = cut(pieces)
+    return replace(found, document=document, spans=tuple(_ends(found, pieces)))
+
+
+def _ends(found: Marked, pieces: Sequence[Mention]) -> Iterator[tuple[int, int, str]]:
+    """Yield the first word, the end and the kind of each piece that names something private."""
+    starts = [word.start for word in found.words]
+    done = 0
+    for piece, kind in pieces:
+        first, end = bisect_left(starts, done), bisect_left(starts, done + len(piece))
+        if kind in SLOTS and first < end:  # no word begins in a name that is part of a link
+            yield first + (found.words[first].text == BREAK), end, kind
+        done += len(piece)
 
 
 def ordinary_words(treebanks: Sequence[Marked]) -> list[str]:

@@ -25,7 +25,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.cloud.models.backbone import LoadedBackbone, fast_bfloat16
 from sottovoce.core.text.context_finder import BREAK, FEATURES, FORMAT, NAMED, features
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.onnx_models import weights
@@ -47,6 +47,7 @@ from sottovoce.models.context_finder.sentences import (
     ordinary_words,
     own_texts,
     read_marked,
+    read_written,
     weakened,
 )
 from sottovoce.models.corpus import load_language
@@ -148,7 +149,7 @@ def opinions(
     A word has those of its piece that is the likeliest a name. Words beyond the longest passage
     that the teacher reads have none.
     """
-    reader = deepcopy(teacher).to(torch.bfloat16).eval()
+    reader = deepcopy(teacher).to(torch.bfloat16 if fast_bfloat16() else torch.float32).eval()
     read = [reader.pieces([word.text for word in sentence.words]) for sentence in sentences]
     found: list[NDArray[np.float16]] = [
         np.zeros((len(sentence.words), len(KINDS)), np.float16) for sentence in sentences
@@ -231,9 +232,10 @@ FURTHER: Final = ContextFinderHyperparameters(
     memory=0.99,
 )
 """The rounds that go on from the first one with a teacher."""
-_DRAWS: Final = ((7, 8, 9), (10, 11))
-"""Seeds of the networks that the second round and the third one train. The next round goes on from
-their mean, and the last mean ships (Wortsman et al., 2022: it keeps what each does well)."""
+_DRAWS: Final = ((7, 8, 9), (10, 11), (12, 13))
+"""Seeds of the networks that each round after the first one trains. The next round goes on from
+their mean, and the last mean ships (Wortsman et al., 2022: it keeps what each does well). The last
+round counts the network that it went on from as well."""
 
 
 def train_context_finder(
@@ -254,7 +256,8 @@ def train_context_finder(
         out: the folder to write to.
         lists: names for sentences of our own.
         backbone: the language model of the vectors and of the teacher.
-        start: a folder with a finder from which to go on; without one, all rounds are trained.
+        start: a folder with a finder from which to train the last round; without one, all rounds
+            are trained.
         rare: more words in small letters.
         foreign: lists of words of other languages.
         progress: called now and then.
@@ -268,6 +271,7 @@ def train_context_finder(
     treebanks, read = read_masc_and_web(data), read_marked(data)
     kept = set(kept_back(read)[::2])
     marked = [sentence for at, sentence in enumerate(read) if at not in kept]
+    marked += read_written()
     learn = partial(fit, treebanks, marked, lists, progress=progress, rare=rare, foreign=foreign)
     if start:
         network = Network(FURTHER.size)
@@ -285,14 +289,14 @@ def train_context_finder(
         *read_public(data, FURTHER.public, random),
     ]
     taught = opinions(teacher, texts, progress)
-    for seeds in _DRAWS:
+    for seeds in _DRAWS[-1:] if start else _DRAWS:
         further = []
         for draws in seeds:
             half = np.random.default_rng(draws).random(len(taught)) < 0.5
             chosen = [each for at, each in enumerate(taught) if at < len(tweets) or half[at]]
             recipe = replace(FURTHER, draws=draws)
             further.append(learn(None, recipe, start=network, taught=chosen))
-        network = _mean(further)
+        network = _mean([*further, network] if seeds == _DRAWS[-1] else further)
     return write(network, out, FURTHER)
 
 

@@ -8,7 +8,13 @@ import pytest
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.words import split
-from sottovoce.models.context_finder.sentences import Sentences, cut, own_texts, weakened
+from sottovoce.models.context_finder.sentences import (
+    Sentences,
+    cut,
+    own_texts,
+    read_written,
+    weakened,
+)
 from sottovoce.models.names_data import ANY, NONE, SLOT, Lists, Marked, Mentions
 
 LISTS = Lists(("Anna",), ("Marsh",), ("Rome",), ("Freedonia",), ("Rue Longue",), ("Acme",))
@@ -81,3 +87,19 @@ def test_small_function_words_are_left_open(text: str, open_: bool) -> None:
 
 def test_own_texts_are_there_once_each() -> None:
     assert sum(1 for _ in own_texts()) > 1_000
+
+
+def test_written_texts_are_marked_as_their_signs_say() -> None:
+    texts = read_written()
+    assert len({tuple(word.text for word in text.words) for text in texts}) > 0.99 * len(texts)
+    spans = {"PERSON": 0, "PLACE": 0, "ORGANISATION": 0}
+    for text in texts:
+        assert not any(sign in word.text for word in text.words for sign in "⟦⟧")
+        for first, end, kind in text.spans:
+            assert first < end <= len(text.words)
+            bits = 1 << KINDS.index(kind)
+            assert all(each in (bits, ANY) for each in text.allowed[first:end])
+            spans[kind] += 1
+    assert min(spans.values()) > 1_000
+    nameless = sum(not text.spans for text in texts)
+    assert 0.3 < nameless / len(texts) < 0.7

@@ -2,7 +2,8 @@
 
 A policy for conversations has two sides. It must hide who a text is about, and it must leave the
 question. Marked prompts tell what is damaged. Marked sets tell what leaks.
-Sets that are not there are left out; `make data` says which of them nobody else can get.
+Sets that are not there are left out; `make data` says which of them nobody else can get. The 400
+prompts of `written_prompts.txt` are our own, and always there.
 
     python -m bench.prompts --columns names,personal,full --quick
     python -m bench.prompts --columns presidio --presidio ../presidio/bin/python
@@ -34,8 +35,9 @@ from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import PUNCTUATION, PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
+from sottovoce.models.context_finder.sentences import written_pieces
 
-__all__ = ["PRIVATE", "Damage", "Leaks", "damage", "leaks", "main", "marked"]
+__all__ = ["PRIVATE", "Damage", "Leaks", "damage", "leaks", "main", "marked", "written"]
 
 _MARKED: Final = "prompts/marked.jsonl.gz"
 _UNMARKED: Final = ("prompts/vicuna.jsonl.gz", "prompts/arena_hard_v2.jsonl.gz")
@@ -167,6 +169,20 @@ def marked(folder: Path) -> list[Document]:
     return [Document(row["text"], tuple(Span(*each) for each in row["spans"])) for row in rows]
 
 
+def written() -> list[Document]:
+    """The prompts of our own, from which no weight learned; kinds as in `marked`."""
+    kinds = {"PERSON": "PERSON", "PLACE": "PLACE", "ORGANISATION": "ORG", "passes": "PRODUCT"}
+    found = []
+    for line in Path(__file__).with_name("written_prompts.txt").read_text("utf-8").splitlines():
+        text, spans = "", []
+        for piece, kind in written_pieces(line):
+            if kind:
+                spans.append(Span(len(text), len(text) + len(piece), kinds[kind]))
+            text += piece
+        found.append(Document(text, tuple(spans)))
+    return found
+
+
 def _unmarked(folder: Path) -> Iterator[str]:
     for name in _UNMARKED:
         with gzip.open(folder / name, "rt", encoding="utf-8") as lines:
@@ -262,21 +278,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     bundle = Bundle.open(asked.bundle)
     presidio = asked.presidio and Presidio(asked.presidio, asked.pipeline, bundle.manifest.clitics)
     every = _QUICK if asked.quick else 1
-    prompts = marked(asked.data) if _MARKED in here else []
+    prompts = {"marked": marked(asked.data)} if _MARKED in here else {}
+    prompts["written"] = written()
     sets = {name: _set(name, asked.data)[::every] for name in here if name in _SETS}
     unmarked = [*_unmarked(asked.data)][::every]
     figures: console.Figures = {}
-    damages: dict[str, Damage] = {}
+    damages: dict[tuple[str, str], Damage] = {}
     found: dict[tuple[str, str], Leaks] = {}
     for column in asked.columns:
         release = _column(column, bundle, presidio)
-        damages[column] = damage(prompts, release([each.text for each in prompts]))
+        for name, documents in prompts.items():
+            texts = [each.text for each in documents]
+            damages[column, name] = damage(documents, release(texts))
         begun = time.perf_counter()
         same = sum(each.text == each.document for each in release(unmarked))
         spent = 1e3 * (time.perf_counter() - begun) / len(unmarked)
         figures[column] = {
-            "damage": {kind: c.share for kind, c in damages[column].words.items()},
-            "turns": damages[column].turns.share if prompts else None,
+            "damage": {
+                name: {kind: c.share for kind, c in damages[column, name].words.items()}
+                for name in prompts
+            },
+            "turns": {name: damages[column, name].turns.share for name in prompts},
             "unmarked_as_typed": 100 * same / len(unmarked),
             "ms_a_prompt": spent,
             "leaks": {},
@@ -291,7 +313,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _show(asked.json, figures, asked.columns, [*sets])
     if asked.examples:
         for column in asked.columns:
-            print(column, "changed:", " ".join(damages[column].examples[: asked.examples]))
+            for name in prompts:
+                changed = damages[column, name].examples[: asked.examples]
+                print(column, name, "changed:", " ".join(changed))
             for name in sets:
                 for group, texts in found[column, name].examples.items():
                     print(column, name, group, "stand:", " | ".join(texts[: asked.examples]))
@@ -303,13 +327,15 @@ def _show(
     if as_json:
         print(json.dumps(figures))
         return
-    kinds = sorted({kind for column in columns for kind in figures[column]["damage"]})
     for column in columns:
         mine = figures[column]
-        if kinds:
-            row = "  ".join(f"{kind} {mine['damage'].get(kind, 0):.1f}" for kind in kinds)
-            print(f"{column}: words changed, %: {row}")
-            print(f"{column}: turns without anything private as typed, %: {mine['turns']:.1f}")
+        for name, changed in mine["damage"].items():
+            row = "  ".join(f"{kind} {share:.1f}" for kind, share in changed.items())
+            print(f"{column}: {name} prompts: words changed, %: {row}")
+            print(
+                f"{column}: {name} prompts without anything private that leave as typed, %:"
+                f" {mine['turns'][name]:.1f}"
+            )
         print(
             f"{column}: unmarked prompts that leave as typed, %: {mine['unmarked_as_typed']:.1f};"
             f" {mine['ms_a_prompt']:.1f} ms a prompt"

@@ -205,8 +205,8 @@ MADE: Final[dict[str, dict[str, Callable[[], bytes]]]] = {
 
 LEFT_OUT: Final = {
     "pii": "made by presidio-research (MIT) without a seed; its public twin is `synthetic`",
-    "prompts/marked": "marked by hand for this project and not published; `synthetic` is a twin for"
-    " leaks, and the prompts without marks are one for damage",
+    "prompts/marked": "marked by hand for this project and not published; the prompts of"
+    " bench/written_prompts.txt are its public twin",
     "blogs": "real people's posts, for research (Blog Authorship Corpus, Bar-Ilan University); its"
     " makers ask to be asked, so there is no twin",
     "webnlg": "CC BY-NC-SA 4.0, https://webnlg-challenge.loria.fr: one JSON object an"

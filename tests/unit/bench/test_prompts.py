@@ -10,6 +10,7 @@ import pytest
 
 from bench import prompts
 from bench.fetch.synthetic import synthetic
+from sottovoce.models.context_finder.sentences import read_written
 
 
 def test_what_nobody_else_can_get_is_left_out_and_named(
@@ -29,8 +30,29 @@ def test_what_nobody_else_can_get_is_left_out_and_named(
     told = capsys.readouterr()
     figures = json.loads(told.out)["names"]
     assert figures["leaks"].keys() == {"synthetic"}
-    assert figures["turns"] is None
+    assert figures["turns"].keys() == figures["damage"].keys() == {"written"}
     assert "prompts/marked" in told.err
     assert "pii" in told.err
     prompts.main(given)
-    assert "words changed" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert ": written prompts" in shown
+    assert ": marked prompts" not in shown
+
+
+def test_prompts_of_our_own_are_none_that_the_finder_learned_from() -> None:
+    lines = {line.lower() for document in prompts.written() for line in document.text.splitlines()}
+    learned = {
+        line.lower()
+        for text in read_written()
+        for line in "".join(
+            ("" if word.clitic else " ") + word.text for word in text.words
+        ).splitlines()
+    }
+    assert len(lines) > 390
+    assert not set(map(_letters, lines)) & set(map(_letters, learned)) - {""}
+    kinds = {span.group for document in prompts.written() for span in document.spans}
+    assert kinds == {"PERSON", "PLACE", "ORG", "PRODUCT"}
+
+
+def _letters(line: str) -> str:
+    return "".join(filter(str.isalpha, line))

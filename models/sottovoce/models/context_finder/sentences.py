@@ -47,6 +47,7 @@ __all__ = [
     "read_marked",
     "read_written",
     "weakened",
+    "written_pieces",
 ]
 
 _BIT: Final = {kind: 1 << number for number, kind in enumerate(KINDS)} | {"": NONE, "?": ANY}
@@ -419,20 +420,22 @@ def read_marked(data: Path) -> list[Marked]:
 
 
 def read_written() -> list[Marked]:
-    """Return the texts that were written and marked for this finder, a text of `written.txt` each.
+    """Return the texts that were written and marked for this finder, a line of `written.txt` each.
 
     A name stands as ``⟦p:Tom Boyle⟧``, where the letter is a key of `_WRITTEN`. ``\\n`` is a line
     break.
-
-    Raises:
-        ValueError: a mark has no end, or is of no kind.
     """
     told = resources.files("sottovoce.models.context_finder").joinpath("written.txt")
     lines = told.read_text("utf-8").splitlines()
     return [_written(line, f"written:{number}") for number, line in enumerate(lines, 1)]
 
 
-def _written(line: str, document: str) -> Marked:
+def written_pieces(line: str) -> list[Mention]:
+    """Return the pieces of a line as `read_written` reads it, with what each names.
+
+    Raises:
+        ValueError: a mark has no end, or is of no kind.
+    """
     pieces: list[Mention] = []
     done = 0
     line = line.replace("\\n", "\n")
@@ -441,7 +444,12 @@ def _written(line: str, document: str) -> Marked:
         done = mark.end()
     pieces.append((line[done:], ""))
     if any(sign in piece for piece, _ in pieces for sign in "⟦⟧"):
-        raise ValueError(f"{document}: a mark has no end, or is of no kind")
+        raise ValueError("a mark has no end, or is of no kind")
+    return pieces
+
+
+def _written(line: str, document: str) -> Marked:
+    pieces = written_pieces(line)
     found = cut(pieces)
     return replace(found, document=document, spans=tuple(_ends(found, pieces)))
 

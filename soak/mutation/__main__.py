@@ -47,6 +47,7 @@ def judged(module: Module, source: str, outcome: Outcome, suite: Suite) -> dict[
         "excused": len(outcome.survivors) - len(survivors),
         "survived": len(survivors),
         "complete": outcome.complete,
+        "left": outcome.left,
         "survivors": [asdict(mutant) for mutant in survivors],
         "stale": [asdict(excuse) for excuse in suite.stale(module, source)],
     }
@@ -59,7 +60,10 @@ def killed(figures: list[dict[str, Any]], *, excusing: bool) -> float:
 
 
 def scores(figures: list[dict[str, Any]]) -> Table:
-    """One row a module, and the sum; a star where only earlier survivors were tried again."""
+    """One row a module, and the sum.
+
+    A star marks rows whose earlier survivors alone were tried again, and a dagger rows of a part.
+    """
     sums = [(each["module"], [each]) for each in figures] + [("together", figures)]
     return table(
         "",
@@ -67,7 +71,9 @@ def scores(figures: list[dict[str, Any]]) -> Table:
         ("mutants", "killed", "excused", "survived", "score, %", "of all, %"),
         (
             (
-                name if all(row["complete"] for row in rows) else f"{name} *",
+                name
+                + ("" if all(row["complete"] for row in rows) else " *")
+                + (" †" if any(row["left"] for row in rows) else ""),
                 *(sum(row[key] for row in rows) for key in COUNTS),
                 *(f"{100 * killed(rows, excusing=excusing):.1f}" for excusing in (True, False)),
             )
@@ -90,6 +96,7 @@ def main() -> int:
     asked = parser("mutation", __doc__)
     asked.add_argument("modules", nargs="*", help="ends of modules' paths: noise, state/ledger")
     asked.add_argument("--survivors", action="store_true", help="try only earlier survivors again")
+    asked.add_argument("--only", nargs="+", default=[], help="globs: '*has_number*', '*_*5'")
     asked.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at once")
     asked.add_argument("--suite", type=Path, default=ROOT / "soak" / "mutants.toml")
     asked.add_argument("--build", type=Path, default=ROOT / "build" / "mutants")
@@ -104,7 +111,9 @@ def main() -> int:
         )
         for module in track(suite.chosen(tuple(options.modules)), "mutants"):
             STEPS.print(module.name, highlight=False)
-            outcome = workshop.outcome(module, survivors_only=options.survivors)
+            outcome = workshop.outcome(
+                module, survivors_only=options.survivors, only=tuple(options.only)
+            )
             source = (ROOT / module.source).read_text("utf-8")
             figures.append(judged(module, source, outcome, suite))
     except SottovoceError as error:

@@ -26,6 +26,8 @@ from sottovoce.core.errors import NotReady
 ROOT: Final = Path(__file__).parents[2]
 KILLED: Final = frozenset({"killed", "timeout", "segfault"})
 """What mutmut says of a mutant that was noticed; one that no test reaches survived."""
+UNTRIED: Final = "not checked"
+"""What mutmut says of a mutant that it has not tried."""
 _PARTS: Final = {
     "core": "core/sottovoce/core",
     "edge": "edge/sottovoce/edge",
@@ -66,10 +68,16 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All mutants of a module; ``complete`` unless only earlier survivors were tried again."""
+    """The tried mutants of a module.
+
+    Attributes:
+        complete: False if only earlier survivors were tried again.
+        left: number of mutants that were not tried.
+    """
 
     mutants: tuple[Mutant, ...]
     complete: bool
+    left: int = 0
 
     @property
     def survivors(self) -> tuple[Mutant, ...]:
@@ -94,10 +102,13 @@ class Workshop:
     jobs: int
     wording: tuple[str, ...]
 
-    def outcome(self, module: Module, *, survivors_only: bool = False) -> Outcome:
+    def outcome(
+        self, module: Module, *, survivors_only: bool = False, only: tuple[str, ...] = ()
+    ) -> Outcome:
         """What became of the mutants of ``module``; from the last run where nothing changed.
 
         Args:
+            only: globs of the names of the mutants that are tried; all without one.
             survivors_only: what an earlier run of the same source killed stays killed, whatever
                 became of the tests since: for the time of writing tests.
 
@@ -111,10 +122,13 @@ class Workshop:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise NotReady("another run is at work", fix="wait for its end") from error
-            return self._outcome(folder, module, survivors_only)
+            return self._outcome(folder, module, survivors_only, only)
 
-    def _outcome(self, folder: Path, module: Module, survivors_only: bool) -> Outcome:
-        state, known = self._state(module), _saved(folder / "outcome.json")
+    def _outcome(
+        self, folder: Path, module: Module, survivors_only: bool, only: tuple[str, ...]
+    ) -> Outcome:
+        state = self._state(module) | {"only": " ".join(only)}
+        known = _saved(folder / "outcome.json")
         if known is not None and known["state"] == state:
             return _read(known)
         same_source = known is not None and known["state"]["source"] == state["source"]
@@ -124,22 +138,30 @@ class Workshop:
             (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
             self._set_up(folder, module)
             # Without the tests' hash: the next whole run starts afresh.
-            return (
-                self._run(folder, module, again, state | {"tests": ""}) if again else _read(known)
-            )
+            state |= {"tests": ""}
+            return self._run(folder, module, again, state) if again else _read(known)
         if not _begun(folder, state):
             shutil.rmtree(folder, ignore_errors=True)
             _lay_out(folder, module)
             self._set_up(folder, module)
             (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
-        return self._run(folder, module, (), state)
+        return self._run(folder, module, only, state, complete=True)
 
     def _run(
-        self, folder: Path, module: Module, names: tuple[str, ...], state: Mapping[str, str]
+        self,
+        folder: Path,
+        module: Module,
+        names: tuple[str, ...],
+        state: Mapping[str, str],
+        *,
+        complete: bool = False,
     ) -> Outcome:
         jobs = ("--max-children", str(self.jobs))
         self._python(folder, module, "-m", "mutmut", "run", *jobs, *names)
-        outcome = Outcome(self._mutants(folder, module), complete=not names)
+        listed = self._statuses(folder, module)
+        tried = {name: status for name, status in listed.items() if status != UNTRIED}
+        mutants = self._mutants(folder, module, tried)
+        outcome = Outcome(mutants, complete, len(listed) - len(tried))
         saved = {"state": state} | asdict(outcome)
         (folder / "outcome.json").write_text(json.dumps(saved, indent=1), encoding="utf-8")
         return outcome
@@ -174,9 +196,13 @@ class Workshop:
         with (folder / "setup.cfg").open("w", encoding="utf-8") as file:
             settings.write(file)
 
-    def _mutants(self, folder: Path, module: Module) -> tuple[Mutant, ...]:
+    def _statuses(self, folder: Path, module: Module) -> dict[str, str]:
         listed = self._python(folder, module, "-m", "mutmut", "results", "--all", "true")
-        statuses = dict(line.strip().rsplit(": ", 1) for line in listed.splitlines())
+        return dict(line.strip().rsplit(": ", 1) for line in listed.splitlines())
+
+    def _mutants(
+        self, folder: Path, module: Module, statuses: Mapping[str, str]
+    ) -> tuple[Mutant, ...]:
         survivors = [name for name, status in statuses.items() if status not in KILLED]
         diffs = json.loads(self._python(folder, module, "-c", _DIFFS, *survivors))
         return tuple(
@@ -236,7 +262,8 @@ def _saved(file: Path) -> Any:
 
 
 def _read(saved: Mapping[str, Any]) -> Outcome:
-    return Outcome(tuple(Mutant(**each) for each in saved["mutants"]), saved["complete"])
+    mutants = tuple(Mutant(**each) for each in saved["mutants"])
+    return Outcome(mutants, saved["complete"], saved["left"])
 
 
 def _begun(folder: Path, state: Mapping[str, str]) -> bool:

@@ -33,6 +33,7 @@ def test_broken_utf8_names_the_byte_and_the_fix(data: bytes, offset: int) -> Non
     assert f"notes.txt is not UTF-8: byte {offset} " in caught.value.problem
     assert "iconv" in caught.value.fix
     assert caught.value.__cause__ is None
+    assert caught.value.subject == "text"
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u2003"])
@@ -46,14 +47,17 @@ def test_the_limit_is_in_bytes_and_inclusive() -> None:
     words.check_text("a" * words.LARGEST_TEXT)
     words.check_text("é" * (words.LARGEST_TEXT // 2))
     for text in ("a" * (words.LARGEST_TEXT + 1), "é" * (words.LARGEST_TEXT // 2 + 1)):
-        with pytest.raises(InvalidInput, match="bytes, at most 1048576"):
+        with pytest.raises(InvalidInput, match="bytes, at most 1048576") as caught:
             words.check_text(text)
+        assert caught.value.subject == "text"
 
 
-def test_a_nul_looks_binary() -> None:
-    with pytest.raises(InvalidInput, match="character 5 is NUL") as caught:
-        words.check_text("hello\0secret")
+@pytest.mark.parametrize(("text", "first"), [("hello\0secret\0", 5), ("\0secret", 0)])
+def test_a_nul_looks_binary(text: str, first: int) -> None:
+    with pytest.raises(InvalidInput, match=f"character {first} is NUL") as caught:
+        words.check_text(text)
     assert "secret" not in str(caught.value)
+    assert caught.value.subject == "text"
 
 
 def test_lone_surrogates_are_text() -> None:

@@ -98,3 +98,19 @@ def test_no_number_lies_outside_the_spans(document: str) -> None:
     for start, end in words.find_identifiers(document):
         left[start:end] = " " * (end - start)
     assert not words.has_number("".join(left))
+
+
+@pytest.mark.parametrize(
+    ("document", "identifiers"),
+    [
+        ("M-I-A-5", ["M-I-A-5"]),
+        ("a1 M-I-A-5", ["a1", "M-I-A-5"]),
+        ("a1 b2 M-I-A-5", ["a1", "b2", "M-I-A-5"]),
+        ("55=M-I-A", ["55=M-I-A"]),
+        ("5=a b c=5", ["5=a", "b", "c=5"]),
+    ],
+)
+def test_a_spelled_name_and_the_identifiers_around_it_are_each_found_once(
+    document: str, identifiers: list[str]
+) -> None:
+    assert found(document) == identifiers

@@ -104,3 +104,8 @@ def test_public_prompts_are_hardly_changed() -> None:
                     changed += sum(is_spelled(word.text) for word in cut)
     assert total > 80_000
     assert changed / total < 0.0001
+
+
+def test_clitics_around_a_spelled_name_are_cut_off() -> None:
+    words = split("he'll be M-I-A, she'll too", ("'ll",))
+    assert [word.text for word in words] == ["he", "'ll", "be", "M-I-A", ",", "she", "'ll", "too"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from soak.mutation.__main__ import judged, killed
+from soak.mutation.__main__ import judged, killed, scores
 from soak.mutation.runs import ROOT, Mutant, Outcome
 from soak.mutation.suite import Excuse, Module, Suite
 
@@ -59,7 +59,15 @@ def test_the_list_names_files_once_and_excuses_lines_that_are_there() -> None:
 
 def test_the_page_has_figures_of_listed_modules_only() -> None:
     page = (ROOT / "docs" / "mutation.md").read_text("utf-8")
-    shown = re.findall(r"^\| ([a-z0-9_/]+) [*]? ?\| \d", page, re.MULTILINE)
+    shown = re.findall(r"^\| ([a-z0-9_/]+)(?: [*])?(?: †)? \| \d", page, re.MULTILINE)
     listed = {module.name for module in Suite.load(ROOT / "soak" / "mutants.toml").modules}
     assert shown
     assert {*shown} <= listed
+
+
+def test_mutants_that_were_not_tried_are_no_survivors_and_the_row_shows_it() -> None:
+    outcome = Outcome((Mutant("a", "killed"),), complete=True, left=3)
+    found = judged(MODULE, "", outcome, Suite((MODULE,), ()))
+    assert (found["mutants"], found["survived"], found["left"]) == (1, 0, 3)
+    shown = scores([found]).rows
+    assert [row[0] for row in shown] == [f"{MODULE.name} †", "together †"]

@@ -108,6 +108,7 @@ def test_no_number_lies_outside_the_spans(document: str) -> None:
         ("a1 b2 M-I-A-5", ["a1", "b2", "M-I-A-5"]),
         ("55=M-I-A", ["55=M-I-A"]),
         ("5=a b c=5", ["5=a", "b", "c=5"]),
+        ("1 2 c d e", ["1 2 c d e"]),
     ],
 )
 def test_a_spelled_name_and_the_identifiers_around_it_are_each_found_once(

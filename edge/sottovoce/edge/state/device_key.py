@@ -237,12 +237,11 @@ class InFile(DeviceKey):
 
     def put(self, folder: Path, secret: bytes) -> None:
         file = folder / KEY
-        if file.exists():
-            if self.secret(folder) != secret:
-                raise _two(f"the file {file}")
-            return
-        with atomic(file, once=True) as out:
-            out.write(secret)
+        if not file.exists():
+            with atomic(file, once=True) as out:
+                out.write(secret)
+        if self.secret(folder) != secret:  # another process may have been first
+            raise _two(f"the file {file}")
 
     def secret(self, folder: Path) -> bytes:
         Seal.read(folder / KEY)

@@ -84,3 +84,33 @@ def test_case_where_it_is_kept() -> None:
     assert Meaning({"ACME": "IBM"}).spelled("Acme") == "IBM"
     assert Meaning({"cask": "iPhone"}).spelled("Cask") == "IPhone"
     assert Meaning({"QK-1": "ax-2"}).spelled("Qk-1") == "ax-2"
+
+
+@pytest.mark.parametrize(
+    ("released", "true", "others"),
+    [
+        ("/home/washer/notes", "/home/marsh/notes", {"washer": "marsh"}),
+        ("C:\\users\\washer", "C:\\users\\marsh", {"washer": "marsh"}),
+        ("user=cask", "user=anna", {"cask": "anna"}),
+        ("/home/ned/notes", "/home/bob/notes", {}),
+        ("/home/washer2/notes", "/home/marsh1/notes", {}),
+        ("washer.notes", "marsh.notes", {}),
+        ("/washer@mail", "/marsh@mail", {}),
+        ("ftp://host/washer", "ftp://host/marsh", {}),
+        ("washer.example.org/notes", "marsh.example.org/notes", {}),
+        ("https://washer", "https://marsh/x", {}),
+        ("-12345", "-67890", {}),
+        ("+44-20-123", "+44-20-456", {"123": "456"}),
+        ("ab-12-cd", "ef-34-gh", {}),
+        ("12.5", "99.7", {}),
+        ("192.168.100.200", "203.113.101.102", {}),
+        ("1234-x", "567-y", {"1234": "567"}),
+        ("1,234-5,678", "9,876-5,432", {"1234-5678": "9876-5432", "234": "876", "678": "432"}),
+    ],
+)
+def test_the_parts_of_an_identifier_that_may_come_alone(
+    released: str, true: str, others: dict[str, str]
+) -> None:
+    exact, *derived = forms(Place(released, true, "IDENTIFIER"))
+    assert exact.true == true.lstrip("/+-")
+    assert {form.released: form.true for form in derived} == others

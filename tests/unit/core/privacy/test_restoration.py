@@ -315,3 +315,12 @@ def test_chunking_never_changes_what_is_computed(pieces: list[str], data: st.Dat
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
     assert in_pieces(restoration, text, cuts) == restoration.restore(text)
     assert in_pieces(restoration, text, range(len(text))) == restoration.restore(text)
+
+
+@pytest.mark.parametrize("document", ["北京-12:45pm", "x京-12:45"])
+def test_a_number_joined_to_an_ideograph_comes_back(
+    small_privatizer: Privatizer, document: str
+) -> None:
+    release = released(small_privatizer, document)
+    assert release.text != document
+    assert Restoration(observe([release])).restore(release.text).text == document

@@ -95,7 +95,7 @@ def test_case_where_it_is_kept() -> None:
         ("/home/ned/notes", "/home/bob/notes", {}),
         ("/home/washer2/notes", "/home/marsh1/notes", {}),
         ("washer.notes", "marsh.notes", {}),
-        ("/washer@mail", "/marsh@mail", {}),
+        ("to/washer@mail", "to/marsh@mail", {}),
         ("ftp://host/washer", "ftp://host/marsh", {}),
         ("washer.example.org/notes", "marsh.example.org/notes", {}),
         ("https://washer", "https://marsh/x", {}),
@@ -114,3 +114,27 @@ def test_the_parts_of_an_identifier_that_may_come_alone(
     exact, *derived = forms(Place(released, true, "IDENTIFIER"))
     assert exact.true == true.lstrip("/+-")
     assert {form.released: form.true for form in derived} == others
+
+
+@pytest.mark.parametrize(
+    ("released", "kind", "weak"),
+    [
+        ("nine", "NUMBER", True),
+        ("Z", "PERSON", True),
+        ("Al", "PERSON", False),
+        ("ab1d", "IDENTIFIER", True),
+        ("a1-b2", "IDENTIFIER", True),
+        ("ab12x", "IDENTIFIER", False),
+        ("123", "IDENTIFIER", False),
+    ],
+)
+def test_short_numbers_and_single_letters_are_weak(released: str, kind: str, weak: bool) -> None:
+    found = table([Place(released, "true", kind)], frozenset(), lambda word: False)
+    assert found[released.lower()].weak is weak
+
+
+def test_a_given_name_beside_a_surname_may_come_as_its_initial() -> None:
+    place = Place("Lowell", "Marsh", "PERSON", within=2)
+    assert {form.released: form.true for form in forms(place)}["L"] == "M"
+    for other in (place._replace(within=1), place._replace(kind="UNLISTED")):
+        assert "L" not in {form.released for form in forms(other)}

@@ -276,3 +276,7 @@ def test_windows_are_one_document() -> None:
 def test_forms_are_one_a_word() -> None:
     with pytest.raises(ValueError, match="zip"):
         Context().before(split("the pond"), ["the"])
+
+
+def test_a_clitic_is_the_word_before_the_next() -> None:
+    assert ("go", "n't") in _before("I don't go")

@@ -1,9 +1,9 @@
 """What do policies change in prompts that people write, and what do they let stand?
 
-A policy for conversations has two sides. It must hide who a text is about, and it must leave the
-question. Marked prompts tell what is damaged. Marked sets tell what leaks.
-Sets that are not there are left out; `make data` says which of them nobody else can get. The 400
-prompts of `written_prompts.txt` are our own, and always there.
+A policy for conversations has two sides. It must hide the persons, and it must leave the question.
+Marked prompts show the damage. Marked sets show the leaks. The command leaves out missing sets;
+`make data` names the sets that are not public. The 400 prompts of `written_prompts.txt` ship with
+the benches. They mark persons, places, organisations and other names, and no dates or numbers.
 
     python -m bench.prompts --columns names,personal,full --quick
     python -m bench.prompts --columns presidio --presidio ../presidio/bin/python
@@ -69,14 +69,14 @@ class _Word(Protocol):
 
 
 class _Released(Protocol):
-    """What a policy made of a text."""
+    """A text after a policy."""
 
     @property
     def document(self) -> str: ...
     @property
     def text(self) -> str: ...
     def each_word(self) -> Iterator[_Word]:
-        """Yield the words with what became of them."""
+        """Yield the words, and whether the policy replaced each."""
 
 
 class _Found(NamedTuple):
@@ -140,7 +140,7 @@ _NONE: Final = _Counts(0, 0)
 
 @dataclass
 class Damage:
-    """What a policy changes in marked prompts.
+    """Words that a policy changes in marked prompts.
 
     Attributes:
         words: changed and all words, by the kind that they are marked as.
@@ -155,7 +155,7 @@ class Damage:
 
 @dataclass
 class Leaks:
-    """What a policy lets stand in a marked set: standing and all spans, and words, by group."""
+    """Spans and words of a marked set that stand under a policy, and all of them, by group."""
 
     spans: dict[str, _Counts] = field(default_factory=dict)
     words: dict[str, _Counts] = field(default_factory=dict)
@@ -170,7 +170,7 @@ def marked(folder: Path) -> list[Document]:
 
 
 def written() -> list[Document]:
-    """The prompts of our own, from which no weight learned; kinds as in `marked`."""
+    """Return the prompts of `written_prompts.txt`. No weight learned from these."""
     kinds = {"PERSON": "PERSON", "PLACE": "PLACE", "ORGANISATION": "ORG", "passes": "PRODUCT"}
     found = []
     for line in Path(__file__).with_name("written_prompts.txt").read_text("utf-8").splitlines():

@@ -34,6 +34,7 @@ from sottovoce.core.privacy.surrogate_table import (
 from sottovoce.core.privacy.surrogates import dates
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.word_classes import READINGS
+from sottovoce.core.text.words import UNSPACED
 
 __all__ = ["COMMON", "Restoration", "Restored", "Stream", "ordinary_words"]
 
@@ -49,9 +50,8 @@ _MOST_REPORTED: Final = 1_000
 _IGNORED: Final = "".join(map(chr, range(0x21)))
 """Characters that are dropped before an address (WHATWG URL, 4.4)."""
 
-_UNSPACED: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Scripts without spaces: a number after their characters is an identifier by itself."""
-_JOINED_BEFORE = re.compile(rf"\d[.,:/-]\Z|[^\W_{_UNSPACED}]-\Z|_\Z")
+# A number after a character of a script without spaces is an identifier by itself.
+_JOINED_BEFORE = re.compile(rf"\d[.,:/-]\Z|[^\W_{UNSPACED}]-\Z|_\Z")
 _JOINED_AFTER = re.compile(r"[.,:/-]\d|_\w")
 _JOINTS: Final = frozenset(".,:/-_")
 _NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|\d{1,18}(?:[.,]\d{1,9})?)(?!\w)")

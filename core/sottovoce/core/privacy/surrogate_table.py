@@ -25,6 +25,7 @@ from sottovoce.core.privacy.surrogates import dates
 from sottovoce.core.privacy.surrogates.dates import Day
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.word_classes import UNLISTED
+from sottovoce.core.text.words import IDEOGRAPHS
 
 __all__ = [
     "DATE",
@@ -42,8 +43,8 @@ __all__ = [
 
 TOKEN: Final = re.compile(
     r"(?<=\\)[nrt](?=[A-ZÀ-ÖØ-Þ])"  # of a line break in letters: "\nAnna"
-    "|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-    "|[^\\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+    rf"|[{IDEOGRAPHS}]"
+    rf"|[^\W_{IDEOGRAPHS}]+"
 )
 """What is compared: runs of letters and digits, and ideographs one by one."""
 

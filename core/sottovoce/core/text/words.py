@@ -27,8 +27,10 @@ from typing import Final, NamedTuple
 from sottovoce.core.errors import InvalidInput
 
 __all__ = [
+    "IDEOGRAPHS",
     "LARGEST_TEXT",
     "NOTHING",
+    "UNSPACED",
     "Context",
     "Kind",
     "Word",
@@ -47,12 +49,16 @@ _URL = re.compile(
 )
 _URL_TAIL: Final = ".,;:!?'\"’*_)]}>…"
 
+IDEOGRAPHS: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Ideographs, as a range for regular expressions."""
+UNSPACED: Final = f"\u3040-\u30ff{IDEOGRAPHS}"
+"""Scripts that write words without spaces: kana and ideographs, likewise."""
+
 # A piece is a run without white space, brackets, quotes, dashes and unspaced scripts. Full stops
 # and hyphens join only when single, commas only between digits. Each character is looked at once,
 # which keeps the scan linear whatever the text.
-_UNSPACED: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _PIECE = re.compile(
-    rf"(?:[^\s.,\-()\[\]{{}}<>\"'`“”„‘’‚«»‹›–—―…!?;|*{_UNSPACED}]"
+    rf"(?:[^\s.,\-()\[\]{{}}<>\"'`“”„‘’‚«»‹›–—―…!?;|*{UNSPACED}]"
     r"|(?<!\.)\.(?!\.)|(?<!-)-(?!-)|(?<=\d),(?=\d)"
     # Queries and fragments of links without a scheme: example.org/find?name=x
     r"|(?<=\w)\?(?=\w+=))++"
@@ -75,7 +81,7 @@ _SHORTEST_KEY: Final = 20
 _MARKS: Final = "".join(
     mark for mark in map(chr, range(0x300, 0x3100)) if unicodedata.category(mark)[0] == "M"
 )
-_SINGLE: Final = rf"[^\W_{_UNSPACED}\uac00-\ud7af][{_MARKS}]*+(?!\w)"
+_SINGLE: Final = rf"[^\W_{UNSPACED}\uac00-\ud7af][{_MARKS}]*+(?!\w)"
 _BLANK: Final = r"[^\S\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,3}"
 _SPELLED = re.compile(
     rf"(?<!\w)(?<!\w['’]){_SINGLE}"
@@ -287,7 +293,7 @@ class _Classes(dict[int, str]):
         return found
 
 
-_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
 _classes = _Classes()
 
 _new = tuple.__new__  # a third of the time that a named tuple's own takes

@@ -344,7 +344,7 @@ def learn(
                 inputs = [each.to(device) for each in padded([read[at] for at in batch])]
                 marks = [(read[at], passages[at].allowed) for at in batch]
                 targets, weights = (each.to(device) for each in _targets(marks))
-                with _half(device):
+                with _autocast(device):
                     scores = network(*inputs)
                 loss = partial_loss(scores.float(), targets, weights)
                 if teachers:
@@ -356,7 +356,7 @@ def learn(
         return averaged(network, losses(), learning_rate, memory, progress)
 
 
-def _half(device: torch.device) -> torch.autocast:
+def _autocast(device: torch.device) -> torch.autocast:
     """Return what computes in bfloat16, where the device is fast at it."""
     enabled = device.type == "cuda" or fast_bfloat16()
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
@@ -364,7 +364,7 @@ def _half(device: torch.device) -> torch.autocast:
 
 def _opinion(teachers: Sequence[FullNetwork], inputs: Sequence[Tensor]) -> Tensor:
     """Return the mean of the teachers' probabilities."""
-    with torch.no_grad(), _half(inputs[0].device):
+    with torch.no_grad(), _autocast(inputs[0].device):
         likely = [teacher(*inputs).float().softmax(-1) for teacher in teachers]
     return torch.stack(likely).mean(0)
 

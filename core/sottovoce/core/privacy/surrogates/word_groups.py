@@ -24,6 +24,7 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates import Shape, below, case, fill, listed, one_of
 from sottovoce.core.privacy.surrogates import layout as layout_of
 from sottovoce.core.text import word_classes
+from sottovoce.core.text.words import IDEOGRAPHS
 
 __all__ = [
     "NUMBER_WORDS",
@@ -160,7 +161,7 @@ _CHOICES: Final = {
 
 _FIRST_IDEOGRAPH: Final = 0x4E00
 _NUMBER_OF_IDEOGRAPHS: Final = 20_000
-_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
 
 
 def oddity(text: str) -> Shape | None:

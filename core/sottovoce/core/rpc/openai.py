@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 __all__ = [
     "CODES",
@@ -30,6 +30,7 @@ __all__ = [
     "message",
     "request",
     "timed",
+    "whole",
 ]
 
 LONGEST_LINE: Final = 1 << 20
@@ -135,18 +136,24 @@ class Lines(Protocol):
 
 
 class Called(NamedTuple):
-    """A piece of a function call: which call, and the next part of its name and arguments."""
+    """A piece of a function call: which call, and the next part of its name and arguments.
+
+    Attributes:
+        id: the server's id of the call, in its first piece or in each. Some servers give the same
+            number to several calls, and only the ids differ.
+    """
 
     number: int
     name: str
     arguments: str
+    id: str = ""
 
 
 class Heard(NamedTuple):
     """One event.
 
     Attributes:
-        text: the next piece of text.
+        text: the next piece of text. A refusal, which some servers send apart, counts as text.
         finish: why the text ended, in the server's word; empty while it goes on.
         usage: tokens of the prompt and of the answer, where the server reports them.
         calls: the next pieces of function calls.
@@ -194,23 +201,70 @@ def heard(lines: Lines) -> Iterator[Heard]:
         ValueError: the response breaks the protocol, reports a failure, or has no end.
         OSError: the connection broke.
     """
+    halves = _Halves()
+    for event in _events(lines):
+        yield _event(event, halves)
+    yield from halves.rest()
+
+
+def _events(lines: Lines) -> Iterator[Any]:
     until, left = time.monotonic() + MOST_SECONDS, MOST_BYTES
     while line := lines.readline(LONGEST_LINE + 1):
         left -= len(line)
         if len(line) > LONGEST_LINE or left < 0 or time.monotonic() > until:
             raise ValueError("no end")
-        field, _, data = line.decode("utf-8").rstrip("\r\n").partition(":")
-        if field != "data":
-            continue  # an empty line, or a comment that keeps the line alive
-        if data.strip() == "[DONE]":
-            return
-        yield _event(json.loads(data))
+        try:
+            field, _, data = line.decode("utf-8").rstrip("\r\n").partition(":")
+            if field != "data":
+                continue  # an empty line, or a comment that keeps the line alive
+            if data.strip() == "[DONE]":
+                return
+            event = json.loads(data)
+        except ValueError:
+            if not line.endswith(b"\n"):
+                return  # the connection ended within the line
+            raise
+        yield event
 
 
-def _event(event: Any) -> Heard:
+class _Halves:
+    """Joins surrogate pairs whose halves come in two pieces; replaces single halves.
+
+    JSON can express half a pair, and a server that cuts its text between UTF-16 units sends one.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str | int, str] = {}
+
+    def whole(self, place: Literal["text", "reasoning"] | int, piece: str) -> str:
+        """Return a piece without halves; the first half of a pair is kept for the next piece.
+
+        Args:
+            place: the text that the piece belongs to; a number is the arguments of that call.
+        """
+        if not piece:
+            return piece
+        said = self._kept.pop(place, "") + piece
+        if "\ud800" <= said[-1] <= "\udbff":
+            said, self._kept[place] = said[:-1], said[-1]
+        return whole(said)
+
+    def rest(self) -> Iterator[Heard]:
+        """Yield a replacement for each half whose other half did not come."""
+        for place, half in self._kept.items():
+            lost = whole(half)
+            if isinstance(place, int):
+                yield Heard("", "", None, (Called(place, "", lost),))
+            elif place == "text":
+                yield Heard(lost, "", None)
+            else:
+                yield Heard("", "", None, reasoning=lost)
+
+
+def _event(event: Any, halves: _Halves) -> Heard:
     if not isinstance(event, dict):
         raise ValueError("no event")
-    if "error" in event:
+    if event.get("error") is not None:
         raise Reported(code(event))
     choices = event.get("choices") or []
     if not isinstance(choices, list):
@@ -222,13 +276,14 @@ def _event(event: Any) -> Heard:
             continue
         delta = choice.get("delta", choice)
         said = delta if isinstance(delta, dict) else {}
-        piece = said.get("text" if delta is choice else "content")
-        text += piece if isinstance(piece, str) else ""
+        names = ("text",) if delta is choice else ("content", "refusal")
+        text += "".join(piece for name in names if isinstance(piece := said.get(name), str))
         reasoning += _reasoning(said)
-        calls += _calls(said.get("tool_calls"))
+        calls += _calls(said.get("tool_calls"), halves)
         finish = str(choice.get("finish_reason") or finish)
     usage = _usage(event.get("usage"))
-    return Heard(_whole(text), finish, usage, tuple(calls), _whole(reasoning))
+    text, reasoning = halves.whole("text", text), halves.whole("reasoning", reasoning)
+    return Heard(text, finish, usage, tuple(calls), reasoning)
 
 
 def _reasoning(said: dict[str, Any]) -> str:
@@ -237,12 +292,12 @@ def _reasoning(said: dict[str, Any]) -> str:
     return next((text for text in found if text and isinstance(text, str)), "")
 
 
-def _whole(text: str) -> str:
-    """Replace lone surrogates, which JSON can express and UTF-8 cannot encode."""
+def whole(text: str) -> str:
+    """Replace single halves of surrogate pairs, which JSON can express and UTF-8 cannot encode."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _calls(said: Any) -> Iterator[Called]:
+def _calls(said: Any, halves: _Halves) -> Iterator[Called]:
     for place, call in enumerate(said if isinstance(said, list) else ()):
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
@@ -251,7 +306,13 @@ def _calls(said: Any) -> Iterator[Called]:
         name, arguments = (function.get(part) or "" for part in ("name", "arguments"))
         if not (isinstance(index, int) and isinstance(name, str) and isinstance(arguments, str)):
             raise ValueError("no call")
-        yield Called(index, _whole(name), _whole(arguments))
+        identity = call.get("id")
+        yield Called(
+            index,
+            whole(name),
+            halves.whole(index, arguments),
+            whole(identity) if isinstance(identity, str) else "",
+        )
 
 
 def _usage(said: Any) -> tuple[int, int] | None:

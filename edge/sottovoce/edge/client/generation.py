@@ -341,7 +341,8 @@ class _Calls:
     """
 
     def __init__(self) -> None:
-        self._parts: dict[int, tuple[Pieces, Pieces]] = {}
+        self._parts: list[tuple[Pieces, Pieces]] = []
+        self._begun: dict[int, tuple[str, tuple[Pieces, Pieces]]] = {}
         self._size = 0
 
     def add(self, piece: Called) -> None:
@@ -352,19 +353,27 @@ class _Calls:
         """
         self._size += len(piece.name) + len(piece.arguments)
         check_size(self._size)
-        name, arguments = self._parts.setdefault(piece.number, (Pieces(), Pieces()))
+        known, parts = self._begun.get(piece.number, ("", None))
+        if parts is None or (known and piece.id and piece.id != known):
+            parts = (Pieces(), Pieces())  # another id under the same number is another call
+            self._parts.append(parts)
+        elif piece.id and piece.name == parts[0].text():
+            piece = piece._replace(name="")  # some servers repeat the head in each piece
         if len(self._parts) > _MOST_CALLS:
             raise ValueError("calls without end")
+        self._begun[piece.number] = (piece.id or known, parts)
+        name, arguments = parts
         name.add(piece.name)
         arguments.add(piece.arguments)
 
     def taken(self) -> Iterator[generation.GenerateResponse]:
         """The whole calls, in the order they began. Each buffer is freed once its call is built."""
+        self._begun.clear()
         while self._parts:
             yield self._first()
 
     def _first(self) -> generation.GenerateResponse:
-        pieces = self._parts.pop(next(iter(self._parts)))
+        pieces = self._parts.pop(0)
         name, arguments = (each.text() for each in pieces)
         del pieces  # avoids a third copy of the arguments
         response = generation.GenerateResponse()
@@ -389,6 +398,8 @@ def _pieces(response: HTTPResponse) -> Generator[generation.GenerateResponse, No
         if event.text:
             yield generation.GenerateResponse(delta_text=event.text)
     if not done.finish_reason:
-        raise ValueError("broken off")
+        from http.client import IncompleteRead  # imported late: 2 MB with TLS
+
+        raise IncompleteRead(b"")
     yield from calls.taken()
     yield generation.GenerateResponse(done=done)

@@ -105,10 +105,11 @@ def _in_our_words(error: Exception) -> tuple[str, str]:
     if isinstance(error, TimeoutError):
         return "does not answer in time", runs
     if isinstance(error, ConnectionError | HTTPException):
-        return "ended the connection before its answer", "ask again, or read the server's log"
+        fix = "ask again, or read the server's log"
+        return "ended the connection before the end of its answer", fix
     if isinstance(error, OSError):
         return "cannot be reached", "check chat.upstream, and the network"
-    return "sends what is no answer of OpenAI's form, or a part of one", _WHERE
+    return "sends what is no answer of OpenAI's form", _WHERE
 
 
 class OpenAIClient:

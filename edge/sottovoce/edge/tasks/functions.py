@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.restoration import Restoration
 from sottovoce.core.privacy.surrogate_table import Place
+from sottovoce.core.rpc.openai import whole
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
@@ -27,6 +28,8 @@ _MOST_LEAVES: Final = 8_192
 _LONGEST_NAME: Final = 64
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HALF: Final = re.compile(r"\\u[dD][89A-Fa-f]")
+"""The start of an escape of half a surrogate pair, which may stand in a whole pair."""
 _REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
 _PLAIN: Final = re.compile(r"(?:[^\W\d]|-)*\d{0,4}")
 """Plain names in snake_case, kebab-case or camelCase, which split into words.
@@ -119,7 +122,7 @@ class Functions:
     def call(self, call: chats.ToolCall) -> generation.ReleasedToolCall:
         """Return an earlier call as it may leave."""
         try:
-            arguments = json.loads(call.arguments, parse_constant=_no_number)
+            arguments = _parsed(call.arguments, parse_constant=_no_number)
         except (ValueError, RecursionError):
             released = self._text(call.arguments)
         else:
@@ -295,7 +298,7 @@ class Returning:
 
     def _json(self, came: str, *, trusted: bool) -> str:
         try:
-            return json.dumps(self._value(json.loads(came), trusted), ensure_ascii=False)
+            return json.dumps(self._value(_parsed(came), trusted), ensure_ascii=False)
         except (ValueError, RecursionError):
             return self._text(came, trusted)
 
@@ -333,9 +336,17 @@ def _number(text: str) -> int | float | str:
     return found if isinstance(found, int | float) and not isinstance(found, bool) else text
 
 
+def _parsed(text: str, **options: Any) -> Any:
+    """Parse JSON; escapes of half a surrogate pair, which no message can hold, are replaced."""
+    found = json.loads(text, **options)
+    if _HALF.search(text):
+        found = json.loads(whole(json.dumps(found, ensure_ascii=False)))
+    return found
+
+
 def _loaded(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return _parsed(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         _refuse("a function's parameters", "send a JSON Schema")
 

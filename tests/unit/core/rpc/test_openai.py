@@ -44,7 +44,35 @@ def test_what_is_no_text_of_the_answer_is_left_out() -> None:
     for delta in (None, {}, {"content": None}, {"content": 3}, {"tool_calls": []}):
         assert _said({"choices": [{"delta": delta}]}) == [Heard("", "", None)], delta
     assert _said({"choices": [{"delta": "no piece"}]}) == [Heard("", "", None)]
-    assert _said(_piece("\ud83d")) == [Heard("\ufffd", "", None)]
+    assert "".join(each.text for each in _said(_piece("\ud83d"))) == "\ufffd"
+
+
+def test_halves_of_a_pair_that_come_in_two_pieces_are_one_character() -> None:
+    def call(arguments: str, number: int = 0) -> dict[str, Any]:
+        calls = [{"index": number, "function": {"arguments": arguments}}]
+        return {"choices": [{"delta": {"tool_calls": calls}}]}
+
+    def thought(text: str) -> dict[str, Any]:
+        return {"choices": [{"delta": {"reasoning": text}}]}
+
+    pieces = [_piece("a\ud83d"), _piece(""), _piece("\ude00b")]
+    pieces += [thought("\ud83d"), thought("\ude00")]
+    pieces += [call("x\ud83d"), call("\ud83d", 1), call("\ude00"), call("!", 1), _piece("\ud83d")]
+    told = _said(*pieces, b"data: [DONE]")
+    assert "".join(each.text for each in told) == "a\U0001f600b\ufffd"
+    assert "".join(each.reasoning for each in told) == "\U0001f600"
+    calls = [each for event in told for each in event.calls]
+    assert "".join(each.arguments for each in calls if not each.number) == "x\U0001f600"
+    assert "".join(each.arguments for each in calls if each.number) == "\ufffd!"
+
+
+def test_a_refusal_is_the_text_of_the_answer() -> None:
+    refused = {"choices": [{"delta": {"content": None, "refusal": "I will not"}}]}
+    assert _said(refused) == [Heard("I will not", "", None)]
+
+
+def test_an_error_of_null_is_none() -> None:
+    assert _said(_piece("so") | {"error": None}) == [Heard("so", "", None)]
 
 
 @pytest.mark.parametrize(

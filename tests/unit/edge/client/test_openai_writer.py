@@ -412,6 +412,40 @@ def test_pieces_of_calls_are_put_together_and_bounded(server: Server) -> None:
             [*OpenAIWriter(ChatConfig(upstream=server.url)).write("", conversation(TEXT), print)]
 
 
+def test_calls_under_one_number_are_told_apart_by_their_ids(server: Server) -> None:
+    def call(identity: str, name: str, arguments: str) -> bytes:
+        calls = [{"index": 0, "id": identity, "function": {"name": name, "arguments": arguments}}]
+        return data({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]})
+
+    def calls(*parts: bytes) -> list[tuple[str, str]]:
+        end = [event("", reason="tool_calls"), b"data: [DONE]\n\n"]
+        server.answer = lambda body: [*parts, *end]
+        writer = OpenAIWriter(ChatConfig(upstream=server.url))
+        pieces = [*writer.write("", conversation(TEXT), print)][:-1]
+        return [(p.tool_call.released_name, p.tool_call.released_arguments) for p in pieces]
+
+    two = [call("x", "a", "{}"), call("y", "a", "[1"), call("", "", "]")]
+    assert calls(*two) == [("a", "{}"), ("a", "[1]")]
+    repeated = [call("x", "a", "{"), call("x", "a", "}")]
+    assert calls(*repeated) == [("a", "{}")]
+    late = [call("", "a", "{"), call("x", "", "}")]
+    assert calls(*late) == [("a", "{}")]
+    with pytest.raises(Unavailable):
+        calls(*[call(str(number), "a", "{}") for number in range(200)])
+
+
+@pytest.mark.parametrize("said", [[event("so ")], [event("so "), event("and so ")[:-5]]])
+def test_an_answer_that_breaks_off_does_not_blame_the_address(
+    server: Server, said: list[bytes]
+) -> None:
+    server.answer = lambda body: said
+    with pytest.raises(Unavailable) as caught:
+        written(server)
+    assert caught.value.metadata["code"] == "upstream_protocol_error"
+    assert "ask again" in caught.value.fix
+    assert "chat.upstream" not in caught.value.fix
+
+
 def test_a_temperature_of_nought_is_said(server: Server) -> None:
     written(server, conversation(TEXT, sampling=generation.GenerateSampling(temperature=0)))
     written(server, conversation(TEXT))

@@ -209,6 +209,23 @@ def test_arguments_that_are_no_json_are_a_text(functions: Functions) -> None:
     assert functions.back([place], Restoration([place])).arguments("f", "{ Mara") == "{ Anna"
 
 
+def test_half_a_surrogate_pair_in_an_escape_is_replaced(functions: Functions) -> None:
+    written = '{"who": "Anna \\ud83d", "\\uDE00": ["\\ud83d\\ude00", 1e99]}'
+    left = functions.call(chats.ToolCall(id="x", name="f", arguments=written))
+    released = json.loads(left.released_arguments)
+    assert released["who"] == "Mara \ufffd"
+    place = Place("Mara", "Anna", "FIRST")
+    back = functions.back([place], Restoration([place]))
+    for restored in (back.arguments("f", written), back.answer(written)):
+        found = json.loads(restored)
+        assert found == {"who": "Anna \ufffd", "\ufffd": ["\U0001f600", 1e99]}
+        assert chats.ToolCall(arguments=restored)
+    definition = functions.definition(
+        chats.ChatTool(name="f", parameters='{"title": "\\udfff", "enum": ["\\ud800"]}')
+    )
+    assert json.loads(definition.released_parameters) == {"title": "\ufffd", "enum": ["\ufffd"]}
+
+
 def test_no_name_reaches_an_address_that_a_call_loads(functions: Functions) -> None:
     place = Place("Mara", "Anna", "FIRST")
     page = Place("https://lamp.example.com/a", "https://acme.test/anna", "IDENTIFIER")

@@ -14,6 +14,7 @@ __all__ = [
     "FEWEST_EXAMPLES",
     "FEWEST_PRIVATE_EXAMPLES",
     "FEWEST_PUBLIC",
+    "HIGHEST_PENALTY",
     "HIGHEST_TEMPERATURE",
     "LARGEST_ADAPTER",
     "LARGEST_MESSAGE",
@@ -83,6 +84,8 @@ NEW_TOKENS: Final = 512
 
 MOST_NEW_TOKENS: Final = 8_192
 HIGHEST_TEMPERATURE: Final = 2.0
+HIGHEST_PENALTY: Final = 2.0
+"""The largest penalty for presence or frequency, of either sign."""
 
 WRITING_SECONDS: Final = 3600.0
 """The most seconds to generate one text, however slowly the client reads it."""

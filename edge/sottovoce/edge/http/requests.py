@@ -16,7 +16,13 @@ from typing import Any, Final, NoReturn
 
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.http.messages import Request
-from sottovoce.core.rpc.limits import HIGHEST_TEMPERATURE, MOST_NEW_TOKENS, MOST_STOPS, MOST_TURNS
+from sottovoce.core.rpc.limits import (
+    HIGHEST_PENALTY,
+    HIGHEST_TEMPERATURE,
+    MOST_NEW_TOKENS,
+    MOST_STOPS,
+    MOST_TURNS,
+)
 from sottovoce.edge.client.generation import EFFORTS, VERBOSITIES
 from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.edge.tasks.parts import Parts
@@ -263,7 +269,6 @@ MOST_CALLS: Final = 128
 MOST_CHOICES: Final = 8
 _MOST_TOP: Final = 20
 _MOST_TOP_K: Final = 1_000_000
-_HIGHEST_PENALTY: Final = 2.0
 ROLES: Final = {
     "system": generation.ROLE_SYSTEM,
     "developer": generation.ROLE_SYSTEM,
@@ -336,7 +341,7 @@ def sampling(fields: Fields, *, most: str = "max_tokens") -> chats.Sampling:
 
 
 def _penalty(fields: Fields, name: str) -> float | None:
-    return fields.number(name, None, -_HIGHEST_PENALTY, _HIGHEST_PENALTY) or None
+    return fields.number(name, None, -HIGHEST_PENALTY, HIGHEST_PENALTY) or None
 
 
 def add_reasoning(sampling: chats.Sampling, fields: Fields, effort: str) -> None:

@@ -15,13 +15,31 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
-from sottovoce.core.rpc.limits import LARGEST_PROMPT, LONGEST_STOP, MOST_STOPS, MOST_TURNS
+from sottovoce.core.rpc.limits import (
+    HIGHEST_PENALTY,
+    HIGHEST_TEMPERATURE,
+    LARGEST_PROMPT,
+    LONGEST_STOP,
+    MOST_STOPS,
+    MOST_TURNS,
+)
 from sottovoce.edge.state.apps import calling
 from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
 __all__ = ["Consent", "Waiting", "agreed_by_owner", "asks", "check_request", "offers"]
+
+_ROLES: Final = frozenset(generation.Role.values()) - {generation.ROLE_UNSPECIFIED}
+_USES: Final = frozenset(generation.ToolUse.values())
+_RANGES: Final = {
+    "temperature": (0.0, HIGHEST_TEMPERATURE),
+    "top_p": (0.0, 1.0),
+    "min_p": (0.0, 1.0),
+    "presence_penalty": (-HIGHEST_PENALTY, HIGHEST_PENALTY),
+    "frequency_penalty": (-HIGHEST_PENALTY, HIGHEST_PENALTY),
+}
+"""The smallest and the largest value of each sampling setting with a fraction."""
 
 
 def check_request(asked: chats.ChatRequest, *, options: bool) -> None:
@@ -43,7 +61,12 @@ def check_request(asked: chats.ChatRequest, *, options: bool) -> None:
     demands = (
         (1 <= len(asked.turns) <= MOST_TURNS, "turns", f"1 to {MOST_TURNS} turns"),
         (size <= LARGEST_PROMPT, "turns", f"at most {LARGEST_PROMPT} bytes of text"),
-        (all(turn.role for turn in asked.turns), "role", "the role of every turn"),
+        (all(turn.role in _ROLES for turn in asked.turns), "role", "the role of every turn"),
+        (asked.tool_use in _USES, "tool_use", "one of its values"),
+        *(
+            (least <= getattr(asked.sampling, name) <= most, name, f"{least:g} to {most:g}")
+            for name, (least, most) in _RANGES.items()  # no comparison with NaN holds
+        ),
         (len(asked.stops) <= MOST_STOPS, "stops", f"at most {MOST_STOPS} of them"),
         (
             all(1 <= len(stop.encode()) <= LONGEST_STOP for stop in asked.stops),

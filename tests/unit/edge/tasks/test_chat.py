@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import date, timedelta
@@ -253,6 +254,19 @@ def test_stop_strings_end_the_answer_as_it_is_shown(both: tuple[Parts, EchoingCl
     [
         (request(), "turns"),
         (request((0, "hello")), "role"),
+        (request((99, "hello")), "role"),
+        (request((USER, "a"), tool_use=99), "tool_use"),
+        *(
+            (request((USER, "a"), sampling=chats.Sampling(**{name: value})), name)
+            for name, value in (
+                ("temperature", math.nan),
+                ("temperature", 2.1),
+                ("top_p", -0.1),
+                ("min_p", math.nan),
+                ("presence_penalty", math.inf),
+                ("frequency_penalty", -2.1),
+            )
+        ),
         (request((USER, " \n")), "nothing to answer"),
         (request((USER, "x" * (256 << 10) + "x")), "turns"),
         (request((USER, "a"), stops=[""]), "stops"),

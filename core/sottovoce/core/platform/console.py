@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 
 _NOTE: Final = "sottovoce.interrupted"
+_AS_JSON: Final = "sottovoce.as_json"
 _GAP = "  "
 _WHOLE = 10
 """The longest word, in letters, that a narrow column does not break."""
@@ -347,6 +348,11 @@ class LazyGroup(click.Group):
         self._modules = modules
         self._side = side
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = args[: args.index("--")] if "--" in args else args
+        ctx.meta[_AS_JSON] = "--json" in options  # also where no command can be parsed
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._names)
 
@@ -382,8 +388,15 @@ class LazyGroup(click.Group):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except SottovoceError as error:  # likewise
-            tell(error)
+            _report(error, as_json=ctx.meta[_AS_JSON])
             ctx.exit(error.exit_code)
+        except click.UsageError as error:
+            if not ctx.meta[_AS_JSON]:
+                raise
+            where = (error.ctx or ctx).command_path
+            wrong = InvalidInput(error.format_message(), fix=f"see `{where} --help`")
+            _report(wrong, as_json=True)
+            ctx.exit(wrong.exit_code)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

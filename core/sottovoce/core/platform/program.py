@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from importlib import import_module
 from types import FrameType
 from typing import Final
@@ -23,10 +24,23 @@ def run(module: str) -> None:
     Until a command starts, an interrupt ends the process at once. An exception would not do:
     extension modules and finalisers swallow exceptions while they are imported.
     """
+    _open_streams()
     # A process in the background of a shell ignores interrupts, and goes on doing so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
     import_module(module).main()
+
+
+def _open_streams() -> None:
+    """Open the null device for each standard stream that the caller has closed.
+
+    Otherwise the next file would take the stream's number, and what is printed could go there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest free number, so the stream's
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", errors="backslashreplace"))
 
 
 def raise_interrupts() -> None:

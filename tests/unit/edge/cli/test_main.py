@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,6 +61,44 @@ def test_errors_name_problem_and_fix_on_standard_error(new_device: Callable[...,
     assert error["code"] == "FAILED_PRECONDITION"
     assert error["fix"].startswith("run `pip install")
     assert error["subject"] == "bundle"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("no-such-command",),
+        ("chat", "--temperature", "3"),
+        ("privatize", "--no-such-option"),
+        ("generate",),
+        ("config", "no-such-command"),
+        ("config", "set", "privacy.level"),
+        ("completion", "no-such-shell"),
+    ],
+)
+def test_wrong_arguments_are_json_as_well(wrong: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, [*wrong, "--json"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    error = json.loads(result.stderr)["error"]
+    assert error["code"] == "INVALID_ARGUMENT"
+    assert error["problem"]
+    assert "--help" in error["fix"]
+    assert CliRunner().invoke(main, wrong).stderr.startswith("Usage: ")
+
+
+def test_a_standard_stream_that_is_closed_is_no_fault(new_device: Callable[..., Device]) -> None:
+    environment = os.environ | new_device().environment
+    program = [sys.executable, "-m", "sottovoce.edge"]
+    for said, closed in (("version", ">&-"), ("version", "2>&-"), ("version", "<&- >&- 2>&-")):
+        shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *program, said]
+        done = subprocess.run(shell, env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+    for said in ("privatize", "chat"):
+        shell = ["sh", "-c", 'exec "$@" <&-', "sh", *program, said, "--json"]
+        done = subprocess.run(shell, env=environment, capture_output=True, check=False)
+        assert json.loads(done.stderr)["error"]["fix"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *program, "try", "hello"]
+    done = subprocess.run(shell, env=environment, capture_output=True, check=False)
+    assert done.stderr.startswith(b"error: ")
 
 
 def test_a_wrong_configuration_has_its_own_exit_code(new_device: Callable[..., Device]) -> None:

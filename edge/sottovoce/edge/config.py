@@ -326,7 +326,21 @@ def found(path: Path | None = None, environ: Mapping[str, str] | None = None) ->
         return path or Path(environ["SOTTO_CONFIG"])
     own = usual(environ)
     machine = MACHINE if os.access(MACHINE, os.R_OK) else None
-    return own if own.exists() else machine
+    return own if _is_there(own) else machine
+
+
+def _is_there(file: Path) -> bool:
+    """Return whether a file exists, or is hidden: by a broken link or a closed folder.
+
+    Without this, the defaults would silently replace an owner's stricter settings.
+    """
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return any(place.is_symlink() and not place.exists() for place in (file, *file.parents))
+    except OSError:
+        pass
+    return True
 
 
 def usual(environ: Mapping[str, str] | None = None) -> Path:

@@ -169,6 +169,30 @@ def _keys() -> set[str]:
     }
 
 
+@pytest.mark.parametrize("link", ["agent.toml", "", ".."])
+@pytest.mark.parametrize("loops", [False, True])
+def test_defaults_do_not_replace_a_file_behind_a_broken_link(
+    tmp_path: Path, link: str, loops: bool
+) -> None:
+    environ = {"HOME": str(tmp_path)}
+    folder = tmp_path / ".config" / "sottovoce"
+    place = {"agent.toml": folder / "agent.toml", "": folder, "..": tmp_path / ".config"}[link]
+    load(environ=environ)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(place if loops else tmp_path / "not mounted")
+    with pytest.raises(ConfigError) as caught:
+        load(environ=environ)
+    assert str(folder / "agent.toml") in str(caught.value)
+    assert caught.value.fix
+    place.unlink()
+    target = tmp_path / "dotfiles"
+    target.mkdir()
+    place.symlink_to(target if link != "agent.toml" else target / "agent.toml")
+    if link == "agent.toml":
+        (target / "agent.toml").touch()
+    assert load(environ=environ).privacy == load(environ={"HOME": "/nowhere"}).privacy
+
+
 def test_no_setting_fixes_the_noise() -> None:
     assert "privacy.level" in _keys()
     assert not [key for key in _keys() if "seed" in key or "random" in key]

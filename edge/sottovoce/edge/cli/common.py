@@ -324,8 +324,13 @@ def read_texts(text: str | None, source: Path | None, doing: str = "privatising"
     return iter([Line(text, "")])
 
 
-def read_lines(source: Path | None, doing: str = "privatising") -> Iterator[Line]:
+def read_lines(
+    source: Path | None, doing: str = "privatising", *, wanted: str = "give one text a line"
+) -> Iterator[Line]:
     """Yield the lines of a file or of standard input; a bar shows progress for files.
+
+    Args:
+        wanted: the fix for an empty input.
 
     Raises:
         InvalidInput: no lines, a line over 1 MiB, text not in UTF-8, or an unreadable file.
@@ -347,7 +352,7 @@ def read_lines(source: Path | None, doing: str = "privatising") -> Iterator[Line
             yield Line(decode(data, place, begins=number == 1).removesuffix("\n"), place)
             progress.advance(task, len(data))
         if number == 0:
-            raise InvalidInput(f"{name} is empty", fix="give one text a line", subject="text")
+            raise InvalidInput(f"{name} is empty", fix=wanted, subject="text")
 
 
 @contextmanager
@@ -382,17 +387,17 @@ def read_table(source: Path | None, *columns: tuple[str, str]) -> list[agent.Lab
     """
     columns = columns or FOR_EITHER[:1]
     name = source or "standard input"
-    rows = read_lines(source, "reading")
+    wanted = f"begin the file with a header: {' or '.join(map('<TAB>'.join, columns))}"
+    rows = read_lines(source, "reading", wanted=wanted)
     header = next(rows).text.rstrip("\r").split("\t")
     found = [names for names in columns if all(header.count(column) == 1 for column in names)]
     if len(found) != 1:
-        wanted = " or ".join("<TAB>".join(names) for names in columns)
         missing = [column for column in columns[0] if header.count(column) != 1]
         raise InvalidInput(
             f"{name}, line 1: no column {missing[0]!r}"
             if missing
             else f"{name}, line 1: columns for both classification and generation",
-            fix=f"begin the file with a header: {wanted}",
+            fix=wanted,
             subject="input",
         )
     names = found[0]

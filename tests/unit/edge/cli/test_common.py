@@ -107,6 +107,14 @@ def test_a_header_says_which_task_it_is(device: Device) -> None:
         read_table(both, *FOR_EITHER)
 
 
+def test_an_empty_table_needs_a_header_too(tmp_path: Path) -> None:
+    (tmp_path / "in").touch()
+    with pytest.raises(InvalidInput) as caught:
+        read_table(tmp_path / "in", *FOR_EITHER)
+    assert "text<TAB>label" in caught.value.fix
+    assert "input<TAB>output" in caught.value.fix
+
+
 def test_bytes_that_are_no_text_name_line_and_offset(device: Device) -> None:
     file = device.folder / "train.tsv"
     file.write_bytes(b"text\tlabel\nthe pond\twet\ncaf\xe9\tdry\n")

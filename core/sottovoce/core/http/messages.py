@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import h11
 
 from sottovoce.core import errors
-from sottovoce.core.rpc.error_status import RETRY_SECONDS, kind_and_place
+from sottovoce.core.rpc.error_status import kind_and_place, retry_seconds
 
 __all__ = [
     "CHALLENGE",
@@ -132,7 +132,7 @@ def http_error(error: BaseException) -> HttpError:
         ((status, kind) for each, status, kind in _STATUS if isinstance(error, each)),
         (500, _SERVER),
     )
-    seconds = error.metadata.get("retry_after", str(RETRY_SECONDS))
+    seconds = str(retry_seconds(error))
     again = (("Retry-After", seconds),) if isinstance(error, errors.Unavailable) else ()
     code = error.metadata.get("code", error.reason.lower())
     return HttpError(status, str(error), kind, error.subject, code, again)

@@ -8,6 +8,7 @@ may quote user text.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
@@ -20,7 +21,14 @@ from grpc_status import rpc_status
 from sottovoce.core import errors
 from sottovoce.core.rpc.channels import Handler, Interceptor, asked, wrapped
 
-__all__ = ["RETRY_SECONDS", "ErrorInterceptor", "from_rpc_error", "kind_and_place", "to_status"]
+__all__ = [
+    "RETRY_SECONDS",
+    "ErrorInterceptor",
+    "from_rpc_error",
+    "kind_and_place",
+    "retry_seconds",
+    "to_status",
+]
 
 DOMAIN = "sottovoce"
 """The domain of the reasons in `google.rpc.ErrorInfo`."""
@@ -86,7 +94,7 @@ def to_status(error: errors.SottovoceError) -> status_pb2.Status:
         over = error_details_pb2.QuotaFailure.Violation(subject=subject, description=problem)
         details.append(error_details_pb2.QuotaFailure(violations=[over]))
     elif isinstance(error, errors.Unavailable):
-        delay = duration_pb2.Duration(seconds=RETRY_SECONDS)
+        delay = duration_pb2.Duration(seconds=retry_seconds(error))
         details.append(error_details_pb2.RetryInfo(retry_delay=delay))
     packed = []
     for detail in details:
@@ -95,6 +103,15 @@ def to_status(error: errors.SottovoceError) -> status_pb2.Status:
         packed.append(box)
     message = f"{problem} ({fix})" if fix else problem
     return status_pb2.Status(code=error.code, message=message, details=packed)
+
+
+def retry_seconds(error: errors.SottovoceError) -> int:
+    """Return the seconds until a repeated request may succeed.
+
+    The error's metadata may name them, and may come from a peer.
+    """
+    named = error.metadata.get("retry_after", "")
+    return int(named) if re.fullmatch("[0-9]{1,4}", named) else RETRY_SECONDS
 
 
 def _cut(text: str, most: int = _LONGEST) -> str:

@@ -19,6 +19,7 @@ stolen one is useless after that run.
 from __future__ import annotations
 
 import json
+import math
 import re
 import secrets
 import sqlite3
@@ -427,4 +428,5 @@ class Callers:
                 f"this app may call {most} times a minute, and has",
                 fix="call less often, or ask the device's owner for more",
                 subject="app",
+                metadata={"retry_after": str(math.ceil((1 - left) * 60 / most))},
             )

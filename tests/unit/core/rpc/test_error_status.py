@@ -142,6 +142,20 @@ def test_programs_find_the_standard_details(
     assert getattr(message, holds)
 
 
+@pytest.mark.parametrize(
+    ("named", "seconds"), [("30", 30), ("", 2), ("7\r\nX: y", 2), ("-1", 2), ("9" * 20, 2)]
+)
+def test_programs_are_told_when_to_come_back(
+    service: Raising, channel: grpc.Channel, named: str, seconds: int
+) -> None:
+    service.act = raising(errors.Overloaded("too often", metadata={"retry_after": named}))
+    status = rpc_status.from_call(failed(channel, "UnaryUnary"))
+    assert status is not None
+    told = error_details_pb2.RetryInfo()
+    assert any(each.Unpack(told) for each in status.details)
+    assert told.retry_delay.seconds == seconds
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_unexpected_errors_keep_what_they_quote(
     service: Raising, channel: grpc.Channel, shape: str, caplog: pytest.LogCaptureFixture

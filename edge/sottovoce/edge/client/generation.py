@@ -385,7 +385,7 @@ class _Calls:
 
 def _pieces(response: HTTPResponse) -> Generator[generation.GenerateResponse, None, None]:
     """Yield the answer's pieces in our own messages."""
-    done, calls = generation.GenerateDone(), _Calls()
+    done, calls, event = generation.GenerateDone(), _Calls(), None
     for event in heard(response):
         if event.usage is not None:
             done.prompt_tokens, done.completion_tokens = event.usage
@@ -397,6 +397,8 @@ def _pieces(response: HTTPResponse) -> Generator[generation.GenerateResponse, No
             yield generation.GenerateResponse(delta_reasoning=event.reasoning)
         if event.text:
             yield generation.GenerateResponse(delta_text=event.text)
+    if event is None:
+        raise ValueError("no answer")
     if not done.finish_reason:
         from http.client import IncompleteRead  # imported late: 2 MB with TLS
 

@@ -74,8 +74,8 @@ $(BUNDLE): .venv/.done $(BUNDLE_INPUTS)
 # The agent looks for a bundle in the folder `current`.
 TEXT ?= My landlord Priya Nair, 12 Rose Lane, keeps my deposit. What can I do?
 export TEXT
-try: bundle  ## Show how a text would leave, and send nothing (TEXT="...")
-	@mkdir -p build/device && ln -sfn ../bundle build/device/current
+try: $(HOME_BUNDLE)  ## Show how a text would leave, and send nothing (TEXT="...")
+	@mkdir -p build/device && ln -sfn ../bundle-home build/device/current
 	SOTTO_BUNDLE_PATH=build/device $(BIN)/sotto try "$$TEXT"
 
 demo: install  ## Watch a device daemon learn a task through a cloud, privately

@@ -53,7 +53,7 @@ from bench.data import document
 from bench.speed.edge_memory import started
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.full_finder import FULL_FINDER, FullFinder
+from sottovoce.core.bundle.full_finder import FullFinder
 from sottovoce.core.privacy.noise import Floats2d, Key, draw
 from sottovoce.core.privacy.policies import PrivacyLimits, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
@@ -250,7 +250,7 @@ _PROMPT: Final = (
 def prompts(bundle: Bundle, repeats: int) -> dict[str, dict[str, float]]:
     """Milliseconds from a prompt to its release under `personal`, by finder; they take turns."""
     readers: dict[str, Callable[[], FullFinder] | None] = {"small": None}
-    if (bundle.encoder_folder / FULL_FINDER).is_file():
+    if bundle.has_full_finder:
         readers["full"] = lambda: FullFinder.load(bundle)
     floors = PrivacyLimits(least_policy="personal")
     sides = {

@@ -30,7 +30,6 @@ from bench.console import Figures, Table, table
 from bench.data import document
 from bench.live.testbed import Agent
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.full_finder import FULL_FINDER
 from sottovoce.edge.measure import resident, wait_until_settled
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
@@ -185,11 +184,10 @@ def main() -> None:
         bundle = Bundle.open(arguments.bundle)
         daemons = {
             "text alone": serving(bundle, _TEXTS),
-            "conversations": serving(bundle, _CONVERSATIONS),
+            "conversations": serving(bundle, _CONVERSATIONS, SOTTO_PRIVACY_FINDER="small"),
         }
-        if (bundle.encoder_folder / FULL_FINDER).is_file():
-            settings = {"SOTTO_PRIVACY_FINDER": "full"}
-            daemons["conversations, full"] = serving(bundle, _CONVERSATIONS, **settings)
+        if bundle.has_full_finder:
+            daemons["conversations, full"] = serving(bundle, _CONVERSATIONS)
         if bundle.manifest.embed:
             daemons["text after embeddings"] = serving(bundle, {**_EMBEDDINGS, **_TEXTS})
             daemons["embeddings after text"] = serving(bundle, {**_TEXTS, **_EMBEDDINGS})

@@ -53,7 +53,7 @@ def _real_path(name: str) -> Path | None:
     return Path(done.stdout.strip()) if done.returncode == 0 else None
 
 
-_PARTS: Final = ("protos", "core", "edge", "bundle_en")
+_PARTS: Final = ("protos", "core", "edge", "bundle_en", "bundle_en_encoder")
 
 
 def walk(python: Path, wheels: Path, sources: Path) -> Iterator[tuple[str, str]]:
@@ -123,6 +123,7 @@ def _learning(user: User, found: Sequence[str]) -> Iterator[tuple[str, str]]:
     rows = [f"{text} {number}\t{label}" for number in range(8) for text, label in examples]
     table = user.home / "examples.tsv"
     table.write_text("\n".join(("text\tlabel", *rows, "")), encoding="utf-8")
+    user.pip("uninstall", "-y", "sottovoce-bundle-en-encoder")
     told = user.sotto("learn", "mood", "--input", str(table), code=3)
     check("pip install sottovoce-bundle-en-encoder" in told, "no encoder, and no line to type")
     user.pip("install", *found, "sottovoce-edge[en-encoder]")

@@ -132,7 +132,7 @@ class PrivacyConfig:
     ``ledger_limit`` is the permitted sum of eta over protected words; 0 means none. Without a
     limit, the owner is warned once the cost of ``warn_after`` messages was spent; 0 never warns.
     ``finder`` says how the policy `personal` finds names: "small" ships with the device, "full"
-    reads better and comes with a bundle's encoder.
+    reads better and comes with a bundle's encoder, "auto" is the best that is there.
     ``plain_tokens`` is the number in front of each example; 0 uses the program's default.
     """
 
@@ -142,7 +142,7 @@ class PrivacyConfig:
     largest_eta: float = LARGEST_ETA
     least_policy: str = LEAST_POLICY
     unsure_below: float = 0.7
-    finder: str = "small"
+    finder: str = "auto"
     ledger_limit: float = 0.0
     warn_after: int = 1_000
     plain_tokens: int = 0

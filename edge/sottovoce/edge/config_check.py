@@ -85,7 +85,10 @@ _RULES: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
         _within(0, MOST_PLAIN_TOKENS),
         f"a number from 0 to {MOST_PLAIN_TOKENS}",
     ),
-    "privacy.finder": (("small", "full").__contains__, '"small" or "full"'),
+    "privacy.finder": (
+        ("auto", "small", "full").__contains__,
+        '"auto", "small" or "full"',
+    ),
     "bundle.key": (_if_set(is_key), "the provider's public key, ed25519:..."),
     "bundle.language": (_LANGUAGE.fullmatch, 'the code of a language, such as "en"'),
     "bundle.backbone": _ONE_LINE,

@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.bundle.manifest import ENCODER, MANIFEST, Manifest, WordClass, bundle_id, sha256
+from sottovoce.core.bundle.manifest import (
+    ENCODER,
+    FULL_FINDER,
+    MANIFEST,
+    Manifest,
+    WordClass,
+    bundle_id,
+    sha256,
+)
 from sottovoce.core.bundle.signature import SIGNATURE
 from sottovoce.core.bundle.word_list import RowFile, WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
@@ -239,6 +247,11 @@ class Bundle:
     def encoder_folder(self) -> Path:
         """The folder with the device's encoder, see `core.bundle.encoder`, where it was fetched."""
         return self.folder / ENCODER
+
+    @property
+    def has_full_finder(self) -> bool:
+        """Whether the finder `full` came with the encoder, see `core.bundle.full_finder`."""
+        return (self.encoder_folder / FULL_FINDER).is_file()
 
 
 def _unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.bundle.encoder import TABLE, token_rows
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.bundle.manifest import FULL_FINDER, sha256
 from sottovoce.core.bundle.tokenizer import VOCABULARY, Tokenizer, bert_tokenizer
 from sottovoce.core.bundle.word_list import RowFile
 from sottovoce.core.errors import DataLoss, NotReady, Remedy
@@ -35,7 +35,6 @@ from sottovoce.core.text.tagger import shape
 
 __all__ = [
     "CASES",
-    "FULL_FINDER",
     "LONGEST",
     "PINS",
     "REACH",
@@ -47,8 +46,6 @@ __all__ = [
 ]
 
 _FORMAT: Final = "full_finder.v1"
-FULL_FINDER: Final = "full_finder.onnx"
-"""The graph, among a bundle's optional files."""
 PINS: Final = "full_finder.json"
 """The file in this package with the hashes of what the finder reads."""
 CASES: Final = ("", "x", "X", "Xx", "XX", "Xx+", "x+", "0")
@@ -137,7 +134,7 @@ class FullFinder:
                 fix=Remedy.BUILD_FULL_FINDER,
                 subject="privacy.finder",
             )
-        if not (bundle.encoder_folder / FULL_FINDER).is_file():
+        if not bundle.has_full_finder:
             raise NotReady(
                 "the bundle's finder 'full' is not on this device",
                 fix=Remedy.GET_FULL_FINDER,

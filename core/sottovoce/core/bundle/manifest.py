@@ -33,6 +33,7 @@ __all__ = [
     "CLITIC",
     "ENCODER",
     "FORMAT",
+    "FULL_FINDER",
     "MANIFEST",
     "Backbone",
     "Manifest",
@@ -48,6 +49,8 @@ FORMAT = "sottovoce.bundle.v2"
 MANIFEST = "manifest.json"
 ENCODER = "encoder"
 """The folder of the optional files, in a bundle."""
+FULL_FINDER = "full_finder.onnx"
+"""The graph of `sottovoce.core.bundle.full_finder`, among the optional files."""
 
 REQUIRED: Final = (
     *("members.npy", "readings.npy", "rows.npy", "tokenizer.json", "tokens.npy", "words.txt"),

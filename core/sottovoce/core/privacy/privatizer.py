@@ -40,7 +40,7 @@ from sottovoce.core.text.vocabulary import Vocabulary
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import Context, Word, check_text, iter_words
 
-__all__ = ["STAGES", "Privatizer", "no_tagger"]
+__all__ = ["STAGES", "Privatizer", "no_tagger", "shipped_reader"]
 
 STAGES = ("words", "readings", "names", "noise", "search", "draws", "text")
 """What a text goes through, in this order, window after window."""
@@ -117,7 +117,7 @@ class Privatizer:
         accept_unchecked: bool = False,
         stage: Stage = nullcontext,
         hiding: Hiding | Callable[[], Hiding] | None = None,
-        reader: Callable[[], Reader] | None = None,
+        reader: Callable[[], Reader | None] | None = None,
     ) -> Self:
         """Over ``bundle``, with the parts that it brings and, if given, another tagger.
 
@@ -144,7 +144,7 @@ class Privatizer:
             trusted=trusted,
             stage=stage,
             hiding=hiding,
-            reader=cache(reader) if reader else _shipped_reader,
+            reader=cache(reader) if reader else shipped_reader,
         )
 
     def mechanism(self, setting: Setting) -> Mechanism:
@@ -399,7 +399,7 @@ def _replaced(words: Sequence[Word], replaced: Mapping[int, str]) -> list[str]:
 
 
 @cache
-def _shipped_reader() -> Reader | None:
+def shipped_reader() -> Reader | None:
     """Open the finder that reads the context; None where this installation has none."""
     try:
         return ContextFinder.shipped()

@@ -18,17 +18,18 @@ from sottovoce.core.privacy import inspection, policies
 from sottovoce.core.privacy.noise import SecureRandom
 from sottovoce.core.privacy.policies import PrivacyLimits
 from sottovoce.core.privacy.trust import TrustedWords
+from sottovoce.core.text.context_finder import ContextFinder
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config, PrivacyConfig
 from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.edge.state.device_key import InCredential, key_in
 from sottovoce.edge.state.ledger import Ledger
-from sottovoce.edge.tasks.engine import open_current, open_tagger, signer
+from sottovoce.edge.tasks.engine import open_current, open_reader, open_tagger, signer
 from sottovoce.edge.tasks.spending_report import amount
 
 __all__ = ["Finding", "default_level", "examine", "run"]
 
-_OF_THE_BUNDLE: Final = ("claims", "floors", "tagger")
+_OF_THE_BUNDLE: Final = ("claims", "floors", "tagger", "finder")
 """Checks skipped if the bundle cannot be used: one failure is enough."""
 
 
@@ -66,6 +67,7 @@ def examine(
         ("claims", _claims),
         ("floors", _floors),
         ("tagger", _tagger),
+        ("finder", _finder),
         ("daemon", lambda each: _daemon(each, is_running)),
     )
     failed: set[str] = set()
@@ -189,6 +191,13 @@ def _tagger(config: Config) -> str:
     tagger = open_tagger(open_current(config.bundle), config.tagger)
     tags = tagger.tag(["The", "river", "runs", "."])
     return f"{config.tagger.backend}: " + " ".join(tagger.tagset[i] for i in tags.ids)
+
+
+def _finder(config: Config) -> str:
+    found = open_reader(open_current(config.bundle), config.privacy.finder)
+    if found is None:
+        return "none is installed: names are told by their looks"
+    return "small, which ships with the device" if isinstance(found, ContextFinder) else "full"
 
 
 def _daemon(config: Config, is_running: Callable[[Config], bool]) -> str:

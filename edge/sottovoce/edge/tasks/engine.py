@@ -28,7 +28,7 @@ from sottovoce.core.platform import memory
 from sottovoce.core.privacy.decisions import WINDOW, Reader
 from sottovoce.core.privacy.hiding import Hiding
 from sottovoce.core.privacy.policies import PrivacyLimits, Setting
-from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.privatizer import Privatizer, shipped_reader
 from sottovoce.core.privacy.search import Graphs
 from sottovoce.core.text.tagger import OnnxTagger, Tagger
 from sottovoce.edge.bundle import (
@@ -46,7 +46,7 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig, HideConfig, PrivacyConfig, TaggerConfig
 
-__all__ = ["Engine", "OpenBundle", "open_current", "open_tagger", "signer"]
+__all__ = ["Engine", "OpenBundle", "open_current", "open_reader", "open_tagger", "signer"]
 
 
 def open_current(config: BundleConfig) -> Bundle:
@@ -121,10 +121,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenBundle:
-    """A bundle and its privatizer."""
+    """A bundle and its privatizer.
+
+    ``full`` says whether the bundle had the finder `full` when it was opened.
+    """
 
     bundle: Bundle
     privatizer: Privatizer
+    full: bool
 
 
 def open_tagger(bundle: Bundle, config: TaggerConfig) -> Tagger:
@@ -148,10 +152,26 @@ def open_tagger(bundle: Bundle, config: TaggerConfig) -> Tagger:
     return OnnxTagger.load(bundle.tagger_folder)
 
 
-def _full_finder(bundle: Bundle) -> Reader:
-    from sottovoce.core.bundle.full_finder import FullFinder  # few devices need it
+def open_reader(bundle: Bundle, finder: str) -> Reader | None:
+    """Open the finder of `personal` for a bundle; None where no finder is there.
 
-    return FullFinder.load(bundle)
+    Args:
+        finder: `PrivacyConfig.finder`.
+
+    Raises:
+        NotReady, DataLoss: "full" is asked for, and cannot be used.
+    """
+    if finder == "small" or (finder == "auto" and not bundle.has_full_finder):
+        return shipped_reader()
+    from sottovoce.core.bundle.full_finder import FullFinder  # needs more memory
+
+    try:
+        return FullFinder.load(bundle)
+    except DataLoss as error:
+        if finder == "full":
+            raise
+        _log.warning("%s; the small finder takes its place", error.problem)
+        return shipped_reader()
 
 
 class Engine:
@@ -184,15 +204,13 @@ class Engine:
         self.floors = PrivacyLimits(privacy.largest_eta, privacy.least_policy)
         """The owner's limits."""
         self._tagger = tagger
-        self._full = _full_finder if privacy.finder == "full" else None
+        self._finder = privacy.finder
         self._graphs = graphs
         self._lock = threading.Lock()
         self._opened: OpenBundle | None = None
         self.fingerprint = f"{tagger_name} {privacy.unsure_below!r}"
         if bundle.accept_unchecked:
             self.fingerprint += " unchecked"
-        if self._full:
-            self.fingerprint += " full"
         """Settings that change a release, besides level, mechanism and policy."""
 
     @classmethod
@@ -232,7 +250,7 @@ class Engine:
             BundleMismatch, DataLoss: the bundle cannot be used.
         """
         with self._lock:
-            if self._opened is None or self._moved(self._opened.bundle):
+            if self._opened is None or self._moved(self._opened):
                 bundle = open_current(self._config)
                 memory.give_back()  # the peaks of the two parts must not coincide
                 privatizer = Privatizer.of(
@@ -243,9 +261,9 @@ class Engine:
                     graphs=self._graphs,
                     accept_unchecked=self._config.accept_unchecked,
                     hiding=self.hiding,
-                    reader=self._full and partial(self._full, bundle),
+                    reader=partial(open_reader, bundle, self._finder),
                 )
-                self._opened = OpenBundle(bundle, privatizer)
+                self._opened = OpenBundle(bundle, privatizer, bundle.has_full_finder)
                 memory.give_back()
             return self._opened
 
@@ -328,9 +346,10 @@ class Engine:
         except SottovoceError as error:
             _log.info("no bundle in use yet: %s", error.problem)
 
-    def _moved(self, opened: Bundle) -> bool:
+    def _moved(self, opened: OpenBundle) -> bool:
+        bundle = opened.bundle
         try:
-            same = os.path.samefile(self._config.current, opened.folder)
+            same = os.path.samefile(self._config.current, bundle.folder)
         except OSError:  # there is no such link: the bundle may be an installed one
-            same = opened.folder == folder_in_use(self._config)
-        return not same or opened.changed()
+            same = bundle.folder == folder_in_use(self._config)
+        return not same or bundle.changed() or bundle.has_full_finder != opened.full

@@ -21,8 +21,8 @@ from safetensors.numpy import load_file
 
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.core.bundle.encoder import TABLE
-from sottovoce.core.bundle.full_finder import CASES, FULL_FINDER, LONGEST, Pins
-from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.bundle.full_finder import CASES, LONGEST, Pins
+from sottovoce.core.bundle.manifest import FULL_FINDER, sha256
 from sottovoce.core.bundle.tokenizer import VOCABULARY
 from sottovoce.core.text.names import KINDS
 from sottovoce.models.context_finder.full import ADAPTER

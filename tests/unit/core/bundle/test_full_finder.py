@@ -16,13 +16,12 @@ from sottovoce.core.bundle.encoder import TABLE
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.full_finder import (
     CASES,
-    FULL_FINDER,
     FullFinder,
     Pins,
     case_of,
     windows,
 )
-from sottovoce.core.bundle.manifest import ENCODER, sha256
+from sottovoce.core.bundle.manifest import ENCODER, FULL_FINDER, sha256
 from sottovoce.core.bundle.tokenizer import VOCABULARY, bert_tokenizer
 from sottovoce.core.bundle.word_list import RowFile
 from sottovoce.core.errors import DataLoss, NotReady

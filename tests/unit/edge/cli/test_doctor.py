@@ -41,6 +41,7 @@ def test_a_healthy_device_is_well(linked: Device) -> None:
         "claims",
         "floors",
         "tagger",
+        "finder",
         "daemon",
         "cloud",
         "tenant",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.bundle.manifest import Manifest
+from sottovoce.core.bundle.full_finder import FullFinder
+from sottovoce.core.bundle.manifest import ENCODER, FULL_FINDER, Manifest
 from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.privacy.policies import Setting
@@ -20,6 +23,7 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.config import Config
 from sottovoce.edge.tasks.engine import open_current, open_tagger, signer
 from tests.support.agent import configured, engine
+from tests.support.encoder_bundle import offered, with_some_files
 from tests.support.signing import lay_pulled, sign
 from tests.support.tampering import change_array
 
@@ -114,6 +118,41 @@ def test_with_the_finder_full_a_bundle_without_it_serves_all_but_personal(
     small = replace(config, privacy=replace(config.privacy, finder="small"))
     release = engine(small, lexicon_tagger).current().privatizer.release
     assert release("the garden", Setting(policy="personal")).text
+
+
+def test_the_best_finder_that_is_there_reads_from_the_next_text_on(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class All:
+        reach = 0
+
+        def find(self, words: Sequence[str]) -> NDArray[np.float32]:
+            return np.tile(np.array([1, 0, 0, 0], np.float32), (len(words), 1))
+
+    folder = with_some_files(small_bundle_folder, tmp_path / "bundle")
+    network = folder / ENCODER / FULL_FINDER
+    network.write_bytes(b"of another version")
+    offered(folder)
+    network.rename(tmp_path / "away")
+    config = configured(tmp_path, bundle=folder, SOTTO_PRIVACY_LEAST_POLICY="personal")
+    opened = engine(config, lexicon_tagger)
+
+    def left() -> str:
+        return opened.current().privatizer.release("the garden", Setting(policy="personal")).text
+
+    assert left() == "the garden"
+    (tmp_path / "away").rename(network)
+    assert left() == "the garden"
+    assert "small finder" in caplog.text
+    network.unlink()
+    assert left() == "the garden"
+    monkeypatch.setattr(FullFinder, "load", lambda _: All())
+    network.write_bytes(b"fetched")
+    assert left() != "the garden"
 
 
 KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()

@@ -12,8 +12,8 @@ from safetensors.numpy import load_file
 
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
-from sottovoce.core.bundle.full_finder import FULL_FINDER, FullFinder, Pins
-from sottovoce.core.bundle.manifest import ENCODER
+from sottovoce.core.bundle.full_finder import FullFinder, Pins
+from sottovoce.core.bundle.manifest import ENCODER, FULL_FINDER
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.models import encoder

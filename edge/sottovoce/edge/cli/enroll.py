@@ -21,7 +21,7 @@ from typing import Final
 
 import click
 
-from sottovoce.core.bundle.manifest import MANIFEST, Manifest
+from sottovoce.core.bundle.manifest import ENCODER, FULL_FINDER, MANIFEST, Manifest
 from sottovoce.core.bundle.signature import read_key, show_key
 from sottovoce.core.errors import InvalidInput, NotReady, Remedy, Side, Unauthenticated
 from sottovoce.core.platform.console import (
@@ -208,7 +208,8 @@ def enroll_command(
 @click.option(
     "--encoder",
     is_flag=True,
-    help="Also fetch the backbone as devices run it, for `sotto predict --where device`.",
+    help="Also fetch the backbone as devices run it. With it, conversations find names better, and"
+    " adapters answer on the device.",
 )
 @json_option
 @click.pass_context
@@ -250,8 +251,8 @@ def pull_command(
         pulled = pull(
             cloud, config.bundle, wanted=wanted, encoder=encoder, key=expected, progress=progress
         )
+    offered = Manifest.from_json((pulled.folder / MANIFEST).read_bytes()).optional
     if not pulled.encoder and any_held(config.agent.state / ADAPTERS):
-        offered = Manifest.from_json((pulled.folder / MANIFEST).read_bytes()).optional
         remedy = Remedy.GET_ENCODER if offered else Remedy.BUILD_ENCODER
         click.echo(
             "the adapters on this device cannot answer without the bundle's encoder: "
@@ -274,3 +275,9 @@ def pull_command(
     else:
         size = f"{pulled.bytes / 1e6:.1f} MB"
         click.echo(f"bundle {pulled.id} is in place ({size}), signed by {show_key(pulled.key)}")
+        if not pulled.encoder and f"{ENCODER}/{FULL_FINDER}" in offered:
+            more = sum(stored.bytes for stored in offered.values())
+            click.echo(
+                "conversations find names better with its encoder: `sotto pull --encoder`"
+                f" ({more / 1e6:.0f} MB)"
+            )

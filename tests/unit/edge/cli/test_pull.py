@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import Bundle
+from sottovoce.core.bundle.manifest import ENCODER, FULL_FINDER
 from sottovoce.edge.state.adapters import ADAPTERS, AdapterFolder
-from tests.support.stub_cloud import StubCloud
+from tests.support.encoder_bundle import offered, with_some_files
+from tests.support.stub_cloud import StubCloud, stub_cloud
 
 from .conftest import Device
 
@@ -34,6 +37,18 @@ def test_who_holds_adapters_is_told_that_their_encoder_is_missing(linked: Device
         assert "encoder" not in linked.sotto("pull").stderr  # it has not arrived
         folder.install(folder.begun("ab" * 32), "ab" * 32)
     assert "build-bundle --encoder" in linked.sotto("pull").stderr  # this bundle has none
+
+
+def test_who_pulls_no_encoder_learns_that_names_are_found_better_with_it(
+    new_device: Callable[..., Device], tagged_bundle: Path, tmp_path: Path
+) -> None:
+    bundle = with_some_files(tagged_bundle, tmp_path / "served")
+    folder = bundle / ENCODER
+    (folder / FULL_FINDER).write_bytes((folder / "encoder.onnx").read_bytes())
+    with stub_cloud(offered(bundle)) as server:
+        device = new_device()
+        assert "sotto pull --encoder" in device.sotto("pull", server.address).stdout
+        assert "--encoder" not in device.sotto("pull", server.address, "--encoder").stdout
 
 
 def test_the_configured_cloud_is_the_default(linked: Device) -> None:

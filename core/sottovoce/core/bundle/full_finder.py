@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -59,6 +62,8 @@ _BESIDE: Final = 32
 """The most pieces before and after a window's own, whose results are not used."""
 _OF_A_WORD: Final = 16
 """The most pieces of one word that are read."""
+_KEPT: Final = 256
+"""Runs whose results are kept: less than 1 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,10 @@ class Pins:
 class FullFinder:
     """The finder `full`. Safe to share between threads. No word of a text is kept.
 
+    Each turn of a conversation sends all turns before it again. So results of the last runs of
+    conversations are kept under keyed hashes of name and input. Another app cannot tell from the
+    time that a text takes whether it was read before, unless it knows the conversation's name.
+
     Args:
         tokenizer: of the encoder.
         table: its token embeddings.
@@ -119,6 +128,9 @@ class FullFinder:
         self._table = table
         self._network = network
         self._before, self._after = around
+        self._secret = secrets.token_bytes(32)
+        self._kept: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._lock = threading.Lock()
 
     @classmethod
     def load(cls, bundle: Bundle) -> Self:
@@ -172,7 +184,7 @@ class FullFinder:
             ) from error
         return cls(tokenizer, table, network, (pins.before, pins.after))
 
-    def find(self, words: Sequence[str]) -> NDArray[np.float32]:
+    def find(self, words: Sequence[str], session: str = "") -> NDArray[np.float32]:
         """Return for each word the probability that it belongs to a name of each kind.
 
         The word's piece that is the likeliest a person, place or organisation decides.
@@ -181,6 +193,7 @@ class FullFinder:
 
         Args:
             words: texts of consecutive words, with `BREAK` where a line ends.
+            session: the conversation; without one, nothing is kept.
 
         Returns:
             Floats2d (n_words, `NAMED`), 0 to 1. A row's sum is at most 1; the rest is no name.
@@ -194,7 +207,7 @@ class FullFinder:
                 ids += pieces[place]
                 case += [cases[place]] * len(pieces[place])
                 starts.append(len(ids))
-            likely = self._likely([*ids, self._after], [*case, 0])
+            likely = self._recalled([*ids, self._after], [*case, 0], session)
             hidden = likely[:, 1:4].sum(axis=1)
             for place in range(window.start, window.end):
                 start, end = starts[place - window.first : place - window.first + 2]
@@ -208,6 +221,23 @@ class FullFinder:
         """Return ids of at least one and at most `_OF_A_WORD` pieces."""
         ids = [self._after] if word == BREAK else self._tokenizer.ids(word)[:_OF_A_WORD]
         return ids or [self._after]
+
+    def _recalled(
+        self, ids: Sequence[int], cases: Sequence[int], session: str
+    ) -> NDArray[np.float32]:
+        """Return what `_likely` returns, from a run that was kept if there is one."""
+        if not session:
+            return self._likely(ids, cases)
+        told = json.dumps([session, ids, cases]).encode()
+        name = hashlib.blake2b(told, key=self._secret, digest_size=32).digest()
+        with self._lock:
+            kept = self._kept.pop(name, None)
+        likely = self._likely(ids, cases) if kept is None else kept
+        with self._lock:
+            self._kept[name] = likely
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return likely
 
     def _likely(self, ids: Sequence[int], cases: Sequence[int]) -> NDArray[np.float32]:
         """Return the probabilities of all kinds, and of none, for each piece."""

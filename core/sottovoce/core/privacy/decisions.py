@@ -268,11 +268,12 @@ class Reader(Protocol):
     def reach(self) -> int:
         """Number of words that the finder reads on either side."""
 
-    def find(self, words: Sequence[str]) -> NDArray[np.float32]:
+    def find(self, words: Sequence[str], session: str = "") -> NDArray[np.float32]:
         """Return the probabilities of person, place and organisation: Floats2d (n, at least 3).
 
         Args:
             words: texts of consecutive words, with "\n" where a line ends.
+            session: the conversation, which repeats what was said in it.
         """
 
 
@@ -405,7 +406,7 @@ class Decider:
             )
 
     def decide_in_context(
-        self, document: str, words: Iterable[Word], personal: Personal
+        self, document: str, words: Iterable[Word], personal: Personal, session: str = ""
     ) -> Iterator[Decision]:
         """Yield the decisions of a policy that reads the context, window by window.
 
@@ -413,6 +414,7 @@ class Decider:
             document: the whole text.
             words: of the document, in order.
             personal: weighs what is found.
+            session: see `Reader.find`.
 
         Raises:
             InvalidInput: a word over 4,096 characters.
@@ -427,7 +429,7 @@ class Decider:
                 facts = known.facts[which]
             with self._stage("names"):
                 if reader:
-                    found = _read(reader, document, seen)
+                    found = _read(reader, document, seen, session)
                 elif finder:
                     found = _by_looks(finder.among(known.alone[which], facts["look"]))
                 else:
@@ -488,7 +490,9 @@ def _force(
             tags[place] = KINDS.index(drawn_as(word, LISTED))
 
 
-def _read(reader: Reader, document: str, words: Sequence[Word]) -> NDArray[np.float32]:
+def _read(
+    reader: Reader, document: str, words: Sequence[Word], session: str
+) -> NDArray[np.float32]:
     """Ask the reader, with a line's end as a word of its own."""
     texts: list[str] = []
     places: list[int] = []
@@ -499,7 +503,7 @@ def _read(reader: Reader, document: str, words: Sequence[Word]) -> NDArray[np.fl
         places.append(len(texts))
         texts.append(word.text)
         end = word.end
-    return reader.find(texts)[places]
+    return reader.find(texts, session)[places]
 
 
 def _by_looks(found: Found) -> NDArray[np.float32]:

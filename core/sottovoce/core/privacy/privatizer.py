@@ -213,7 +213,7 @@ class Privatizer:
         surrogates = Surrogates(draws.surrogate, owners, names_in=names_in)
         if policy.context:
             personal = Personal(Vocabulary.shipped(), choices, surrogates.past)
-            decided = self._decider.decide_in_context(document, words, personal)
+            decided = self._decider.decide_in_context(document, words, personal, session)
         else:
             forced = choices.spans(document, allow=False)
             decided = self._decider.decide(words, mechanism, policy, context, forced)

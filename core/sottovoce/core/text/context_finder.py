@@ -189,7 +189,7 @@ class ContextFinder:
             raise _damaged(folder, f"{error} does not fit") from None
         return cls(opened, FeatureSpec(told.rows, told.seed, features), thresholds)
 
-    def find(self, words: Sequence[str]) -> NDArray[np.float32]:
+    def find(self, words: Sequence[str], session: str = "") -> NDArray[np.float32]:
         """Return for each word the probability that it belongs to a name of each kind.
 
         Long texts are read in windows that overlap by the reach, so the result is the same as that
@@ -198,6 +198,7 @@ class ContextFinder:
         Args:
             words: texts of consecutive words as `sottovoce.core.text.words` cuts them, with `BREAK`
                 where a line ends.
+            session: not used, because reading again costs little.
 
         Returns:
             Floats2d (n_words, `NAMED`), 0 to 1. A row's sum is at most 1; the rest is no name.

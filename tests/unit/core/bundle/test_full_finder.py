@@ -65,6 +65,30 @@ def test_every_name_of_a_long_text_is_found_where_it_stands(tmp_path: Path) -> N
     assert max(network.runs) <= 160
 
 
+def test_a_conversation_is_read_once_and_its_name_tells_nobody_else(tmp_path: Path) -> None:
+    network = Echo()
+    reader, random = finder(tmp_path, network), np.random.default_rng(3)
+    words = random.choice(["tell", "anna", "annas"], 600).tolist()
+    first = reader.find(words, "a")
+    read = len(network.runs)
+    assert np.array_equal(reader.find(words, "a"), first)
+    assert len(network.runs) == read
+    assert np.array_equal(reader.find(words, "b"), first)
+    assert len(network.runs) == 2 * read
+    for _ in range(2):
+        assert np.array_equal(reader.find(words), first)
+    assert len(network.runs) == 4 * read
+
+
+def test_what_is_kept_of_conversations_is_bounded(tmp_path: Path) -> None:
+    network = Echo()
+    reader = finder(tmp_path, network)
+    for turn in range(2_000):
+        reader.find(["anna"], str(turn))
+    reader.find(["anna"], "0")
+    assert len(network.runs) == 2_001
+
+
 def test_marks_and_the_ends_of_lines_are_no_names(tmp_path: Path) -> None:
     found = finder(tmp_path, Echo()).find(["Anna", "\n", ".", "1", "", "ANNAS"])
     assert found[:, 0].tolist() == [1, 0, 0, 0, 0, 1]

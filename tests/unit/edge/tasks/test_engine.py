@@ -130,7 +130,7 @@ def test_the_best_finder_that_is_there_reads_from_the_next_text_on(
     class All:
         reach = 0
 
-        def find(self, words: Sequence[str]) -> NDArray[np.float32]:
+        def find(self, words: Sequence[str], session: str = "") -> NDArray[np.float32]:
             return np.tile(np.array([1, 0, 0, 0], np.float32), (len(words), 1))
 
     folder = with_some_files(small_bundle_folder, tmp_path / "bundle")

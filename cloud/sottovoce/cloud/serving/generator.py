@@ -386,6 +386,7 @@ class Generator:
         if packed:
             pack(decoder.model, ROWS)
         self._ends = decoder.ends
+        self._tokens = decoder.tokens  # a tokenizer takes milliseconds to count its tokens
         self._tokenizing = threading.Lock()
         self._numbers = itertools.count(1)
         self._adapters = AdapterCache(self._load, budget=adapters, metrics=thread.metrics)
@@ -506,7 +507,7 @@ class Generator:
         if not texts:
             return []
         logits = self._decoder.logits(states, texts[0].served.row.weights)
-        logits = logits[:, : self._decoder.tokens]
+        logits = logits[:, : self._tokens]
         sound = logits.isfinite().all(1).tolist()
         tokens = choose(logits.nan_to_num(), [text.draw for text in texts])
         pieces = [

@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from sottovoce.cloud.models.chat import Turn
+from sottovoce.cloud.models.decoder import Decoder
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt
 from sottovoce.cloud.serving.generator import (
     CPU_PART,
@@ -20,7 +23,14 @@ from sottovoce.cloud.serving.generator import (
     Reservations,
     Sampling,
 )
-from sottovoce.core.errors import BundleMismatch, InvalidInput, NotReady, Overloaded, QuotaExceeded
+from sottovoce.core.errors import (
+    BundleMismatch,
+    InvalidInput,
+    NotReady,
+    Overloaded,
+    QuotaExceeded,
+    SottovoceError,
+)
 from tests.support import decoders
 from tests.support.backbones import TEXT
 from tests.support.serving import make
@@ -212,6 +222,43 @@ def test_seeds_make_texts_come_again(generator: Generator) -> None:
         read(other)
     assert one == drawn(1)
     assert len({one, drawn(2), drawn(None)}) == 3
+
+
+def test_the_tokenizers_tokens_are_not_counted_for_every_token(
+    generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(generator._decoder.tokenizer)
+    count, counted = kind.__len__, []
+    monkeypatch.setattr(kind, "__len__", lambda own: counted.append(own) or count(own))
+    assert read(generator.submit(short(TEXT[0], 4)))[1].completion_tokens == 4
+    assert not counted
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf, -torch.inf])
+def test_a_logit_that_is_no_number_ends_its_own_text(
+    generator: Generator, writers: list[Writer], monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    expected = [writers[0].alone(text, 4) for text in TEXT[:2]]
+    logits = type(generator._decoder).logits
+
+    def spoilt(decoder: Decoder, states: Tensor, *rest: Any) -> Tensor:
+        found = logits(decoder, states, *rest)
+        if len(found) == 2:
+            found[1, 3] = wrong
+        return found
+
+    go = held(generator)
+    streams = [generator.submit(short(text, 4)) for text in TEXT[:2]]
+    monkeypatch.setattr(Decoder, "logits", spoilt)
+    go()
+    found = []
+    for stream in streams:
+        try:
+            found.append(read(stream)[0])
+        except SottovoceError as error:
+            assert "not finite" in str(error)
+    assert len(found) == 1
+    assert found[0] in expected
 
 
 def test_a_cancelled_text_gives_everything_back_at_the_next_step(

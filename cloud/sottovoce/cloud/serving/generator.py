@@ -103,7 +103,8 @@ def choose(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
         logits: Float32 (B, tokens), all finite.
         draws: B draws.
     """
-    likeliest: list[int] = logits.argmax(1).tolist()
+    # On a CPU, numpy's argmax is ten times as fast as PyTorch's.
+    likeliest: list[int] = (logits if logits.is_cuda else logits.numpy()).argmax(1).tolist()
     return [
         draw.token(logits[place].cpu()) if draw.temperature else likeliest[place]
         for place, draw in enumerate(draws)
@@ -508,8 +509,11 @@ class Generator:
             return []
         logits = self._decoder.logits(states, texts[0].served.row.weights)
         logits = logits[:, : self._tokens]
-        sound = logits.isfinite().all(1).tolist()
-        tokens = choose(logits.nan_to_num(), [text.draw for text in texts])
+        # A row is finite if its extremes are. A NaN in the row makes both extremes NaN.
+        sound = torch.stack((logits.amin(1), logits.amax(1))).isfinite().all(0).tolist()
+        if not all(sound):
+            logits = logits.nan_to_num()
+        tokens = choose(logits, [text.draw for text in texts])
         pieces = [
             text.wrote(token, self._ends) if finite else None
             for text, token, finite in zip(texts, tokens, sound, strict=True)

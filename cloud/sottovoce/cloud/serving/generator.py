@@ -392,7 +392,7 @@ class Generator:
         self._numbers = itertools.count(1)
         self._adapters = AdapterCache(self._load, budget=adapters, metrics=thread.metrics)
         self._reservations = Reservations(memory)
-        self._stacked: tuple[tuple[Row, ...], list[tuple[str, Update]]] = ((), [])
+        self._stacked: list[tuple[tuple[Row, ...], list[tuple[str, Update]]]] = []
 
     def submit(
         self,
@@ -445,7 +445,7 @@ class Generator:
             raise
 
         def ended(_: Any) -> None:
-            self._stacked = ((), [])  # may hold the last reference to the adapter
+            self._stacked = []  # may hold the last reference to the adapter
             for back in undo:
                 back()
 
@@ -526,13 +526,15 @@ class Generator:
         ]
 
     def _updates(self, parts: Sequence[Part]) -> list[tuple[str, Update]]:
-        """Return the stacked updates, from a cache while the rows stay the same."""
+        """Return the stacked updates, from a cache while the rows stay the same.
+
+        The cache holds two passes: texts being written, and prompts read between their tokens.
+        """
         rows = tuple(part.row for part in parts)
-        known, found = self._stacked
-        if known != rows:
-            found = stacked(rows)
-            self._stacked = rows, found
-        return found
+        cache = self._stacked
+        found = next((each for each in cache if each[0] == rows), None) or (rows, stacked(rows))
+        self._stacked = [found, *(each for each in cache if each is not found)][:2]
+        return found[1]
 
     def _load(self, folder: Path) -> _Served:
         adapter = opened(folder, "generation", self._decoder.backbone.sha256)

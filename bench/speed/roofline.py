@@ -1,9 +1,11 @@
-"""How close do serving, training, embedding and the device's search come to this core's kernels?
+"""How close do serving, training, embedding, writing and search come to this core's kernels?
 
 For each, the useful work is counted: operations that the answers need, without padding, and the
 bytes of weights and activations that they must read and write. Serving and embedding run real
 passes of the server, with 32 LoRA adapters of rank 8 and SST-2's lengths. The kernel is oneDNN's
 matrix product of the very shapes of the backbone's layers, over as many tokens as one pass holds.
+Writing runs real passes of the generator, with the random Llama of `bench.generation_serving`. Its
+kernel has as many rows as texts and reads all weights from memory, which limits it at few rows.
 For the device it is numpy's product of a float32 matrix of the search's shape.
 
 The sides take turns in one run. Times are medians of one thread's processor time, so other load on
@@ -16,9 +18,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,49 +33,86 @@ from threadpoolctl import threadpool_limits
 
 from bench import console
 from bench.console import Figures, Table, table
+from bench.speed.generation_serving import random_decoder, save_adapters
 from bench.speed.serving import sentences
 from bench.speed.serving_sides import DTYPES, Shared, make_adapters, precisions
 from bench.speed.training import ours
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.batches import Encoded, collate, encode
+from sottovoce.cloud.models.decoder import Cache
 from sottovoce.cloud.models.encoder import Encoder
-from sottovoce.cloud.serving.model_thread import CPU_TOKENS
+from sottovoce.cloud.models.rows import key_value_shape
+from sottovoce.cloud.serving.generator import (
+    _NONE,
+    Characters,
+    Draw,
+    Generator,
+    Sampling,
+    _Served,
+    _Text,
+)
+from sottovoce.cloud.serving.model_thread import CPU_TOKENS, DeviceThread
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.search import ExactIndex
+from sottovoce.core.rpc.streams import Stops
 
 ADAPTERS: Final = 32
 _MIXED: Final = (5, 200)
+_PROMPT, _SEEN = 512, 64
+"""Tokens of the prompt to read, and of each text that another token is written for."""
+
 Turn = Callable[[], object]
 
 
 class Shapes:
-    """The products of a backbone's blocks.
+    """The products of a backbone or decoder.
+
+    Args:
+        rank: of the updates to the attention's four layers.
+        writes: whether it is a decoder: its feed-forward layers are gated, its texts see no later
+            tokens, and an output layer follows.
 
     Attributes:
         layers: (inputs, outputs) of every linear layer of all blocks.
+        output: the same of the output layer, if any.
     """
 
-    def __init__(self, config: Any, rank: int = 0) -> None:
+    def __init__(self, config: Any, rank: int = 0, *, writes: bool = False) -> None:
         h, inner = config.hidden_size, config.intermediate_size
-        self.layers = config.num_hidden_layers * [*[(h, h)] * 4, (h, inner), (inner, h)]
-        self._config, self._rank = config, rank
+        self._depth, heads, width = key_value_shape(config)
+        self._held, self._wide = heads * width, config.num_attention_heads * width
+        attention = [(h, self._wide), (h, self._held), (h, self._held), (self._wide, h)]
+        self._block = [*attention, *[(h, inner)] * (2 if writes else 1), (inner, h)]
+        self.layers = self._depth * self._block
+        self.output = [(h, config.vocab_size)] if writes else []
+        self._updates = self._depth * sum(2 * rank * (i + o) for i, o in attention)
 
-    def operations(self, lengths: Sequence[int]) -> float:
-        """Return the operations of a pass: layers, attention, and updates of rank ``rank``."""
-        h, depth = self._config.hidden_size, self._config.num_hidden_layers
-        linear = sum(2 * i * o for i, o in self.layers)
-        updates = depth * 4 * 2 * self._rank * 2 * h
-        return float(sum(n * (linear + updates) + depth * 4 * n * n * h for n in lengths))
+    def operations(self, lengths: Sequence[int], past: int = 0) -> float:
+        """Return the operations of a pass: layers, attention, updates, and one output a text.
 
-    def bytes(self, lengths: Sequence[int], size: int) -> float:
-        """Return the bytes of a pass: weights once, and each layer's inputs and outputs."""
-        weights = sum(i * o for i, o in self.layers)
+        Args:
+            past: tokens of each text that were read before.
+        """
+        linear = sum(2 * i * o for i, o in self.layers) + self._updates
+        output = sum(2 * i * o for i, o in self.output)
+        pairs = sum(n * past + (n * (n + 1) / 2 if self.output else n * n) for n in lengths)
+        attention = self._depth * 4 * self._wide * pairs
+        return float(sum(lengths) * linear + len(lengths) * output + attention)
+
+    def bytes(self, lengths: Sequence[int], size: int, past: int = 0) -> float:
+        """Return the bytes of a pass: weights, each text's updates and cache, and activations."""
+        weights = sum(i * o for i, o in (*self.layers, *self.output))
         activations = sum(lengths) * sum(i + o for i, o in self.layers)
-        return float(size * (weights + activations))
+        activations += len(lengths) * sum(i + o for i, o in self.output)
+        own = len(lengths) * (past * self._depth * 2 * self._held + self._updates / 2)
+        return float(size * (weights + activations + own))
 
     def kernel(self, tokens: int, dtype: torch.dtype) -> tuple[Turn, float]:
-        """Return oneDNN's products of one block over ``tokens`` rows, and their operations."""
-        block = self.layers[: len(self.layers) // self._config.num_hidden_layers]
+        """Return oneDNN's products over ``tokens`` rows, and their operations.
+
+        They are the products of one block, or of a whole decoder, whose weights fit into no cache.
+        """
+        block = [*self.layers, *self.output] if self.output else self._block
         ready = [
             (
                 torch.randn(tokens, i).to(dtype),
@@ -200,6 +242,60 @@ def training(texts: Sequence[str], precision: str, rounds: int, size: int = 32) 
     return row("training step, LoRA", precision, (operations, moved), times["step"], kernels)
 
 
+def generation(precision: str, rounds: int) -> list[Figures]:
+    """Return rows for one token of 1, 8 and 32 texts, and for reading a prompt."""
+    dtype = DTYPES[precision]
+    with tempfile.TemporaryDirectory() as root, closing(DeviceThread(dtype=dtype)) as thread:
+        files = save_adapters(random_decoder(torch.float32), Path(root))
+        alone, shared = (Generator(thread, random_decoder(dtype)) for _ in range(2))
+        served = [shared._adapters.acquire(each)[0] for each in files]
+        return _generation(alone, shared, served, precision, rounds)
+
+
+def _generation(
+    alone: Generator, shared: Generator, served: Sequence[_Served], precision: str, rounds: int
+) -> list[Figures]:
+    config, dtype = alone._decoder.stack.config, DTYPES[precision]
+    plain, adapted = (Shapes(config, rank, writes=True) for rank in (0, 8))
+    loads = {f"writing {n} at once": (plain, [_NONE] * n, _SEEN, 1) for n in (1, 8, 32)}
+    loads["writing 32 at once, of as many adapters"] = adapted, [*served], _SEEN, 1
+    loads[f"reading a prompt of {_PROMPT} tokens"] = plain, [_NONE], 0, _PROMPT
+    sides: dict[str, Turn] = {}
+    work: dict[str, tuple[float, float]] = {}
+    kernels: dict[str, tuple[str, float]] = {}
+    for name, (shapes, those, past, new) in loads.items():
+        generator = shared if shapes is adapted else alone  # it keeps its adapters stacked
+        lengths, tokens = [new] * len(those), len(those) * min(new, generator._part)
+        texts = [_text(generator, each, past + new) for each in those]
+        sides[name] = partial(_write, generator, texts, past, new)
+        work[name] = shapes.operations(lengths, past), shapes.bytes(lengths, dtype.itemsize, past)
+        sides[f"kernel {tokens}"], of_kernel = plain.kernel(tokens, dtype)
+        kernels[name] = f"kernel {tokens}", of_kernel
+    times = in_turns(sides, rounds)
+    return [
+        row(name, precision, work[name], times[name], (times[kernel], of_kernel))
+        for name, (kernel, of_kernel) in kernels.items()
+    ]
+
+
+def _text(generator: Generator, served: _Served, room: int) -> _Text:
+    decoder = generator._decoder
+    cache = Cache.begun(decoder.stack, served.row, room, generator._dtype)
+    cache.held.zero_()
+    draw, characters = Draw(Sampling()), Characters(decoder.tokenizer)
+    return _Text(served, None, [], cache, draw, characters, Stops(()), room, sys.maxsize)
+
+
+def _write(generator: Generator, texts: Sequence[_Text], past: int, new: int) -> None:
+    """Read ``new`` tokens of each text after ``past`` others, and write one, in this thread."""
+    for text in texts:
+        text.cache.length, text.ids = past, [1] * new
+    for _ in range(0, new, generator._part):
+        for _, step in generator._step(texts):
+            if isinstance(step, Exception):
+                raise step
+
+
 def device(bundle: Bundle, rounds: int, queries: int) -> Figures:
     """Return the row of exact search for ``queries`` words of the largest class at once."""
     manifest = bundle.manifest
@@ -256,6 +352,7 @@ def measure(options: argparse.Namespace) -> Figures:
         console.STEPS.print(precision)
         found += serving(texts[:count], precision, rounds)
         found.append(training(texts[:count], precision, rounds))
+        found += generation(precision, rounds)
     found += [device(bundle, 5 * rounds, queries) for queries in (1, 10, 512)]
     return {"texts": source, "rows": found, "versions": console.versions("torch", "transformers")}
 

@@ -122,7 +122,7 @@ LARGE: Final = Round(47_000, 137_000, 0, 82_000, 70_000, 17_500, 25_500, 2e-3, 1
 """The round for a GPU, some six minutes of an H200."""
 _TEACHING: Final = 2e-4
 """The learning rate of teachers."""
-FURTHER: Final = Round(2_000, 9_000, 400, 4_000, 3_000, 1_000, 800, 5e-4, 29, written=2)
+FURTHER: Final = Round(2_000, 9_000, 400, 4_000, 3_000, 1_000, 800, 5e-4, 31, written=2)
 """One more round, which goes on from `ADAPTER`."""
 
 

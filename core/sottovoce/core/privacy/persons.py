@@ -133,7 +133,8 @@ def _is_person(sight: Sight, hides: list[str], place: int, persons: Set[str]) ->
 
 
 _TELEPHONE = re.compile(
-    r"(?<![\w.,])(?:(?:\+|\(\+?|00)\d{1,5}|\d{2,5})[) ./-]{1,3}(?:\(0\)[ ]?)?"
+    r"(?<![\w.,])(?:(?:\+|\(\+?|00)\d{1,5}(?:[ .-]\d(?=[ .-]))?|\d{2,5})"
+    r"(?:(?!  )[) ./-]){1,3}(?:\(0\)[ ]?)?"
     r"\(?\d{2,5}\)?(?:[ ./-]{1,2}\d{2,6}){1,4}(?!\w)"
     r"|(?<![\w.,])\(?\d{2,5}\)?[ -]\d{3,4}[ -]?\d{3,4}(?!\w)"
     r"|(?<![\w.,])\d{3,4}[ -]\d{4}(?![\w.])"
@@ -141,10 +142,14 @@ _TELEPHONE = re.compile(
 )
 """Numbers in groups, as telephone numbers are written."""
 _DIGITS: Final = (6, 20)
+_AMOUNTS = re.compile(r"(?:\d+ )*\d+\.\d\d(?: \d+(?:\.\d\d)?)*")
+"""Numbers of a row in a table: "10 75.00 750.00"."""
 _YEARS = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d")
 _ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?(?!\w)")
 """The number of a bank account in groups, with the letters of the bank."""
 _ACCOUNT_DIGITS: Final = 8
+_PLATE = re.compile(r"(?<!\w)[A-Z]{2}\d\d [A-Z]{3}(?!\w)")
+"""The number of a British car."""
 _LAST_DIGITS = re.compile(
     r"\b(?:card|account|visa|mastercard|debit|credit|phone|number|iban)\b[^.!?\n]{0,30}?"
     r"\b(?:ending|ends)(?:(?: in| with|:) ?| )[*xX.]{0,12}(\d{3,6})\b",
@@ -173,6 +178,7 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
         for match in _ACCOUNT.finditer(document, words[0].start, ends)
         if sum(map(str.isdigit, match[0])) >= _ACCOUNT_DIGITS
     )
+    spans += (match.span() for match in _PLATE.finditer(document, words[0].start, ends))
     if _OF_CARDS.search(document, words[0].start, ends):
         spans += (each.span(1) for each in _EXPIRY.finditer(document, words[0].start, ends))
     for start, end in spans:
@@ -185,7 +191,7 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
         digits = sum(map(str.isdigit, match[0]))
         if not _DIGITS[0] <= digits <= _DIGITS[1] or _YEARS.fullmatch(match[0]):
             continue
-        if _begins_with_date(match[0]):
+        if _begins_with_date(match[0]) or _AMOUNTS.fullmatch(match[0]):
             continue
         at = max(bisect_right(starts, match.start()) - 1, 0)
         while at < len(words) and words[at].start < match.end():
@@ -219,13 +225,33 @@ def hide_house_numbers(sight: Sight, hides: list[str]) -> None:
         for other in (place - 1, place + 1):
             if not 0 <= other < len(hides) or sight.breaks(max(place, other)):
                 continue
-            if not sight.gaps[max(place, other)] or hides[other] not in _ADDRESS_NUMBER:
+            if not sight.gaps[max(place, other)] or len(sight.lower[other]) < _SHORTEST_STREET:
                 continue
-            if sight.capital(other) or (hides[other] == "places" and other > place):
-                hides[place] = "places"
+            if hides[other] == _PLACE:
+                address = sight.capital(other) or other > place
+            else:
+                found = hides[other] in _NAMED and sight.capital(other)
+                address = found and _may_be_street(sight, other, place)
+            if address:
+                hides[place] = _PLACE
 
 
-_ADDRESS_NUMBER: Final = frozenset({"places", "unlisted", "persons"})
+def _may_be_street(sight: Sight, place: int, number: int) -> bool:
+    """Return whether a found name may be a street's: "Thulegatan 78", and not "PLT 301".
+
+    A given name is none in a list of given names and numbers: "Anna 34, Piotr 31".
+    """
+    near = range(max(number - _NEAR, 1), min(number + _NEAR + 1, len(sight.words)))
+    aged = [at for at in near if _HOUSE.fullmatch(sight.lower[at]) and _is_given(sight, at - 1)]
+    return not sight.words[place].text.isupper() and not (_is_given(sight, place) and aged[1:])
+
+
+def _is_given(sight: Sight, place: int) -> bool:
+    return bool(names.gender(sight.lower[place]))
+
+
+_SHORTEST_STREET: Final = 3
+_NEAR: Final = 5
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _HOUSE = re.compile(r"\d{1,4}[A-Za-z]?(?:[-/]\d{1,3}[A-Za-z]?)?")
 
@@ -238,8 +264,9 @@ def pass_times(sight: Sight, hides: list[str]) -> None:
     """Let times of day and their zones pass that stand beside numbers: "1979-03-14 10:15 +0100"."""
     for place, word in enumerate(sight.words):
         if hides[place] == "contacts" and word.kind is Kind.IDENTIFIER:
-            zone = _ZONE.fullmatch(word.text) and place
-            if _TIME.fullmatch(word.text) or (
-                zone and _TIME.fullmatch(sight.words[place - 1].text)
-            ):
+            near = [each.text for each in sight.words[max(place - 2, 0) : place]]
+            if near and _YEAR.fullmatch(near[-1]):
+                near.pop()  # "Thu Feb 8 16:21:09 2024 +0100"
+            zone = _ZONE.fullmatch(word.text) and near
+            if _TIME.fullmatch(word.text) or (zone and _TIME.fullmatch(near[-1])):
                 hides[place] = ""

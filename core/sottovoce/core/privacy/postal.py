@@ -85,7 +85,7 @@ def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         for place in sorted(drawn.union(bridges))
         if words[place].kind is not Kind.PUNCTUATION
         and not words[place].clitic
-        and words[place].text != "à"  # between a street and a town
+        and words[place].text not in ("in", "à")  # between a street and a town
     )
 
 
@@ -282,6 +282,13 @@ def _onward(sight: Sight, place: int, step: int) -> list[int]:
     return found
 
 
+def _apart(sight: Sight, place: int) -> bool:
+    """Return whether a word begins another column; two blanks may stand before a postcode."""
+    gap = sight.gaps[place]
+    wide = "\t" in gap or ("  " in gap and "\n" not in gap)
+    return wide and not _postcode(sight, place)
+
+
 def _postcode(sight: Sight, at: int) -> bool:
     """Return whether a word is a postcode or half of one, in any case: "e8 1al"."""
     near = (sight.words[each].text.upper() for each in range(max(at - 1, 0), at + 1))
@@ -296,7 +303,7 @@ def _short(sight: Sight, at: int) -> bool:
     if follows < len(sight.words) and sight.words[follows].text == "." and not sight.gaps[follows]:
         follows += 1
     text = sight.lower[at]
-    short = len(text) < _ABBREVIATED and text not in _IN_SENTENCES and text not in _ARTICLES
+    short = len(text) < _ABBREVIATED and text not in _IN_SENTENCES | _NO_STREETS
     comma = at > 0 and sight.words[at - 1].kind is not Kind.WORD
     return short and comma and _is_number(sight, follows)
 
@@ -356,6 +363,9 @@ def _line(sight: Sight, at: int, step: int) -> bool:
             return False
         seen += word.kind is not Kind.PUNCTUATION
         at += step
-        if 0 <= at < len(sight.words) and sight.breaks(max(at, at - step)):
-            break
+        if 0 <= at < len(sight.words):
+            if sight.breaks(max(at, at - step)):
+                break
+            if _apart(sight, max(at, at - step)):
+                return False
     return seen <= _MOST_ON_LINE

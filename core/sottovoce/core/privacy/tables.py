@@ -103,6 +103,8 @@ def _header(line: str) -> tuple[list[str], str]:
         names = [line[first:last] for first, last in _split(line, 0, len(line), delimiter)]
         if len(names) < 2 or not all(map(_is_name, names)):
             continue
+        if not all(name.strip() for name in names[1:]):
+            continue  # rather a statement: "String name;"
         if delimiter == "," and len(names) == 2 and names[1][:1].isspace():
             continue  # rather a sentence
         hides = [_kind(name) for name in names]

@@ -119,8 +119,17 @@ _LIST = re.compile(r"\d{1,3}(?:,\d{1,3})+")
 _VALUE = re.compile(r"(?:^|[&;])-{0,2}([A-Za-z_][\w.-]{0,39})=([^&;=]+)")
 """The keys and values of "ip=10.1.4.22" and "a=1&b=2"."""
 _SESSION = re.compile(r"(?:.*[_.-])?(?:session|sess|sid|sessionid|cookie|nonce|auth)(?:[_.-]?id)?")
-_YEARS = re.compile(r"(?:19|20)\d\d[-–/](?:(?:19|20)\d\d|\d\d)")
-"""From one year to another; other numbers of this form are drawn."""
+_SPAN = re.compile(
+    r"(?:19|20)\d\d[-–/](?:(?:19|20)\d\d|\d\d)"
+    r"|\d{1,2}(?::\d\d){1,2}(?:[ap]m)?[-–/]\d{1,2}(?::\d\d){1,2}(?:[ap]m)?",
+    re.IGNORECASE,
+)
+"""From one year or time of day to another; other numbers of this form are drawn."""
+_PACKAGE = re.compile(
+    r"@([\w.-]+/)([\w./-]+)(?:@.{1,20})?"
+    r"|([A-Za-z][\w.-]*)@[\^~<>=v]{0,2}\d{1,4}(?:\.[\dx*]{1,4}){0,2}(?:-\w+(?:\.\d+)?)?"
+)
+"""A package with a scope or a version: "@types/node", "react@18.2.0"."""
 _MACHINE = re.compile(r"(?:ip|ec2)(?:-\d{1,3}){4}(?:\..*)?")
 """What hosts in a cloud are called after their address."""
 _SESSION_DIGITS: Final = 2
@@ -137,7 +146,7 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         called: whether a parenthesis follows, as after the name of a function.
     """
     if "\\" in text:
-        text = _TEX.sub(_without_tex, text)
+        text = _TEX.sub(lambda command: _without_tex(command, marks), text)
         if not any(map(str.isalnum, text)):
             return ""
     for key, value in _VALUE.findall(text):
@@ -160,8 +169,11 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     home = _HOME.search(text)
     if home and home["user"].lower() not in NOBODY:
         return CONTACTS
+    package = _PACKAGE.fullmatch(text) if "@" in text else None
+    if package and compound("".join(package.groups("")), marks):
+        return ""
     sort = identifiers.shape(text).sort
-    if sort in _PASSING or _YEARS.fullmatch(text) or _NO_HOST.fullmatch(text) or formula(text):
+    if sort in _PASSING or _SPAN.fullmatch(text) or _NO_HOST.fullmatch(text) or formula(text):
         return ""
     site = _SITE.fullmatch(text)
     if site and marks(site[1]) & (Mark.PUBLIC | Mark.NAME) == Mark.PUBLIC:
@@ -182,7 +194,8 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         return NUMBERS
     if _SERIAL.fullmatch(text) or _POSTCODE.fullmatch(text.upper()):
         letters = "".join(filter(str.isalpha, text))
-        return "" if marks(letters) & Mark.PUBLIC and len(letters) > 1 else NUMBERS
+        known = marks(letters) & Mark.PUBLIC and len(letters) > 1  # "ISO27001"
+        return "" if known and len(text) - len(letters) <= _MOST_DIGITS else NUMBERS
     return "" if compound(text, marks) else _unknown(text)
 
 
@@ -215,8 +228,11 @@ def words_in(text: str) -> list[str]:
     return [part for part in _CUT.findall(text) if part.isalpha() and len(part) > 1]
 
 
-def _without_tex(command: re.Match[str]) -> str:
-    return "" if command[1] in _TEX_COMMANDS else command[0]
+def _without_tex(command: re.Match[str], marks: Marks) -> str:
+    """Return nothing for a command of TeX that is known or a public word, as in "\\title"."""
+    known = marks(command[1].lower()) if len(command[1]) > _LONGEST_DIGITS else 0
+    public = known and not known & Mark.NAME
+    return "" if public or command[1] in _TEX_COMMANDS else command[0]
 
 
 def _public_link(text: str, marks: Marks) -> bool:

@@ -244,6 +244,8 @@ class Personal:
             after = document[word.end : word.end + 1]
             if after.isupper() and _PACKAGES.fullmatch(word.text) and _is_mixed(sight, place + 1):
                 return ""  # "c.a.s.OrderService", as loggers shorten packages
+            if word.text[0] == "@" and _is_decorator(document, word):
+                return ""
             called = after == "("
             private = identifying.private(word.text, part_marks, called=called)
             return "" if private and says_nothing(word.text) else private
@@ -254,6 +256,9 @@ class Personal:
         named, marks = float(found[place, :3].sum()), sight.marks[place]
         capital = sight.capital(place)
         if len(word.text) == 1 and (word.text.isascii() or word.text.islower()):
+            return ""
+        ordinary = marks and not marks & Mark.NAME
+        if (ordinary or sight.lower[place] in _FIELDS) and _is_field(sight, place):
             return ""
         label = word.text.isupper() and sight.lower[place] in _LABELS
         if label and (not marks or _is_label(sight, place)):
@@ -336,6 +341,7 @@ def _is_mixed(sight: Sight, place: int) -> bool:
 
 
 _LABELS: Final = listed_signs("number_keys") | listed_signs("date_keys")
+_FIELDS: Final = _LABELS | listed_signs("person_keys") | listed_signs("address_labels")
 
 _DOUBT: Final = 0.1
 """The probability from which an unlisted word is drawn as a name of the found kind."""
@@ -354,6 +360,32 @@ _SAFE: Final = 0.01
 """The probability below which an unlisted word in a line of code is one of the program."""
 _SURE: Final = 0.8
 _NEVER: Final = 2.0
+
+
+def _is_decorator(document: str, word: Word) -> bool:
+    """Return whether a word with "@" is of a program: "@dataclass", "`@media`"."""
+    if not identifying.compound(word.text[1:], part_marks):
+        return False
+    begin = document.rfind("\n", max(word.start - _LONGEST_LINE, 0), word.start) + 1
+    line, _, below = document[word.end : word.end + _LONGEST_LINE].partition("\n")
+    if _OF_DECORATORS.match(line):
+        return True
+    before = document[begin : word.start].strip()
+    if before:
+        return not before.strip("*/#")  # of a comment: " * @param x"
+    if line.strip():
+        return _in_code(document, word.start)
+    return below.lstrip()[:1] == "@" or _in_code(document, word.end + len(line) + 1)
+
+
+_OF_DECORATORS = re.compile(r"`| (?:annotation|decorator|directive|rule)s?\b")
+
+
+def _is_field(sight: Sight, place: int) -> bool:
+    """Return whether a line begins with a word and a colon, as a form does: "Class: 4B"."""
+    begins = not place or sight.breaks(place)
+    colon = place + 1 < len(sight.words) and sight.words[place + 1].text == ":"
+    return begins and colon and not sight.breaks(place + 1)
 
 
 def _is_label(sight: Sight, place: int) -> bool:

@@ -117,9 +117,11 @@ _PHRASES: Final = frozenset(
         *(("access", "token"), ("auth", "token"), ("memorable", "word"), ("pin", "code")),
     }
 )
+_NETWORKS: Final = frozenset({"wifi", "wi-fi", "wlan"})
 _LABELS: Final = (
     _KEYS
     | {"pass", "code", "codes", "combination", "combo", "key"}
+    | _NETWORKS
     | {second for _, second in _PHRASES}
 )
 _NAMING: Final = frozenset({"is", "was", "are", "'s", "’s", "to"})
@@ -146,6 +148,8 @@ _GROUPS = re.compile(
 """Hardware addresses, also of letters alone, and keys in groups."""
 _SHORTEST: Final = 3
 _FEWEST_DIGITS: Final = 3
+_FEWEST_LETTERS: Final = 3
+"""Letters of a network's name or key; standards and units have fewer: "802.11ax", "5GHz"."""
 _MIXED: Final = 5
 """Characters of the shortest value with letters and digits that counts without a separator."""
 _MOST: Final = 30
@@ -193,6 +197,12 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
         token = _token(sight, at) if start or at > place + 1 or keys & _CODES else []
         if _digits(sight, token) >= _FEWEST_DIGITS or (keys == {"pass"} and _mixed(sight, token)):
             yield from token
+    elif sight.lower[place] in _NETWORKS and (start := value_after(sight, place)):
+        for at in _value(sight, start, separated=True):
+            text = sight.words[at].text
+            letters = sum(map(str.isalpha, text))
+            if letters >= _FEWEST_LETTERS and _digits(sight, [at]) >= _DIGITS:
+                yield at
 
 
 def _is_key(keys: set[str]) -> bool:

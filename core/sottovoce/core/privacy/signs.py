@@ -162,6 +162,8 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
                 continue
             if other.kind is not _WORD or not named or sight.lower[at] in ("i", "the"):
                 break
+            if step and other.text.isupper() and mark and not mark & Mark.NAME:
+                break  # "MRS COYLE IS FURIOUS"
             if sight.lower[at] not in TITLES:
                 yield Sign(at, "persons")
             at += 1
@@ -225,7 +227,7 @@ def _values(sight: Sight) -> Iterator[Sign]:
         postal = (
             lower in _POST and place + 1 < len(sight.words) and sight.lower[place + 1] in _CODES
         )
-        if house or postal or (keys & _NUMBER_KEYS and "." not in word.text):
+        if house or postal or (keys & _NUMBER_KEYS and {*".="}.isdisjoint(word.text)):
             few = 1 if house or keys & _ROOM_KEYS else _FEWEST_DIGITS
             for sign in _numbers(sight, place):
                 text = sight.words[sign.place].text
@@ -321,7 +323,7 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
                 or sight.breaks(end)
                 or (sight.words[end].text[0] in ",.!:?;-")
             )
-            if follows and closed:
+            if follows and closed and not _is_role(sight, follows):
                 yield from (Sign(each, "persons") for each in follows)
         return
     start = value_after(sight, place)
@@ -341,6 +343,16 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
         ends = start + 1 >= len(sight.words) or sight.breaks(start + 1) or quoted
         if (ends or not keys & _WEAK_KEYS) and sight.words[start].kind is _WORD:
             yield Sign(start, "persons")
+
+
+def _is_role(sight: Sight, follows: Sequence[int]) -> bool:
+    """Return whether no name follows a greeting: "Dear Hiring Manager".
+
+    A single word on a line of its own may sign a letter.
+    """
+    first, *rest = (sight.marks[each] for each in follows)
+    ordinary = first and not first & Mark.NAME and all(mark & Mark.WORD for mark in rest)
+    return bool(ordinary) and (bool(rest) or not sight.breaks(follows[0]))
 
 
 def _in_list(sight: Sight, start: int) -> Iterator[int]:
@@ -377,6 +389,8 @@ def _speakers(sight: Sight) -> Iterator[Sign]:
     """Yield names before a colon where a line or a sentence begins: "Rose: I agree"."""
     for place, mark in enumerate(sight.marks[:-1]):
         if not mark & Mark.NAME or mark & (Mark.PUBLIC | Mark.COMMON) or not sight.capital(place):
+            continue
+        if sight.lower[place] in _PERSON_KEYS:
             continue
         begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in "\"'.!?>“"
         if begins and sight.words[place + 1].text[0] == ":" and not sight.gaps[place + 1]:

@@ -426,6 +426,8 @@ class Stream:
         self, text: str, start: int, stop: int, entry: Entry, around: _Around, final: bool
     ) -> tuple[int, str | None] | None:
         came, ahead = text[start:stop], text[stop : stop + 2]
+        if entry.initial and came.islower():
+            return stop, None  # "</b>" before a surname
         cut = len(ahead) == 1 and not final
         if came[0].isdigit() and _JOINED_BEFORE.search(around.last):
             return stop, None

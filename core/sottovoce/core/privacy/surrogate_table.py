@@ -59,6 +59,8 @@ _NAMES: Final = frozenset({*NAMES[1:], UNLISTED})
 _JOINTS: Final = frozenset({"", " ", "-", ". ", "'", "’"})
 """What may stand between two words of one name."""
 
+_LONG_NUMBER: Final = 7
+"""Digits of a number in groups that may come as one."""
 _SURE_DIGITS: Final = 3
 """A number with fewer digits comes too often by itself."""
 
@@ -339,7 +341,7 @@ def table(
 
 
 def _joined(places: Sequence[Place]) -> Iterator[Place]:
-    """Yield names written as one word: "NadiaKerr" for a class, a key or a handle."""
+    """Yield names and numbers written as one word: "NadiaKerr", "02079460991"."""
     for one, other in pairwise(places):
         beside = one.within & 2 and other.within & 1 and one.after == other.released.lower()
         if beside and one.kind == other.kind == "PERSON" and len(one.released) > 1:
@@ -348,6 +350,15 @@ def _joined(places: Sequence[Place]) -> Iterator[Place]:
                 yield one._replace(released=released, true=true, after=other.after)
                 small = released.lower(), true.lower()
                 yield one._replace(released=small[0], true=small[1], after=other.after)
+    left = true = last = ""
+    for place in places:
+        groups = "".join(TOKEN.findall(place.released)), "".join(TOKEN.findall(place.true))
+        number = place.kind == IDENTIFIER and all(map(str.isdecimal, groups))
+        goes_on = number and last and place.before == last
+        left, true = (left + groups[0], true + groups[1]) if goes_on else groups
+        last = groups[0] if number else ""
+        if goes_on and len(left) >= _LONG_NUMBER and len(left) == len(true):
+            yield place._replace(released=left, true=true)
 
 
 def _is_weak(form: Place) -> bool:

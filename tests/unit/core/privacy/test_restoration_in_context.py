@@ -176,3 +176,20 @@ def test_a_name_comes_back_as_one_word_and_after_a_line_break_in_letters(
 def test_a_month_comes_back_in_the_language_of_the_answer(answer: str, typed: str) -> None:
     known = Restoration([Place("14/11/1984", "14/05/1979", DATE)])
     assert known.restore(answer).text == typed
+
+
+def test_a_telephone_comes_back_without_its_gaps(privatizer: Privatizer, bundle: Bundle) -> None:
+    release = released(privatizer, "My number is 07911 552 038.")
+    joined = "".join(drawn for _, drawn in surrogates(release))
+    answer = f'{{"phone": "{joined}"}}'
+    assert restoration(bundle, release).restore(answer).text == '{"phone": "07911552038"}'
+
+
+def test_a_tag_is_no_initial(privatizer: Privatizer, bundle: Bundle) -> None:
+    for number in range(40):
+        release = released(privatizer, "My landlord is Tomasz Wrona.", number)
+        given, family = (drawn for _, drawn in surrogates(release))
+        tag = given[0].lower()
+        answer = f"<{tag}>{given}</{tag}> {family}"
+        typed = f"<{tag}>Tomasz</{tag}> Wrona"
+        assert restoration(bundle, release).restore(answer).text == typed

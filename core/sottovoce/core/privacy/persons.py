@@ -230,20 +230,21 @@ def hide_house_numbers(sight: Sight, hides: list[str]) -> None:
             if hides[other] == _PLACE:
                 address = sight.capital(other) or other > place
             else:
-                found = hides[other] in _NAMED and sight.capital(other)
+                short = hides[other] == "unlisted" and sight.words[other].text.isupper()
+                found = hides[other] in _NAMED and sight.capital(other) and not short
                 address = found and _may_be_street(sight, other, place)
             if address:
                 hides[place] = _PLACE
 
 
 def _may_be_street(sight: Sight, place: int, number: int) -> bool:
-    """Return whether a found name may be a street's: "Thulegatan 78", and not "PLT 301".
+    """Return whether a found name may be a street's: "Thulegatan 78".
 
     A given name is none in a list of given names and numbers: "Anna 34, Piotr 31".
     """
     near = range(max(number - _NEAR, 1), min(number + _NEAR + 1, len(sight.words)))
     aged = [at for at in near if _HOUSE.fullmatch(sight.lower[at]) and _is_given(sight, at - 1)]
-    return not sight.words[place].text.isupper() and not (_is_given(sight, place) and aged[1:])
+    return not (_is_given(sight, place) and aged[1:])
 
 
 def _is_given(sight: Sight, place: int) -> bool:

@@ -85,7 +85,8 @@ def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         for place in sorted(drawn.union(bridges))
         if words[place].kind is not Kind.PUNCTUATION
         and not words[place].clitic
-        and words[place].text not in ("in", "à")  # between a street and a town
+        and words[place].text != "à"  # between a street and a town
+        and not (words[place].text == "in" and words[place - 1].kind is Kind.IDENTIFIER)
     )
 
 

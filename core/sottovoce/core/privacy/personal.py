@@ -367,17 +367,24 @@ def _is_decorator(document: str, word: Word) -> bool:
     if not identifying.compound(word.text[1:], part_marks):
         return False
     begin = document.rfind("\n", max(word.start - _LONGEST_LINE, 0), word.start) + 1
-    line, _, below = document[word.end : word.end + _LONGEST_LINE].partition("\n")
+    line = document[word.end : word.end + _LONGEST_LINE].partition("\n")[0]
     if _OF_DECORATORS.match(line):
         return True
     before = document[begin : word.start].strip()
-    if before:
-        return not before.strip("*/#")  # of a comment: " * @param x"
+    if before:  # of a comment: " * @param x"
+        return not before.strip("*/#") and word.text[1:] in _DOCUMENTED
     if line.strip():
         return _in_code(document, word.start)
-    return below.lstrip()[:1] == "@" or _in_code(document, word.end + len(line) + 1)
+    at = word.end + len(line) + 1
+    for _ in range(_MOST_DECORATORS):
+        if document[at : at + _LONGEST_LINE].lstrip()[:1] != "@":
+            break
+        at = (document.find("\n", at, at + _LONGEST_LINE) + 1) or len(document)
+    return _in_code(document, at)
 
 
+_MOST_DECORATORS: Final = 8
+_DOCUMENTED: Final = listed_signs("doc_tags")
 _OF_DECORATORS = re.compile(r"`| (?:annotation|decorator|directive|rule)s?\b")
 
 

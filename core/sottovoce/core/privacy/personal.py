@@ -41,6 +41,7 @@ from sottovoce.core.privacy.persons import (
 )
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
+from sottovoce.core.privacy.program_lines import in_code, is_decorator
 from sottovoce.core.privacy.scripts import (
     Language,
     is_foreign,
@@ -85,14 +86,6 @@ _REPORTED: Final = {kind: KINDS.index(kind) for kind in (*_KIND.values(), IDENTI
 _DRAW, _PASS = Treatment.DRAW, Treatment.PASS
 _FACT: Final = KINDS.index("FACT")
 _ENDS: Final = frozenset('.!?:;•*-|#>"“')
-_CODE_LINE = re.compile(
-    r"[;{}]\s*$|\w\(.*\)|^\s*(?:def|class|import|from|return|const|let|var|func|fn|public|#include"
-    r"|select|insert|update|</?\w)|\w\s*(?:[=!<>+*/-]=|=>|->|::|&&|\|\|)\s*\w|\w\[\w",
-    re.IGNORECASE,
-)
-_RULE: Final = frozenset("|:- \t")
-"""Signs of the line under the header of a table in Markdown."""
-_LONGEST_LINE: Final = 1_000
 _SHORT: Final = 4
 _VOWELS: Final = frozenset("aeiouyàáâäãåèéêëìíîïòóôöõùúûü")
 
@@ -244,7 +237,7 @@ class Personal:
             after = document[word.end : word.end + 1]
             if after.isupper() and _PACKAGES.fullmatch(word.text) and _is_mixed(sight, place + 1):
                 return ""  # "c.a.s.OrderService", as loggers shorten packages
-            if word.text[0] == "@" and _is_decorator(document, word):
+            if word.text[0] == "@" and is_decorator(document, word):
                 return ""
             called = after == "("
             private = identifying.private(word.text, part_marks, called=called)
@@ -287,7 +280,7 @@ class Personal:
         if marks & Mark.DATE and named < 0.9 and _beside_dates(sight, place):
             return ""  # "April and May"
         least = _least(marks, best, capital, first)
-        if capital and not marks & Mark.NAME and _in_code(document, word.start):
+        if capital and not marks & Mark.NAME and in_code(document, word.start):
             least = max(least, _SURE)
         if _is_acronym(word.text) and marks & Mark.PUBLIC and _mixed(document, word.start):
             least = max(least, _SURE)  # "ISO" is a given name too
@@ -307,7 +300,7 @@ class Personal:
             if identifying.formula(text):
                 return True
             glued = document[start - 1 : start] in (".", "<", "`", "/", "\\")
-            code = text[0].islower() or glued or _in_code(document, start)
+            code = text[0].islower() or glued or in_code(document, start)
             parts = part_marks if code else self._word
             if named < _LIKELY and identifying.compound(text, parts):
                 return True
@@ -323,7 +316,7 @@ class Personal:
         short = len(text) <= _SHORT
         if short and _VOWELS.isdisjoint(text):
             return True
-        return (short or named < _SAFE) and _in_code(document, start)
+        return (short or named < _SAFE) and in_code(document, start)
 
     def _word(self, part: str) -> int:
         """Return the marks of a listed word that is no name; 0 for others."""
@@ -360,32 +353,6 @@ _SAFE: Final = 0.01
 """The probability below which an unlisted word in a line of code is one of the program."""
 _SURE: Final = 0.8
 _NEVER: Final = 2.0
-
-
-def _is_decorator(document: str, word: Word) -> bool:
-    """Return whether a word with "@" is of a program: "@dataclass", "`@media`"."""
-    if not identifying.compound(word.text[1:], part_marks):
-        return False
-    begin = document.rfind("\n", max(word.start - _LONGEST_LINE, 0), word.start) + 1
-    line = document[word.end : word.end + _LONGEST_LINE].partition("\n")[0]
-    if _OF_DECORATORS.match(line):
-        return True
-    before = document[begin : word.start].strip()
-    if before:  # of a comment: " * @param x"
-        return not before.strip("*/#") and word.text[1:] in _DOCUMENTED
-    if line.strip():
-        return _in_code(document, word.start)
-    at = word.end + len(line) + 1
-    for _ in range(_MOST_DECORATORS):
-        if document[at : at + _LONGEST_LINE].lstrip()[:1] != "@":
-            break
-        at = (document.find("\n", at, at + _LONGEST_LINE) + 1) or len(document)
-    return _in_code(document, at)
-
-
-_MOST_DECORATORS: Final = 8
-_DOCUMENTED: Final = listed_signs("doc_tags")
-_OF_DECORATORS = re.compile(r"`| (?:annotation|decorator|directive|rule)s?\b")
 
 
 def _is_field(sight: Sight, place: int) -> bool:
@@ -593,14 +560,3 @@ def _careful(document: str, start: int) -> bool:
     starts = _STARTS.findall(" " * (begin > 0) + around)
     capitals = sum(map(str.isupper, starts))
     return capitals > 0 and capitals >= _FEWEST_STARTS * len(starts) and not _ALONE.search(around)
-
-
-def _in_code(document: str, start: int) -> bool:
-    """Return whether the line of a word looks like a program's, or is the header of a table."""
-    begin = document.rfind("\n", max(0, start - _LONGEST_LINE), start) + 1
-    begin = max(begin, start - _LONGEST_LINE, 0)
-    end = document.find("\n", start, start + _LONGEST_LINE)
-    line = document[begin : end if end >= 0 else start + _LONGEST_LINE]
-    below = document[end + 1 : end + _LONGEST_LINE].partition("\n")[0] if end >= 0 else ""
-    header = "|" in below and "-" in below and _RULE.issuperset(below)
-    return header or _CODE_LINE.search(line) is not None

@@ -1,0 +1,60 @@
+"""Tells lines of programs from sentences, by what their signs look like.
+
+A name in a program is rarely a person's, and a word with "@" rarely somebody's handle.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sottovoce.core.privacy.identifier_parts import part_marks
+from sottovoce.core.privacy.identifying import compound
+from sottovoce.core.privacy.signs import listed
+from sottovoce.core.text.words import Word
+
+__all__ = ["in_code", "is_decorator"]
+
+_CODE_LINE = re.compile(
+    r"[;{}]\s*$|\w\(.*\)|^\s*(?:def|class|import|from|return|const|let|var|func|fn|public|#include"
+    r"|select|insert|update|</?\w)|\w\s*(?:[=!<>+*/-]=|=>|->|::|&&|\|\|)\s*\w|\w\[\w",
+    re.IGNORECASE,
+)
+_RULE: Final = frozenset("|:- \t")
+"""Signs of the line under the header of a table in Markdown."""
+_LONGEST_LINE: Final = 1_000
+_MOST_DECORATORS: Final = 8
+_DOCUMENTED: Final = listed("doc_tags")
+_OF_DECORATORS = re.compile(r"`| (?:annotation|decorator|directive|rule)s?\b")
+
+
+def in_code(document: str, start: int) -> bool:
+    """Return whether the line of a word looks like a program's, or is the header of a table."""
+    begin = document.rfind("\n", max(0, start - _LONGEST_LINE), start) + 1
+    begin = max(begin, start - _LONGEST_LINE, 0)
+    end = document.find("\n", start, start + _LONGEST_LINE)
+    line = document[begin : end if end >= 0 else start + _LONGEST_LINE]
+    below = document[end + 1 : end + _LONGEST_LINE].partition("\n")[0] if end >= 0 else ""
+    header = "|" in below and "-" in below and _RULE.issuperset(below)
+    return header or _CODE_LINE.search(line) is not None
+
+
+def is_decorator(document: str, word: Word) -> bool:
+    """Return whether a word with "@" is of a program: "@dataclass", "`@media`"."""
+    if not compound(word.text[1:], part_marks):
+        return False
+    begin = document.rfind("\n", max(word.start - _LONGEST_LINE, 0), word.start) + 1
+    line = document[word.end : word.end + _LONGEST_LINE].partition("\n")[0]
+    if _OF_DECORATORS.match(line):
+        return True
+    before = document[begin : word.start].strip()
+    if before:  # of a comment: " * @param x"
+        return not before.strip("*/#") and word.text[1:] in _DOCUMENTED
+    if line.strip():
+        return in_code(document, word.start)
+    at = word.end + len(line) + 1
+    for _ in range(_MOST_DECORATORS):
+        if document[at : at + _LONGEST_LINE].lstrip()[:1] != "@":
+            break
+        at = (document.find("\n", at, at + _LONGEST_LINE) + 1) or len(document)
+    return in_code(document, at)

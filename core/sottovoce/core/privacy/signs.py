@@ -83,6 +83,7 @@ _MORE_TITLES: Final = listed("more_titles")
 
 _PERSON_KEYS: Final = listed("person_keys")
 GREETING: Final = listed("greeting")
+_GREETED: Final = listed("greeted")
 _WEAK_KEYS: Final = listed("weak_keys")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
 _COMPANY_KEYS: Final = listed("company_keys")
@@ -346,13 +347,14 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
 
 
 def _is_role(sight: Sight, follows: Sequence[int]) -> bool:
-    """Return whether no name follows a greeting: "Dear Hiring Manager".
+    """Return whether no name follows a greeting: "Dear Hiring Manager", "Hello World".
 
-    A single word on a line of its own may sign a letter.
+    Other single words may be nicknames: "Hi Bunny".
     """
     first, *rest = (sight.marks[each] for each in follows)
-    ordinary = first and not first & Mark.NAME and all(mark & Mark.WORD for mark in rest)
-    return bool(ordinary) and (bool(rest) or not sight.breaks(follows[0]))
+    if not rest:
+        return sight.lower[follows[0]] in _GREETED
+    return bool(first) and not first & Mark.NAME and all(mark & Mark.WORD for mark in rest)
 
 
 def _in_list(sight: Sight, start: int) -> Iterator[int]:

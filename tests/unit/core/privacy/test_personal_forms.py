@@ -34,6 +34,7 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         "Dear Hiring Manager,\nI want to be an Office Manager.",
         "Dear Customer Service,\nmy parcel is late.",
         "Hello World",
+        "Hi Team,\nthe report is done.",
         "Open 10:30-12:00, 14:00–15:30 and 9:00am-5:00pm.",
         "Description  Qty  Unit  Total\nDesign 10   75.00   750.00\nHosting 12 120.00 1440.00",
         "String name;\nint x = foo;\nproxy_pass http://127.0.0.1:3000;",
@@ -77,6 +78,7 @@ def test_nothing_beside_the_private_words_is_drawn(
 @pytest.mark.parametrize(
     ("text", "private"),
     [
+        ("Hi Bunny,\nsee you soon.\nLove,\nBear", "Bunny Bear"),
         ("Call +33 6 12 34 56 78.", "+33 6 12 34 56 78"),
         ("My car KX19 TYU was towed.", "KX19 TYU"),
         ("Receipt MSC2190123456", "MSC2190123456"),

@@ -41,6 +41,7 @@ def test_what_nobody_else_can_get_is_left_out_and_named(
 
 def test_prompts_of_our_own_are_none_that_the_finder_learned_from() -> None:
     lines = {line.lower() for document in prompts.written() for line in document.text.splitlines()}
+    lines = {line for line in lines if len(line.split()) > 2}  # "Kind regards," is everybody's
     learned = {
         line.lower()
         for text in read_written()

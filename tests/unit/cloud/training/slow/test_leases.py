@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,13 @@ def test_a_killed_workers_job_goes_to_the_other(jobs: Jobs, bert: str, tmp_path:
     assert os.listdir(tmp_path / "jobs" / job.id) == [str(found["fence"])]
 
 
+def _states(process: int) -> Iterator[str]:
+    """Yield the state of each thread, as ps shows it."""
+    for file in Path(f"/proc/{process}/task").glob("*/stat"):
+        with suppress(OSError):  # it has ended
+            yield file.read_text().rpartition(") ")[2][0]
+
+
 def test_a_worker_that_slept_through_its_lease_changes_nothing_when_it_wakes(
     jobs: Jobs, bert: str, tmp_path: Path
 ) -> None:
@@ -81,6 +90,8 @@ def test_a_worker_that_slept_through_its_lease_changes_nothing_when_it_wakes(
         until(lambda: jobs.get(job.id).progress.epoch > 1)
         with jobs.database.write():  # or it might sleep with the database in its hands
             os.kill(one.pid, signal.SIGSTOP)
+            # Until the signalled thread leaves the disk, the other threads go on.
+            until(lambda: set(_states(one.pid)) == {"T"}, 20.0)
         with working(tmp_path, bert, "two", SHORT):
             until(lambda: jobs.get(job.id).state == State.SUCCEEDED)
             until(lambda: not row(jobs, job)["checkpoint"])  # and what it no longer needs is gone

@@ -5,7 +5,7 @@ bytes of weights and activations that they must read and write. Serving and embe
 passes of the server, with 32 LoRA adapters of rank 8 and SST-2's lengths. The kernel is oneDNN's
 matrix product of the very shapes of the backbone's layers, over as many tokens as one pass holds.
 Writing runs real passes of the generator, with the random Llama of `bench.generation_serving`. Its
-kernel has as many rows as texts and reads all weights from memory, which limits it at few rows.
+kernel has one row for each text and reads all weights from memory, which limits it at few rows.
 For the device it is numpy's product of a float32 matrix of the search's shape.
 
 The sides take turns in one run. Times are medians of one thread's processor time, so other load on
@@ -110,7 +110,8 @@ class Shapes:
     def kernel(self, tokens: int, dtype: torch.dtype) -> tuple[Turn, float]:
         """Return oneDNN's products over ``tokens`` rows, and their operations.
 
-        They are the products of one block, or of a whole decoder, whose weights fit into no cache.
+        They are the products of one block. Of a decoder all blocks count, because its weights fit
+        into no cache.
         """
         block = [*self.layers, *self.output] if self.output else self._block
         ready = [

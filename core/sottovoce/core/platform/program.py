@@ -34,7 +34,7 @@ def run(module: str) -> None:
 def _open_streams() -> None:
     """Open the null device for each standard stream that the caller has closed.
 
-    Otherwise the next file would take the stream's number, and what is printed could go there.
+    Otherwise the next file would take the stream's number, and prints could go there.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -273,7 +273,7 @@ class Reader(Protocol):
 
         Args:
             words: texts of consecutive words, with "\n" where a line ends.
-            session: the conversation, which repeats what was said in it.
+            session: the conversation, which repeats its earlier texts.
         """
 
 
@@ -493,7 +493,7 @@ def _force(
 def _read(
     reader: Reader, document: str, words: Sequence[Word], session: str
 ) -> NDArray[np.float32]:
-    """Ask the reader, with a line's end as a word of its own."""
+    """Ask the reader, with each line's end as a word."""
     texts: list[str] = []
     places: list[int] = []
     end = words[0].start if words else 0

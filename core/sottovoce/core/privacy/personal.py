@@ -2,7 +2,7 @@
 
 All other policies decide from a word and the looks of its neighbours. This one reads the context: a
 finder's probabilities, the public vocabulary, signs beside a word, and the owner's choices. So
-there is no bound for what passes. What is drawn is drawn as under every policy, from its kind and
+there is no bound for what passes. A drawn word is replaced as under every policy, from its kind and
 shape alone.
 """
 

@@ -1,4 +1,4 @@
-"""Hides what a finder misses of a person: later mentions, initials, and the person's numbers.
+"""Hides the parts of a person that a finder misses: later mentions, initials, and numbers.
 
 A finder weighs each mention by itself. "Rose Kerr" is found, and a later "tell Rose" or "N. Kerr"
 need not be.
@@ -134,7 +134,7 @@ def _is_person(sight: Sight, hides: list[str], place: int, persons: Set[str]) ->
 
 _TELEPHONE = re.compile(
     r"(?<![\w.,])(?:(?:\+|\(\+?|00)\d{1,5}(?:[ .-]\d(?=[ .-]))?|\d{2,5})"
-    r"(?:(?!  )[) ./-]){1,3}(?:\(0\)[ ]?)?"
+    r"(?:(?!   )[) ./-]){1,3}(?:\(0\)[ ]?)?"
     r"\(?\d{2,5}\)?(?:[ ./-]{1,2}\d{2,6}){1,4}(?!\w)"
     r"|(?<![\w.,])\(?\d{2,5}\)?[ -]\d{3,4}[ -]?\d{3,4}(?!\w)"
     r"|(?<![\w.,])\d{3,4}[ -]\d{4}(?![\w.])"

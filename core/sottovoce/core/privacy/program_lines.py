@@ -1,6 +1,6 @@
 """Tells lines of programs from sentences, by what their signs look like.
 
-A name in a program is rarely a person's, and a word with "@" rarely somebody's handle.
+A name in a program is rarely a person's, and a word with "@" rarely a handle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RULE: Final = frozenset("|:- \t")
 _LONGEST_LINE: Final = 1_000
 _MOST_DECORATORS: Final = 8
 _DOCUMENTED: Final = listed("doc_tags")
-_OF_DECORATORS = re.compile(r"`| (?:annotation|decorator|directive|rule)s?\b")
+_OF_DECORATORS = re.compile(r"`| (?:annotation|decorator|directive)s?\b")
 
 
 def in_code(document: str, start: int) -> bool:

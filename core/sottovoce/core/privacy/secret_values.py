@@ -1,4 +1,4 @@
-"""Finds secrets: what follows a label such as "password", keys in groups, and seed phrases.
+"""Finds secrets: values after a label like "password", keys in groups, and seed phrases.
 
 People write secrets without a separator: "pw swordfish99", "the PIN is 4711", "gate code 5519". So
 a value without one counts if it looks like a secret.

@@ -1,4 +1,4 @@
-"""Finds the cells of tables whose header tells what they hold, over a whole document.
+"""Finds the cells of tables with a telling header, over a whole document.
 
 Markdown tables, values between commas, semicolons or tabs, and rows of SQL are read. One pass over
 the lines is enough, so time grows linearly with the text. A header may be far above a cell, so the
@@ -161,7 +161,7 @@ def _inserts(document: str) -> Iterator[Cell]:
 
 
 def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
-    """Yield the places of words in cells, and what they hide."""
+    """Yield the places of words in cells, and the kind that each hides."""
     plain = listed("plain_values")
     starts = [cell.start for cell in found]
     for place, word in enumerate(sight.words):

@@ -228,7 +228,7 @@ def _events(lines: Lines) -> Iterator[Any]:
 
 
 class _Halves:
-    """Joins surrogate pairs whose halves come in two pieces; replaces single halves.
+    """Joins surrogate pairs that come in two pieces; replaces single halves.
 
     JSON can express half a pair, and a server that cuts its text between UTF-16 units sends one.
     """
@@ -250,7 +250,7 @@ class _Halves:
         return whole(said)
 
     def rest(self) -> Iterator[Heard]:
-        """Yield a replacement for each half whose other half did not come."""
+        """Yield a replacement for each half that stayed alone."""
         for place, half in self._kept.items():
             lost = whole(half)
             if isinstance(place, int):

@@ -228,7 +228,7 @@ def pull_command(
     the bundle is used; a running agent takes the new one up by itself. The key that signed it is
     noted at the first pull, and another one is refused after that. Needs no account. The cloud is
     the configured one unless HOST is given; the port is 8471 unless given. A device that has the
-    encoder is given the new bundle's too.
+    encoder gets the new bundle's too.
     """
     expected = read_key(key) if key else None
     config = load_config(ctx)

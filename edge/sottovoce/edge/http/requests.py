@@ -5,7 +5,7 @@ This module decides which parts of a message are text. Parts that this device ca
 
 No field is overlooked. An unknown field may hold text, and to drop a field silently would change
 the request. So each field is taken by name, and `Fields.end` raises an error that names any field
-left over. The owner can have such fields dropped instead. Then the response names them.
+left over. The owner can have these fields dropped instead. Then the response names them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The adapter is LoRA (Hu et al., 2021) in every linear layer. A vector for each word's case is added
 to the input, because the model reads small letters only. A linear head scores the kinds. Marked
-sentences and sentences of our own are read once each.
+and made-up sentences are read once each.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Round:
-    """What is read in one round, each text once and changed.
+    """The texts of one round, each read once and changed.
 
     Attributes:
         treebanks, marked, capitals: sentences of treebanks, sentences marked with kinds, and of

@@ -17,11 +17,6 @@ PERSONAL = Setting(policy="personal")
 KEY = Key(b"parts".ljust(32))
 
 
-@pytest.fixture(scope="module")
-def privatizer(bundle: Bundle) -> Privatizer:
-    return Privatizer.of(bundle, floors=PrivacyLimits(least_policy="personal"))
-
-
 @pytest.mark.parametrize(
     ("text", "stays", "private"),
     [

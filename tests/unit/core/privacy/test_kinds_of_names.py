@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import PrivacyLimits, Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from tests.support.paths import ROOT
-
-BUNDLE = ROOT / "build" / "bundle"
-
-pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: make bundle")
-
-
-@pytest.fixture(scope="module")
-def privatizer() -> Privatizer:
-    return Privatizer.of(Bundle.open(BUNDLE), floors=PrivacyLimits(least_policy="personal"))
 
 
 def release(privatizer: Privatizer, text: str) -> Release:

@@ -13,28 +13,14 @@ from sottovoce.core.privacy.hiding import KINDS, Hiding, Pattern, Phrases
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import POLICIES, PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from tests.support.paths import ROOT
 
 PERSONAL = Setting(policy="personal")
 KEY = Key(b"personal".ljust(32))
-BUNDLE = ROOT / "build" / "bundle"
-
-pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: make bundle")
 
 
 def _privatizer(bundle: Bundle, **more: Any) -> Privatizer:
     """Return an engine whose owner allows the policy."""
     return Privatizer.of(bundle, floors=PrivacyLimits(least_policy="personal"), **more)
-
-
-@pytest.fixture(scope="module")
-def bundle() -> Bundle:
-    return Bundle.open(BUNDLE)
-
-
-@pytest.fixture(scope="module")
-def privatizer(bundle: Bundle) -> Privatizer:
-    return _privatizer(bundle)
 
 
 def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) -> str:

@@ -7,22 +7,12 @@ from typing import Any
 
 import pytest
 
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import PrivacyLimits, Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from tests.support.paths import ROOT
 
 PERSONAL = Setting(policy="personal")
 KEY = Key(b"structure".ljust(32))
-BUNDLE = ROOT / "build" / "bundle"
-
-pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: make bundle")
-
-
-@pytest.fixture(scope="module")
-def privatizer() -> Privatizer:
-    return Privatizer.of(Bundle.open(BUNDLE), floors=PrivacyLimits(least_policy="personal"))
 
 
 def _standing(privatizer: Privatizer, text: str) -> set[str]:

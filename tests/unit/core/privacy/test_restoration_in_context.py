@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import PrivacyLimits, Setting
+from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_words
@@ -19,11 +19,6 @@ from sottovoce.core.text.frequencies import commonest
 from tests.support.everyday_requests import REQUESTS
 
 PERSONAL = Setting(policy="personal")
-
-
-@pytest.fixture(scope="module")
-def privatizer(bundle: Bundle) -> Privatizer:
-    return Privatizer.of(bundle, floors=PrivacyLimits(least_policy="personal"))
 
 
 def released(

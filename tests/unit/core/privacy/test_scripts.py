@@ -11,19 +11,9 @@ from sottovoce.core.privacy.hiding import KINDS, Hiding
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
-from tests.support.paths import ROOT
 
 PERSONAL = Setting(policy="personal")
 KEY = Key(b"scripts".ljust(32))
-BUNDLE = ROOT / "build" / "bundle"
-
-pytestmark = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs a bundle: make bundle")
-
-
-@pytest.fixture(scope="module")
-def privatizer() -> Privatizer:
-    limits = PrivacyLimits(least_policy="personal")
-    return Privatizer.of(Bundle.open(BUNDLE), floors=limits)
 
 
 def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) -> str:
@@ -172,11 +162,9 @@ def test_an_article_before_a_name_passes(privatizer: Privatizer) -> None:
     assert released(privatizer, "A Splonk gives the number of rows.").startswith("A ")
 
 
-def test_words_that_may_be_names_pass_only_where_no_names_are_hidden(
-    privatizer: Privatizer,
-) -> None:
+def test_words_that_may_be_names_pass_only_where_no_names_are_hidden(bundle: Bundle) -> None:
     text = "Please write to 王小明 about the invoice."
     limits = PrivacyLimits(least_policy="personal")
     none = Hiding.of((kind, kind == "contacts") for kind in KINDS)
-    own = Privatizer.of(Bundle.open(BUNDLE), floors=limits, hiding=none)
+    own = Privatizer.of(bundle, floors=limits, hiding=none)
     assert own.release(text, PERSONAL, key=KEY).text == text

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sottovoce.core.platform.program import run
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command that was typed."""

@@ -55,21 +55,6 @@ from sottovoce.edge.client.retry import download_with_retry
 from sottovoce.edge.config import BundleConfig
 from sottovoce.edge.state.database import locked
 
-__all__ = [
-    "PUBLISHER",
-    "InUse",
-    "Origin",
-    "Progress",
-    "Pulled",
-    "check_publisher",
-    "folder_in_use",
-    "in_use",
-    "inspect_once",
-    "not_there",
-    "package",
-    "pull",
-]
-
 PUBLISHER: Final = Path(__file__).with_name("publisher.pub")
 """The public key of this release's bundle packages. Only built distributions hold the file."""
 

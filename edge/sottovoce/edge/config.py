@@ -25,27 +25,6 @@ from sottovoce.edge.config_check import check
 if TYPE_CHECKING:
     from sottovoce.core.privacy.hiding import Hiding
 
-__all__ = [
-    "MACHINE",
-    "AgentConfig",
-    "BundleConfig",
-    "ChatConfig",
-    "CloudConfig",
-    "Config",
-    "HideConfig",
-    "OpenAIConfig",
-    "PredictConfig",
-    "PrivacyConfig",
-    "TaggerConfig",
-    "UiConfig",
-    "found",
-    "kinds",
-    "load",
-    "parsed",
-    "usual",
-    "variable",
-]
-
 MACHINE = Path("/etc/sottovoce/agent.toml")
 """Settings of an agent that serves a whole machine.
 

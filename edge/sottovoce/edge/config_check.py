@@ -22,8 +22,6 @@ from sottovoce.core.rpc.limits import MOST_PLAIN_TOKENS, NAME
 if TYPE_CHECKING:
     from sottovoce.edge.config import Config
 
-__all__ = ["check"]
-
 _MOST_TOOLS = 128
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")

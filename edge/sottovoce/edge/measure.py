@@ -39,25 +39,6 @@ from sottovoce.core.privacy.privatizer import STAGES, Privatizer
 from sottovoce.core.privacy.vectors import Vectors
 from sottovoce.core.text.words import Kind, split
 
-__all__ = [
-    "FOLDS",
-    "LEVELS",
-    "MOST_TEXTS",
-    "Classifier",
-    "Point",
-    "Stopwatch",
-    "Utility",
-    "accuracy",
-    "document",
-    "drawn",
-    "estimate",
-    "kernel",
-    "latency",
-    "resident",
-    "verbatim",
-    "wait_until_settled",
-]
-
 _STEPS: Final = 150
 _DECAY: Final = 0.1
 _RATE: Final = 2e-3

@@ -67,8 +67,6 @@ from sottovoce.edge.tasks.engine import Engine
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2, edge_chat_pb2
 
-__all__ = ["folder_for", "number_of", "serve"]
-
 if TYPE_CHECKING:
     from sottovoce.core.http.server import HttpServer
 

@@ -34,8 +34,6 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import edge_owner_pb2 as owner
 
-__all__ = ["NAMES", "Services"]
-
 if TYPE_CHECKING:
     from sottovoce.core.http.page import PageServer
 

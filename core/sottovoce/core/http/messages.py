@@ -14,21 +14,6 @@ import h11
 from sottovoce.core import errors
 from sottovoce.core.rpc.error_status import kind_and_place, retry_seconds
 
-__all__ = [
-    "CHALLENGE",
-    "JSON",
-    "LARGEST_HEAD",
-    "PIECE",
-    "Headers",
-    "HttpError",
-    "Request",
-    "Response",
-    "check_trailers",
-    "headers_of",
-    "http_error",
-    "read_head",
-]
-
 JSON: Final = "application/json"
 LARGEST_HEAD: Final = 16 << 10
 """The most bytes of a request's line and headers, or of its trailers."""

@@ -34,8 +34,6 @@ from sottovoce.core.http.server import (
     Site,
 )
 
-__all__ = ["FEW", "LINK_SECONDS", "SESSION", "PageGate", "PageServer", "files"]
-
 HEADERS: Final = (
     # Loads only the page's own files, and never lets a text become markup.
     (

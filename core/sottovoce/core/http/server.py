@@ -42,19 +42,6 @@ from sottovoce.core.platform.threads import Threads
 from sottovoce.core.rpc.address import is_loopback, split_address
 from sottovoce.core.rpc.error_status import RETRY_SECONDS, kind_and_place
 
-__all__ = [
-    "CALLS_AT_ONCE",
-    "LARGEST_BODY",
-    "MOST_CONNECTIONS",
-    "Caller",
-    "Connection",
-    "Endpoint",
-    "Gate",
-    "HttpLimits",
-    "HttpServer",
-    "Site",
-]
-
 LARGEST_BODY: Final = 4 << 20
 """Bytes; the same limit as for a message on the gRPC socket."""
 

@@ -34,23 +34,6 @@ from sottovoce.core.platform.files import DISK_FULL, refused_by_system
 from sottovoce.core.platform.program import INTERRUPTED, raise_interrupts
 from sottovoce.core.platform.threads import room_for_files
 
-__all__ = [
-    "EXIT_CODES",
-    "Command",
-    "LazyGroup",
-    "completion_command",
-    "if_interrupted",
-    "json_option",
-    "plain",
-    "print_fact",
-    "print_json",
-    "print_table",
-    "print_text",
-    "progress_bar",
-    "tell",
-    "version_command",
-]
-
 if TYPE_CHECKING:
     from rich.progress import Progress
 

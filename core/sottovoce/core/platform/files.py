@@ -43,26 +43,6 @@ from sottovoce.core.errors import (
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = [
-    "DISK_FULL",
-    "DatabaseFiles",
-    "as_owner_of",
-    "atomic",
-    "discard",
-    "disk",
-    "in_place_of",
-    "make_database",
-    "name_aside",
-    "open_to_others",
-    "private_folder",
-    "read_secret",
-    "refused_by_system",
-    "sweep",
-    "sync_folder",
-    "sync_tree",
-    "toml_place",
-]
-
 _ASIDE: Final = re.compile(r"\.(.+)\.sotto-[0-9a-f]{16}", re.DOTALL)
 _LONGEST: Final = 255 - len("..sotto-") - 16
 """Bytes that file systems leave for the name beside our additions; a longer name is cut to them."""

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 
 from sottovoce.core.platform.threads import opening
 
-__all__ = ["bound_heap", "give_back", "give_back_if_grown", "map_array", "map_bytes", "unload"]
-
 _maps: Final = weakref.WeakSet[mmap.mmap]()
 _changes: Final = threading.Lock()
 """The lock of the list, because some threads map files while others unload them."""

@@ -12,8 +12,6 @@ from importlib import import_module
 from types import FrameType
 from typing import Final
 
-__all__ = ["INTERRUPTED", "raise_interrupts", "run"]
-
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C, as in shells: 128 plus the number of the signal."""
 

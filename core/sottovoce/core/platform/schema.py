@@ -24,8 +24,6 @@ from typing import (
     get_type_hints,
 )
 
-__all__ = ["Longest", "Malformed", "Match", "Range", "Sha256", "decode", "parse", "parse_object"]
-
 _DEEPEST: Final = 32
 _SHOWN: Final = 60
 

@@ -22,18 +22,6 @@ from typing import Final
 
 from sottovoce.core.errors import NotReady
 
-__all__ = [
-    "DAEMON_FILES",
-    "FILES",
-    "THREADS",
-    "Ending",
-    "Threads",
-    "join",
-    "opening",
-    "room_for_files",
-    "room_for_threads",
-]
-
 _log = logging.getLogger(__name__)
 _EACH: Final = 1_000
 """One in this many failed thread starts is logged."""

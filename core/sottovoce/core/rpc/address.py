@@ -18,20 +18,6 @@ from urllib.parse import urlsplit
 
 from sottovoce.core.errors import ConfigError
 
-__all__ = [
-    "DEFAULT_PORT",
-    "LARGEST_ANSWER",
-    "Url",
-    "answers",
-    "check_certificate",
-    "is_ip",
-    "is_loopback",
-    "matching_pair",
-    "socket_path",
-    "split_address",
-    "split_url",
-]
-
 DEFAULT_PORT = 8471
 LARGEST_ANSWER = 64 << 20
 """The most bytes of an agent's response.

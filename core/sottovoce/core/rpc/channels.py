@@ -24,27 +24,6 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from sottovoce.core.errors import InvalidInput, Unavailable
 from sottovoce.v1 import generation_pb2, inference_pb2, training_pb2
 
-__all__ = [
-    "BEARER",
-    "NO_RETRIES",
-    "REFLECTION",
-    "TENANTS_ONLY",
-    "TENANT_KEY",
-    "TOKEN_KEY",
-    "UNREADABLE",
-    "Handler",
-    "Interceptor",
-    "PendingCallLimiter",
-    "ReadingChannel",
-    "answered",
-    "asked",
-    "host",
-    "serve_reflection",
-    "tolerant",
-    "within",
-    "wrapped",
-]
-
 NO_RETRIES: Final = ("grpc.enable_retries", 0)
 
 

@@ -21,15 +21,6 @@ from grpc_status import rpc_status
 from sottovoce.core import errors
 from sottovoce.core.rpc.channels import Handler, Interceptor, asked, wrapped
 
-__all__ = [
-    "RETRY_SECONDS",
-    "ErrorInterceptor",
-    "from_rpc_error",
-    "kind_and_place",
-    "retry_seconds",
-    "to_status",
-]
-
 DOMAIN = "sottovoce"
 """The domain of the reasons in `google.rpc.ErrorInfo`."""
 RETRY_SECONDS = 2

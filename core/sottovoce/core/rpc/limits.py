@@ -10,32 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = [
-    "FEWEST_EXAMPLES",
-    "FEWEST_PRIVATE_EXAMPLES",
-    "FEWEST_PUBLIC",
-    "HIGHEST_PENALTY",
-    "HIGHEST_TEMPERATURE",
-    "LARGEST_ADAPTER",
-    "LARGEST_MESSAGE",
-    "LARGEST_PADDING",
-    "LARGEST_PROMPT",
-    "LARGEST_PROMPT_PADDING",
-    "LARGEST_TEXT",
-    "LONGEST_LABEL",
-    "LONGEST_STOP",
-    "MOST_EXAMPLES",
-    "MOST_LABELS",
-    "MOST_NEW_TOKENS",
-    "MOST_PLAIN_TOKENS",
-    "MOST_SEQUENCES",
-    "MOST_STOPS",
-    "MOST_TURNS",
-    "NAME",
-    "NEW_TOKENS",
-    "WRITING_SECONDS",
-]
-
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """The form of an adapter's or tenant's name: fit for a folder and the wire."""
 

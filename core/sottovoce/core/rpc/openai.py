@@ -16,23 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-__all__ = [
-    "CODES",
-    "LONGEST_LINE",
-    "MOST_BYTES",
-    "MOST_SECONDS",
-    "Called",
-    "Heard",
-    "Reported",
-    "code",
-    "cut",
-    "heard",
-    "message",
-    "request",
-    "timed",
-    "whole",
-]
-
 LONGEST_LINE: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
 MOST_SECONDS: Final = 3600.0

@@ -25,19 +25,6 @@ from sottovoce.core.errors import InvalidInput
 from sottovoce.core.rpc.channels import Handler, Interceptor, host, wrapped
 from sottovoce.core.rpc.limits import LARGEST_PADDING
 
-__all__ = [
-    "STEP",
-    "OpenStreams",
-    "Pieces",
-    "Stops",
-    "Stream",
-    "StreamTracker",
-    "check_padding",
-    "ordered",
-    "pad",
-    "padded_size",
-]
-
 
 @dataclass(eq=False)
 class Stream:

@@ -47,21 +47,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.sdk.trace.sampling import Sampler
 
-__all__ = [
-    "HEADER",
-    "LOG_FORMATS",
-    "OpenTelemetry",
-    "Span",
-    "Traced",
-    "begun",
-    "collector",
-    "configure_logs",
-    "exporting",
-    "here",
-]
-
-__all__ += ["metadata", "noted_by", "span", "streamed", "traced"]
-
 HEADER: Final = "traceparent"
 _PACKAGE: Final = "sottovoce."
 _SHARE: Final = "OTEL_TRACES_SAMPLER_ARG"

@@ -18,8 +18,6 @@ from sottovoce.core.rpc.limits import MOST_PLAIN_TOKENS, MOST_SEQUENCES
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["FIELDS", "METHODS", "MOST", "TASKS", "Field", "added", "check", "check_plain", "of"]
-
 METHODS: Final[Mapping[str, training.Method]] = MappingProxyType(
     {
         "lora": training.METHOD_LORA,

@@ -14,8 +14,6 @@ import click
 from sottovoce.core.platform.console import LazyGroup, completion_command, version_command
 from sottovoce.edge.cli.common import PATH
 
-__all__ = ["COMMANDS", "GROUPS", "main"]
-
 # Set before a command imports numpy. OpenBLAS threads wait for each other by spinning. On a busy
 # device, several threads make the search at least four times slower.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -26,17 +26,6 @@ from sottovoce.edge.tasks.adapters import LARGEST, join, share
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = [
-    "cancel_command",
-    "fetch_command",
-    "join_command",
-    "list_command",
-    "rm_command",
-    "rollback_command",
-    "share_command",
-    "show_command",
-]
-
 
 @click.command("list", cls=Command)
 @json_option

@@ -17,8 +17,6 @@ from sottovoce.edge.config import Config
 from sottovoce.edge.state.apps import Apps, Hides
 from sottovoce.edge.tasks.spending_report import amount
 
-__all__ = ["command"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

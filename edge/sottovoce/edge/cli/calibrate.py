@@ -31,8 +31,6 @@ from sottovoce.edge.tasks.engine import open_current
 if TYPE_CHECKING:
     from sottovoce.edge.measure import Utility
 
-__all__ = ["command"]
-
 _EXPLANATION = {
     "replaced": "share of protected words that come out as another word, on everyday text; if "
     "rare: the same for words outside the 5,000 commonest (names, places, diagnoses).",

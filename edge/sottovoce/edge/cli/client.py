@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from sottovoce.edge.services import Services
     from sottovoce.edge.tasks.parts import Parts
 
-__all__ = ["Client", "connect", "is_running", "local", "parts", "reach", "remote", "request_id"]
-
 
 class Client:
     """Stubs of the agent's services.

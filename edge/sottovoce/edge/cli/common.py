@@ -36,32 +36,6 @@ from sottovoce.edge.state.device_key import key_in
 from sottovoce.edge.state.outbox import standing
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = [
-    "FOR_EITHER",
-    "PATH",
-    "Line",
-    "Stream",
-    "answered",
-    "at",
-    "brief",
-    "either",
-    "figures",
-    "interruptible",
-    "left",
-    "load_config",
-    "not_a_strangers",
-    "not_as_root",
-    "numbered",
-    "open_state",
-    "privacy_options",
-    "read_lines",
-    "read_table",
-    "read_texts",
-    "say",
-    "sentence",
-    "text_argument",
-]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

@@ -29,16 +29,6 @@ from sottovoce.edge.state.database import NoiseKeys, Store, only_one
 from sottovoce.edge.state.device_key import PLACES, key_in
 from sottovoce.edge.state.words import Words
 
-__all__ = [
-    "changed",
-    "command",
-    "move_key_command",
-    "place",
-    "rotate_key_command",
-    "words_command",
-    "write",
-]
-
 _OF_LEVELS: Final = (
     "privacy.largest_eta",
     "privacy.least_policy",

@@ -41,16 +41,6 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = [
-    "answering",
-    "asking",
-    "chat_command",
-    "generate_command",
-    "run_command",
-    "sampling_options",
-    "show",
-]
-
 
 def sampling_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the sampling options, which the function gets as ``sampling``, --upstream and --show."""

@@ -48,8 +48,6 @@ from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["customize_command", "distill_command", "learn_command"]
-
 _EXAMPLES_A_MESSAGE = 16
 _WITH_ADDED: Final = frozenset(
     {"adapter", "source", "add", "corrections", "label_epsilon", "watch", "as_json"}

@@ -47,8 +47,6 @@ from sottovoce.edge.client.connection import SecretFile
 from sottovoce.edge.state.adapters import ADAPTERS, any_held
 from sottovoce.v1 import enrollment_pb2
 
-__all__ = ["enroll", "enroll_command", "pull_command"]
-
 _CODES_LAST: Final = 86_400.0
 """Longest lifetime of a code, in seconds."""
 _SCOPES: Final = {

@@ -37,8 +37,6 @@ from sottovoce.edge.tasks.local_inference import CONFIGURED, who_answers
 from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["correct_command", "corrections_command", "embed_command", "predict_command"]
-
 
 @click.command("predict", cls=Command)
 @click.argument("adapter")

@@ -48,8 +48,6 @@ from sottovoce.edge.tasks.spending_report import amount
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 
-__all__ = ["Preview", "hint", "note", "privatize_command", "replaced", "try_command"]
-
 
 @click.command("privatize", cls=Command)
 @text_argument

@@ -56,16 +56,6 @@ from sottovoce.edge.tasks.privatize import resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2 as owner
 
-__all__ = [
-    "bench_command",
-    "bugreport_command",
-    "doctor_command",
-    "ledger_command",
-    "licences_command",
-    "logs_command",
-    "status_command",
-]
-
 
 @click.command("status", cls=Command)
 @json_option

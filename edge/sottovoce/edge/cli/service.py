@@ -34,24 +34,6 @@ from sottovoce.edge.cli.common import load_config, say
 from sottovoce.edge.config import MACHINE
 from sottovoce.v1 import edge_owner_pb2 as owner
 
-__all__ = [
-    "ACCOUNT",
-    "NAME",
-    "SYSTEM",
-    "Manager",
-    "group_of",
-    "packaged_unit",
-    "program",
-    "serve_command",
-    "service_command",
-    "settings_of_the_machine",
-    "system_unit",
-    "ui_command",
-    "user_manager",
-    "user_unit",
-]
-
-
 NAME: Final = "sottovoce.service"
 ACCOUNT: Final = "sottovoce"
 """The user that a system package creates for the machine's agent."""

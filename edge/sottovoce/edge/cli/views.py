@@ -19,23 +19,6 @@ from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = [
-    "accuracy",
-    "answer",
-    "by_standing",
-    "corrections",
-    "customization",
-    "day",
-    "embedding",
-    "prediction",
-    "release",
-    "status",
-    "treatment_name",
-    "turn",
-    "where_name",
-    "word",
-]
-
 
 def _fields(message: Message, names: str) -> dict[str, Any]:
     """Return fields of a message by name, in the given order."""

@@ -35,8 +35,6 @@ from sottovoce.edge.client.retry import call_with_retry, stream_with_retry
 from sottovoce.edge.config import CloudConfig
 from sottovoce.v1 import bundles_pb2, enrollment_pb2, generation_pb2, inference_pb2, training_pb2
 
-__all__ = ["Cloud", "Stoppable"]
-
 SECONDS = 30.0
 UPLOAD_SECONDS = DOWNLOAD_SECONDS = 300.0
 WATCH_SECONDS = 60.0

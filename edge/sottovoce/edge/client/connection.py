@@ -36,19 +36,6 @@ from sottovoce.v1 import (
     training_pb2_grpc,
 )
 
-__all__ = [
-    "KNOWN_CLOUDS",
-    "ClientCertificate",
-    "Connection",
-    "KnownClouds",
-    "Method",
-    "SecretFile",
-    "Shown",
-    "connect",
-    "needs_tls",
-    "roots",
-]
-
 _log = logging.getLogger(__name__)
 _LARGEST: Final = 1 << 20
 """Most bytes of a certificate with its chain."""

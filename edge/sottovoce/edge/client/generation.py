@@ -32,17 +32,6 @@ from sottovoce.v1 import training_pb2 as training
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
-__all__ = [
-    "EFFORTS",
-    "LARGEST_ANSWER",
-    "VERBOSITIES",
-    "CloudWriter",
-    "OpenAIWriter",
-    "Stoppable",
-    "Writer",
-    "check_size",
-]
-
 LARGEST_ANSWER: Final = 1 << 20
 """Largest answer in characters, including function calls.
 

@@ -19,8 +19,6 @@ from typing import Final
 
 from sottovoce.core.errors import ConfigError, SottovoceError, Unavailable
 
-__all__ = ["Protocol", "Server", "certificate_problem", "diagnosis", "in_plaintext", "spoken"]
-
 _SECONDS: Final = 5.0
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
 """First bytes of an HTTP/2 client (RFC 9113, 3.4): preface and empty settings."""

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
     from ssl import SSLContext
 
-__all__ = ["NextTokens", "OpenAIClient", "likeliest"]
-
 _SECONDS: Final = 120.0
 """Seconds without a byte before a server counts as gone.
 

@@ -27,16 +27,6 @@ import grpc
 
 from sottovoce.core.errors import Unavailable
 
-__all__ = [
-    "WINDOW",
-    "ReconnectingStream",
-    "backoff",
-    "call_with_retry",
-    "download_with_retry",
-    "is_retryable",
-    "stream_with_retry",
-]
-
 WINDOW: Final = 32
 """Largest number of queries without an answer in one `ReconnectingStream`."""
 

@@ -15,22 +15,6 @@ from sottovoce.edge.http.requests import PREFIX, Fields, another
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = [
-    "FINISHES",
-    "Whole",
-    "begun",
-    "choices",
-    "collected",
-    "dropped",
-    "event",
-    "identity",
-    "now",
-    "released",
-    "restored",
-    "usage",
-    "whole",
-]
-
 FINISHES: Final = {
     generation.FINISH_REASON_STOP: "stop",
     generation.FINISH_REASON_LENGTH: "length",

@@ -14,8 +14,6 @@ from sottovoce.edge.http.requests import Fields, refuse
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 
-__all__ = ["answer", "complete"]
-
 _UNSUPPORTED: Final = ("audio", "prediction", "web_search_options")
 
 _Events = Generator[chats.ChatResponse, None, None]

@@ -33,8 +33,6 @@ from sottovoce.edge.state.apps import App, Callers, OwnSecret, inside
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["ENDPOINTS", "KEY_FILE", "MOST_TEXTS", "openai_server", "read_key"]
-
 _KEY: Final = OwnSecret(
     "openai.key",
     "the OpenAI endpoint's key",

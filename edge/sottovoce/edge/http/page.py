@@ -25,8 +25,6 @@ from sottovoce.edge.tasks.parts import Parts
 from sottovoce.edge.tasks.privatize import MOST_DRAWS, Piece, Trial, settings, tried
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["ENDPOINTS", "LONGEST_TEXT", "MOST_TRIED", "page_server"]
-
 LONGEST_TEXT: Final = 10_000
 """The most characters of one tried text."""
 MOST_TRIED: Final = 100_000

@@ -30,34 +30,6 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = [
-    "DEFAULT_MODEL",
-    "KEPT_HERE",
-    "PREFIX",
-    "ROLES",
-    "Fields",
-    "add_functions",
-    "add_reasoning",
-    "add_schema",
-    "add_tools",
-    "add_verbosity",
-    "another",
-    "choices",
-    "content",
-    "conversation",
-    "counted",
-    "log_probabilities",
-    "model",
-    "never_passed",
-    "parsed",
-    "privacy",
-    "read",
-    "refuse",
-    "sampling",
-    "stops",
-    "turns",
-]
-
 _LONGEST_NAME: Final = 64
 _MOST_DROPPED: Final = 16
 _ABSENT: Final = object()

@@ -17,8 +17,6 @@ from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["answer"]
-
 _UNSUPPORTED: Final = (
     "conversation",
     "previous_response_id",

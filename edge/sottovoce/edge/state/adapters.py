@@ -22,8 +22,6 @@ from sottovoce.core.platform.files import atomic, disk, private_folder, sweep, s
 from sottovoce.core.rpc.limits import NAME
 from sottovoce.edge.state.database import locked
 
-__all__ = ["ADAPTERS", "FOLLOWED", "KEPT", "AdapterFolder", "any_held", "is_version"]
-
 ADAPTERS: Final = "adapters"
 """The folder of adapters, inside the folder of the agent's state."""
 

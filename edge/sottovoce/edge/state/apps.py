@@ -46,19 +46,6 @@ from sottovoce.edge.state.database import Store
 if TYPE_CHECKING:
     from sottovoce.core.privacy.hiding import Hiding
 
-__all__ = [
-    "MOST_APPS",
-    "OWNER",
-    "App",
-    "Apps",
-    "Callers",
-    "Hides",
-    "OwnSecret",
-    "calling",
-    "inside",
-    "stranger",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Hides:

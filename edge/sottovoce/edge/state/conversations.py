@@ -25,8 +25,6 @@ from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.database import NoiseKeys, Store
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["MOST_CONVERSATIONS", "Conversation", "Conversations", "Said"]
-
 MOST_CONVERSATIONS: Final = 256
 """Number of conversations kept; beyond that, those used longest ago are deleted."""
 

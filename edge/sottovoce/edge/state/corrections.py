@@ -18,8 +18,6 @@ from sottovoce.edge.state.database import Store
 from sottovoce.edge.state.device_key import Seal
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["Correction", "Corrections", "forget_all", "settle"]
-
 
 @dataclass(frozen=True, slots=True)
 class Correction:

@@ -38,28 +38,10 @@ from sottovoce.core.platform.files import (
     private_folder,
     sync_folder,
 )
-from sottovoce.edge.state.device_key import AFRESH, HALVES, KEY, DeviceKey, InFile, Seal, beginning
+from sottovoce.edge.state.device_key import AFRESH, HALVES, DeviceKey, InFile, Seal, beginning
 
 if TYPE_CHECKING:
     from sottovoce.core.privacy.noise import Key
-
-__all__ = [
-    "DATABASE",
-    "KEY",
-    "LEDGER_FIGURES",
-    "LEDGER_ROW",
-    "SCHEMA",
-    "VERSION",
-    "NoiseKeys",
-    "Store",
-    "is_held",
-    "ledger_figures",
-    "locked",
-    "noise_place",
-    "only_one",
-    "sign_ledger",
-    "write_ledger",
-]
 
 _FILE: Final = "agent.lock"
 

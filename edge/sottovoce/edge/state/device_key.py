@@ -31,22 +31,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sottovoce.core.errors import ConfigError, DataLoss, NotReady
 from sottovoce.core.platform.files import atomic, disk, read_secret, sync_folder
 
-__all__ = [
-    "AFRESH",
-    "CREDENTIAL_NAME",
-    "ELSEWHERE",
-    "HALVES",
-    "KEY",
-    "PLACES",
-    "DeviceKey",
-    "InCredential",
-    "InFile",
-    "InKeyring",
-    "Seal",
-    "beginning",
-    "key_in",
-]
-
 AFRESH = "a fresh ledger starts at 0, so note what was spent"
 
 BYTES = 32

@@ -34,28 +34,6 @@ from sottovoce.edge.state import database
 from sottovoce.edge.state.apps import Apps, calling
 from sottovoce.edge.state.database import Store
 
-__all__ = [
-    "DAYS",
-    "DAY_SECONDS",
-    "FOR_APPS",
-    "KINDS",
-    "LONGEST",
-    "LONGEST_NAME",
-    "MOST",
-    "MOST_CHARGED",
-    "MOST_LABELLED",
-    "MOST_NAMES",
-    "SECONDS",
-    "Account",
-    "Accounts",
-    "Departure",
-    "Ledger",
-    "Purpose",
-    "Record",
-    "Spending",
-    "released_texts",
-]
-
 SECONDS: Final = 3_600.0
 MOST: Final = 256
 LONGEST: Final = 2_000

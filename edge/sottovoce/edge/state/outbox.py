@@ -32,21 +32,6 @@ from sottovoce.edge.state.device_key import Seal
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = [
-    "BY_ID",
-    "ENDED",
-    "LARGEST_BATCH",
-    "UNFINISHED_LIMIT",
-    "OpaqueIds",
-    "Outbox",
-    "Staged",
-    "adapter_id",
-    "is_usable",
-    "label_ids",
-    "setting_of",
-    "standing",
-]
-
 ENDED = (
     agent.CUSTOMIZATION_STATE_SUCCEEDED,
     agent.CUSTOMIZATION_STATE_FAILED,

@@ -16,8 +16,6 @@ from sottovoce.edge.state.database import Store
 if TYPE_CHECKING:
     from sottovoce.core.privacy.hiding import Hiding
 
-__all__ = ["Lists", "Words"]
-
 _PLACE: Final = b"words"
 
 

@@ -27,8 +27,6 @@ from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["LARGEST", "Adapters", "check_free", "check_name", "join", "share", "trained_by_cloud"]
-
 _SUCCEEDED = agent.CUSTOMIZATION_STATE_SUCCEEDED
 
 

@@ -24,7 +24,8 @@ from sottovoce.core.privacy.restoration import COMMON, Restoration, Stream, ordi
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
 from sottovoce.core.rpc.streams import Pieces, Stops
 from sottovoce.core.text.frequencies import commonest
-from sottovoce.edge.client.generation import Stoppable, Writer, check_size
+from sottovoce.edge.client.cloud import Stoppable
+from sottovoce.edge.client.generation import Writer, check_size
 from sottovoce.edge.state.apps import calling
 from sottovoce.edge.state.conversations import Conversation, Conversations
 from sottovoce.edge.state.ledger import Purpose, Record, released_texts
@@ -35,9 +36,6 @@ from sottovoce.edge.tasks.functions import Functions, Returning, canonical
 from sottovoce.edge.tasks.privatize import DrawnText, Releases, released_words, resolve
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
-
-__all__ = ["Chat"]
-
 
 _MOST_REPORTED: Final = 1_000
 _ASSISTANT: Final = generation.ROLE_ASSISTANT

@@ -28,8 +28,6 @@ from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["Consent", "Waiting", "agreed_by_owner", "asks", "check_request", "offers"]
-
 _ROLES: Final = frozenset(generation.Role.values()) - {generation.ROLE_UNSPECIFIED}
 _USES: Final = frozenset(generation.ToolUse.values())
 _RANGES: Final = {

@@ -62,8 +62,6 @@ from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["DEFAULT_PLAIN_TOKENS", "Customizer", "Defaults", "Learner"]
-
 DEFAULT_PLAIN_TOKENS = 10
 _AT_ONCE = 64  # flushing the disk for each example would take longer than privatising it
 

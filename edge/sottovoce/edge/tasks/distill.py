@@ -56,8 +56,6 @@ from sottovoce.edge.tasks.examples import (
 from sottovoce.edge.tasks.privatize import Releases
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["Ballot", "Ballots", "Distilled", "Distiller", "Teachers", "Wanted"]
-
 _FOLDER: Final = "votes"
 _LOCK: Final = "lock"
 _NAME: Final = re.compile(r"[0-9a-f]{32}")

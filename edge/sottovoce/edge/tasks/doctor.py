@@ -27,8 +27,6 @@ from sottovoce.edge.state.ledger import Ledger
 from sottovoce.edge.tasks.engine import open_current, open_reader, open_tagger, signer
 from sottovoce.edge.tasks.spending_report import amount
 
-__all__ = ["Finding", "default_level", "examine", "run"]
-
 _OF_THE_BUNDLE: Final = ("claims", "floors", "tagger", "finder")
 """Checks skipped if the bundle cannot be used: one failure is enough."""
 

@@ -46,8 +46,6 @@ from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.client.connection import KnownClouds
 from sottovoce.edge.config import BundleConfig, HideConfig, PrivacyConfig, TaggerConfig
 
-__all__ = ["Engine", "OpenBundle", "open_current", "open_reader", "open_tagger", "signer"]
-
 
 def open_current(config: BundleConfig) -> Bundle:
     """Open the bundle in use, and check it.

@@ -37,21 +37,6 @@ from sottovoce.v1 import edge_adapters_pb2 as adapters
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = [
-    "Base",
-    "Corrected",
-    "Corrector",
-    "base_of",
-    "check_example",
-    "check_labels",
-    "check_number",
-    "check_private",
-    "choice",
-    "label_charge",
-    "labelled",
-    "numbered",
-]
-
 
 def check_example(sequence: int, example: agent.LabelledText, *, writes: bool) -> None:
     """Check one example: its length, and the fields that the task needs.

@@ -20,8 +20,6 @@ from sottovoce.core.rpc.openai import whole
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-__all__ = ["MOST_TOOLS", "Functions", "canonical"]
-
 MOST_TOOLS: Final = 128
 _DEEPEST: Final = 64
 _MOST_LEAVES: Final = 8_192

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from sottovoce.core.bundle.adapter import LocalAdapter
     from sottovoce.core.bundle.encoder import Encoder
 
-__all__ = ["CONFIGURED", "Fetched", "Follower", "Home", "who_answers"]
-
 CONFIGURED = {
     "device": agent.WHERE_DEVICE,
     "cloud": agent.WHERE_CLOUD,

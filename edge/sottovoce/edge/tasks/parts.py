@@ -32,8 +32,6 @@ from sottovoce.edge.tasks.predict import Embedder, Predictor
 from sottovoce.edge.tasks.privatize import Releases
 from sottovoce.v1 import edge_agent_pb2 as agent
 
-__all__ = ["Parts", "status", "tidy"]
-
 
 class Parts:
     """Opens all parts of an agent over one state, and gives each what it needs.

@@ -43,8 +43,6 @@ from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
 
-__all__ = ["Denoising", "Embedder", "Predictor"]
-
 
 @dataclass(eq=False)
 class Predictor:

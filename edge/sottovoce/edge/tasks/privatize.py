@@ -25,21 +25,6 @@ from sottovoce.edge.tasks.engine import Engine, OpenBundle
 from sottovoce.edge.tasks.spending_report import guessed
 from sottovoce.v1 import edge_agent_pb2
 
-__all__ = [
-    "LONG",
-    "LONGEST_SESSION",
-    "MOST_DRAWS",
-    "DrawnText",
-    "Piece",
-    "Releases",
-    "Trial",
-    "released_words",
-    "resolve",
-    "settings",
-    "to_response",
-    "tried",
-]
-
 LONGEST_SESSION = 128
 """Longest name of a conversation, in bytes of UTF-8."""
 

@@ -13,22 +13,6 @@ from sottovoce.edge.state.ledger import DAYS, KINDS, MOST_CHARGED, Accounts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2 as owner
 
-__all__ = [
-    "MEANING",
-    "WORDS",
-    "Sum",
-    "amount",
-    "by_day",
-    "by_purpose",
-    "found",
-    "guessed",
-    "lines",
-    "messages_left",
-    "spent",
-    "told",
-    "warning",
-]
-
 WORDS: Final = 10
 """Words with noise in a typical message, the unit for the budget that is left."""
 

@@ -34,8 +34,6 @@ from sottovoce.edge.state.outbox import ENDED, OpaqueIds, Outbox
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import training_pb2 as training
 
-__all__ = ["Uploader"]
-
 # Errors that a retry cannot fix. All others are retried, even the owner's mistakes: a missing token
 # or address can be added while the examples wait.
 _FATAL = (InvalidInput, NotFound, BundleMismatch, DataLoss)

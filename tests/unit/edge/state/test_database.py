@@ -17,13 +17,13 @@ from sottovoce.core.errors import ConfigError, DataLoss, NotReady, QuotaExceeded
 from sottovoce.edge.state.conversations import Conversations
 from sottovoce.edge.state.database import (
     DATABASE,
-    KEY,
     VERSION,
     NoiseKeys,
     Store,
     is_held,
     only_one,
 )
+from sottovoce.edge.state.device_key import KEY
 from sottovoce.edge.state.ledger import Ledger, Spending
 from tests.support.full_disk import in_memory, no_mounts
 

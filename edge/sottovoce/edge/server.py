@@ -175,6 +175,7 @@ class Admission(Interceptor):
 
 
 _SETTING = "agent.group"
+_OWN_PLACE = "set agent.listen to a socket in a folder of your own"
 _MADE_FOR_IT = (
     "set agent.listen to a socket in a folder made for it, of the agent's user, such as "
     "unix:/run/sottovoce/agent.sock, with RuntimeDirectory=sottovoce in the unit"
@@ -214,7 +215,7 @@ def folder_for(path: Path, number: int, state: Path) -> None:
             subject="agent.listen",
         )
     if not folder.exists():
-        with disk(folder):
+        with _named_by_listen(), disk(folder):
             folder.mkdir(mode=0o700, parents=True)
         _hand(folder, number, 0o710)
     if folder.absolute() != (real := folder.resolve()):
@@ -413,7 +414,8 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
         return
     group = number_of(config.group) if config.group else None
     if group is None:
-        private_folder(path.parent)
+        with _named_by_listen():
+            private_folder(path.parent)
     else:
         folder_for(path, group, config.state)
     if answers(path):
@@ -422,7 +424,13 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
             fix="stop it, or set another agent.listen",
             subject="agent.listen",
         )
-    with disk(path), suppress(FileNotFoundError):
+    if path.exists() and not path.is_socket():
+        raise ConfigError(
+            f"{path} is {'a folder' if path.is_dir() else 'a file'}, and no socket",
+            fix=_OWN_PLACE,
+            subject="agent.listen",
+        )
+    with _named_by_listen(), disk(path), suppress(FileNotFoundError):
         path.unlink()  # left by a daemon that was killed
     before = os.umask(0o177)  # so that the socket is never open to other users
     try:
@@ -435,6 +443,15 @@ def _bound(server: grpc.Server, config: AgentConfig) -> Iterator[str]:
         yield f"unix:{path}"
     finally:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named_by_listen() -> Iterator[None]:
+    """Name agent.listen in errors about the folder of the socket."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(error.problem, fix=_OWN_PLACE, subject="agent.listen") from error
 
 
 def _bind_port(server: grpc.Server, config: AgentConfig) -> str:

@@ -277,6 +277,30 @@ def test_a_folder_in_the_place_of_the_lock_is_named(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("what", ["a folder", "a file", "beside others", "under a file"])
+def test_a_place_that_cannot_have_the_socket_is_named_by_its_setting(
+    tmp_path: Path, what: str
+) -> None:
+    place = tmp_path / "place"
+    if what == "a folder":
+        (place / "kept").mkdir(parents=True)
+    elif what == "beside others":
+        place.mkdir()
+        place.chmod(0o777)
+    else:
+        place.write_text("kept")
+    within = "" if what in ("a folder", "a file") else "/agent.sock"
+    config = configured(tmp_path, SOTTO_AGENT_LISTEN=f"unix:{place}{within}")
+    with pytest.raises(ConfigError) as caught, running(config):
+        pass
+    assert str(place) in caught.value.problem
+    assert caught.value.subject == "agent.listen"
+    assert "agent.listen" in caught.value.fix
+    assert "SOTTO_" not in caught.value.fix
+    if what == "a file":
+        assert place.read_text() == "kept"
+
+
 def test_loopback_works_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running(configured(tmp_path, SOTTO_AGENT_LISTEN="127.0.0.1:0")) as address:
         assert address.startswith("127.0.0.1:")

@@ -50,12 +50,14 @@ class Request:
     """A request, read whole.
 
     Attributes:
+        path: the target before "?", percent-encoded as it came.
         headers: the headers, with names in lower case.
         query: the part of the target after "?".
         body: the body.
         stoppable: takes a function that ends the work from another thread.
     """
 
+    path: str
     headers: Mapping[str, str]
     query: str
     body: bytes

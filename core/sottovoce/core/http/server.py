@@ -87,7 +87,7 @@ class Site:
 
     Attributes:
         gate: the check of each request.
-        endpoints: method and endpoint by path.
+        endpoints: method and endpoint by path; one that ends in "/" has every path below it.
         files: static responses to GET by path, sent without a thread.
         headers: further headers of every response.
         largest_body: the most bytes of a request's body.
@@ -106,10 +106,12 @@ class Site:
             HttpError: the path is unknown (404), or needs another method (405).
         """
         found: Endpoint | Response
+        below = (each for each in self.endpoints if each.endswith("/") and path.startswith(each))
+        place = path if path in self.endpoints else next(below, "")
         if path in self.files:
             wanted, found = "GET", self.files[path]
-        elif path in self.endpoints:
-            wanted, found = self.endpoints[path]
+        elif place:
+            wanted, found = self.endpoints[place]
         else:
             raise HttpError(
                 404, f"nothing is here (there are {', '.join(self.endpoints)})", code="unknown_url"
@@ -263,7 +265,7 @@ class Connection:
             await self._whole(200, found)
         else:
             exchange = _Exchange(asyncio.get_running_loop())
-            request = Request(headers, query, body, exchange.stoppable)
+            request = Request(path, headers, query, body, exchange.stoppable)
             await self._answer(found, request, caller or Caller(), exchange)
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 

@@ -192,12 +192,14 @@ def heard(lines: Lines) -> Iterator[Heard]:
 
 def _events(lines: Lines) -> Iterator[Any]:
     until, left = time.monotonic() + MOST_SECONDS, MOST_BYTES
+    encoding = "utf-8-sig"  # a byte order mark may begin the stream, and nothing after it
     while line := lines.readline(LONGEST_LINE + 1):
         left -= len(line)
         if len(line) > LONGEST_LINE or left < 0 or time.monotonic() > until:
             raise ValueError("no end")
         try:
-            field, _, data = line.decode("utf-8").rstrip("\r\n").partition(":")
+            field, _, data = line.decode(encoding).rstrip("\r\n").partition(":")
+            encoding = "utf-8"
             if field != "data":
                 continue  # an empty line, or a comment that keeps the line alive
             if data.strip() == "[DONE]":

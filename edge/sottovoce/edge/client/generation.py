@@ -42,8 +42,11 @@ A model that is asked for 8,192 tokens writes fewer.
 def check_size(characters: int) -> None:
     """Refuse an answer of more than `LARGEST_ANSWER` characters, while it arrives."""
     if characters > LARGEST_ANSWER:
-        raise SottovoceError(
-            f"the answer has more than {LARGEST_ANSWER} characters", fix="ask for fewer tokens"
+        raise InvalidInput(  # another answer to the same request would be as long
+            f"the answer has more than {LARGEST_ANSWER} characters",
+            fix="ask for fewer tokens",
+            subject="max_tokens",
+            metadata={"code": "answer_too_long"},
         )
 
 
@@ -338,7 +341,7 @@ class _Calls:
         """Append a piece to its call.
 
         Raises:
-            ValueError: there are too many calls. SottovoceError: the answer is too long.
+            ValueError: there are too many calls. InvalidInput: the answer is too long.
         """
         self._size += len(piece.name) + len(piece.arguments)
         check_size(self._size)

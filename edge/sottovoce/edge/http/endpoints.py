@@ -19,6 +19,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -190,13 +191,28 @@ def _texts(fields: Fields) -> list[str]:
     return listed
 
 
+_MODELS: Final = "/v1/models"
+
+
 def _models(device: Parts, request: Request) -> Response:
     """List the default, the device's embedder, and the answering server's models."""
-    names = dict.fromkeys([DEFAULT_MODEL, LOCAL_MODEL, *device.writer.models()])
-    listed = [
-        {"id": name, "object": "model", "created": 0, "owned_by": "sottovoce"} for name in names
-    ]
+    listed = [*_each_model(device).values()]
     return Response(json.dumps({"object": "list", "data": listed}).encode())
+
+
+def _model(device: Parts, request: Request) -> Response:
+    """Return one of them; its name may have slashes."""
+    found = _each_model(device).get(unquote(request.path.removeprefix(f"{_MODELS}/")))
+    if found is None:
+        raise requests.no_such_model()
+    return Response(json.dumps(found).encode())
+
+
+def _each_model(device: Parts) -> dict[str, dict[str, Any]]:
+    return {
+        name: {"id": name, "object": "model", "created": 0, "owned_by": "sottovoce"}
+        for name in (DEFAULT_MODEL, LOCAL_MODEL, *device.writer.models())
+    }
 
 
 ENDPOINTS: Final[dict[str, tuple[str, Callable[[Parts, Request], Response]]]] = {
@@ -204,7 +220,8 @@ ENDPOINTS: Final[dict[str, tuple[str, Callable[[Parts, Request], Response]]]] = 
     "/v1/completions": ("POST", chat_completions.complete),
     "/v1/embeddings": ("POST", _embed),
     "/v1/responses": ("POST", responses.answer),
-    "/v1/models": ("GET", _models),
+    _MODELS: ("GET", _models),
+    f"{_MODELS}/": ("GET", _model),
 }
 """Method and endpoint by path."""
 

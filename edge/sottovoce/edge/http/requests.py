@@ -277,8 +277,13 @@ def model(device: Parts, fields: Fields) -> str:
     if name == DEFAULT_MODEL:
         return ""
     if not device.writer.has(name):
-        raise NotFound("no such model", fix="GET /v1/models lists those there are", subject="model")
+        raise no_such_model()
     return name
+
+
+def no_such_model() -> NotFound:
+    """Return the error for an unknown model."""
+    return NotFound("no such model", fix="GET /v1/models lists those there are", subject="model")
 
 
 def privacy(headers: Mapping[str, str]) -> agent.PrivacyOptions:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.errors import InvalidInput, PermissionDenied, SottovoceError, Unavailable
+from sottovoce.core.errors import InvalidInput, PermissionDenied, Unavailable
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, Stream, ordinary_words
@@ -309,7 +309,7 @@ class Chat:
             # Even after a broken answer: a client may send back the part it received.
             self._note(asked, departing, shown.text(), came.text(), made)
         if done is None and not stops.found:
-            raise SottovoceError("the model's answer came to no end", fix="ask again")
+            raise Unavailable("the model's answer came to no end", fix="ask again")
         ended = done or generation.GenerateDone(finish_reason=generation.FINISH_REASON_STOP)
         if calls and not stops.found:
             ended.finish_reason = generation.FINISH_REASON_TOOL_CALLS

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ from sottovoce.edge.tasks.local_inference import Home
 from sottovoce.edge.tasks.privatize import Releases, resolve
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import inference_pb2 as inference
+
+_ASK: Final = "try again; if it stays so, ask the provider"
 
 
 @dataclass(eq=False)
@@ -131,7 +133,7 @@ def _answer(
         raise names.revealed(error) from error
     scores = sorted(answer.scores, key=lambda score: -score.probability)
     if not scores:
-        raise SottovoceError("the cloud answered without scores")
+        raise Unavailable("the cloud answered without scores", fix=_ASK)
     return agent.PredictResponse(
         label=names.label(scores[0].label),
         scores=[agent.LabelScore(label=names.label(s.label), score=s.probability) for s in scores],
@@ -292,7 +294,9 @@ class Embedder:
         if noisy.shape != (tokens.bundle.manifest.backbone.hidden_size,) or not (
             np.isfinite(noisy).all()
         ):
-            raise SottovoceError("the cloud's answer is no embedding of the bundle's backbone")
+            raise Unavailable(
+                "the cloud's answer is no embedding of the bundle's backbone", fix=_ASK
+            )
         response = _response(tokens, self._denoiser(tokens.bundle).denoise(tokens.ids, noisy, eta))
         response.level, response.eta = asked.level, eta
         return response

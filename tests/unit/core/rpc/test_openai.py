@@ -84,6 +84,13 @@ def test_what_was_not_agreed_is_an_error(event: Any) -> None:
         _said(_piece("before"), event)
 
 
+def test_a_byte_order_mark_may_begin_the_stream() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert _said(mark + _line(_piece("Ana ")), _piece("was"))[0].text == "Ana "
+    assert _said(mark, _piece("Ana"))[0].text == "Ana"
+    assert _said(_piece("Ana"), mark + _line(_piece("was"))) == [Heard("Ana", "", None)]
+
+
 @pytest.mark.parametrize(
     ("name", "most"), [("LONGEST_LINE", 20), ("MOST_BYTES", 100), ("MOST_SECONDS", -1.0)]
 )

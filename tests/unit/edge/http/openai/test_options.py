@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.client import generation as writers
 from tests.support.echo import EchoingCloud
 from tests.support.openai_endpoint import Door
 from tests.support.openai_upstream import asked, before_a_server, calling
@@ -255,7 +257,7 @@ def test_a_thought_without_end_is_ended(at_server: tuple[Door, Server]) -> None:
     door, server = at_server
     piece = {"choices": [{"index": 0, "delta": {"reasoning": "so " * 20_000}}]}
     server.answer = lambda body: (data(piece) for _ in range(40))
-    assert door.chat(TEXT).status == 500
+    assert door.chat(TEXT).error["code"] == "answer_too_long"
 
 
 FUNCTION = {"name": "find", "parameters": {"type": "object", "properties": {"who": {}}}}
@@ -354,6 +356,41 @@ def test_no_model_and_default_mean_the_configured_one(
             assert left(server)["model"] == "org/model:7b"
         listed = [each["id"] for each in door.ask("/v1/models").json["data"]]
         assert listed[:3] == ["default", "local", "org/model:7b"]
+
+
+def test_one_model_is_found_by_its_name(
+    tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
+) -> None:
+    with before_a_server(
+        tmp_path, small_bundle_folder, lexicon_tagger, SOTTO_CHAT_MODEL="org/model:7b"
+    ) as (door, _):
+        listed = {each["id"]: each for each in door.ask("/v1/models").json["data"]}
+        assert {"default", "local", "org/model:7b", "a-model"} <= listed.keys()
+        for name, told in listed.items():
+            assert door.ask(f"/v1/models/{name}").json == told
+            assert door.ask(f"/v1/models/{quote(name, safe='')}?x=1").json == told
+        for name in ("", "org", "org/model:7b/", "%FF"):
+            unknown = door.ask(f"/v1/models/{name}")
+            assert (unknown.status, unknown.error["param"]) == (404, "model")
+        assert door.ask("/v1/models/default", {}).status == 405
+        assert door.ask("/v1/models/default", Authorization="").status == 401
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions", "/v1/responses"])
+def test_an_answer_that_is_too_long_is_told(
+    at_server: tuple[Door, Server],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+) -> None:
+    door, server = at_server
+    monkeypatch.setattr(writers, "LARGEST_ANSWER", 200)
+    server.answer = lambda body: (event("x" * 300, chat="messages" in body) for _ in range(9))
+    named = {CHAT: "messages", "/v1/responses": "input"}.get(path, "prompt")
+    answer = door.ask(path, {named: [user(TEXT)] if path == CHAT else TEXT})
+    assert answer.status == 400
+    assert "ask for fewer tokens" in answer.error.pop("message")
+    told = {"type": "invalid_request_error", "param": "max_tokens", "code": "answer_too_long"}
+    assert answer.error | told == answer.error
 
 
 @pytest.mark.parametrize(

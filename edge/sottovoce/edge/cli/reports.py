@@ -24,7 +24,7 @@ import click
 
 from sottovoce.core.bundle.folder import CARDS, Bundle
 from sottovoce.core.bundle.levels import is_target
-from sottovoce.core.errors import NotReady, Remedy, Side, SottovoceError, Unavailable
+from sottovoce.core.errors import NotReady, SottovoceError, Unavailable
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
@@ -41,6 +41,7 @@ from sottovoce.core.privacy.policies import LEVELS, POLICIES, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text import context_finder
 from sottovoce.edge import measure
+from sottovoce.edge.bundle import not_there
 from sottovoce.edge.cli import common, views
 from sottovoce.edge.cli.client import connect, is_running, reach, remote
 from sottovoce.edge.cli.common import interruptible, load_config, privacy_options
@@ -71,7 +72,7 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
         return
     rows = [
         ("agent", f"{response.version}, {'running' if running else 'not running'}"),
-        ("bundle", response.bundle_id or f"none: {Remedy.GET_BUNDLE.value[Side.DEVICE]}"),
+        ("bundle", response.bundle_id or f"none: {not_there(config.bundle)}"),
         ("backbone", response.backbone or "-"),
         ("level", f"{response.default_level}, by the mechanism {response.default_mechanism}"),
         ("cloud", response.cloud_address or "none configured"),

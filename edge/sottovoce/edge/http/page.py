@@ -15,6 +15,7 @@ from sottovoce.core.http.page import PageServer
 from sottovoce.core.http.server import Endpoint
 from sottovoce.core.privacy.policies import POLICIES
 from sottovoce.core.rpc.address import answers, socket_path
+from sottovoce.edge.bundle import not_there
 from sottovoce.edge.config import Config
 from sottovoce.edge.http.requests import parsed, refuse
 from sottovoce.edge.state.outbox import is_usable, standing
@@ -44,6 +45,7 @@ def _overview(device: Parts, request: Request) -> Response:
         {
             "version": status.version,
             "bundle": status.bundle_id,
+            "missing": "" if status.bundle_id else str(not_there(device.config.bundle)),
             "backbone": status.backbone,
             "level": status.default_level,
             "mechanism": status.default_mechanism,

@@ -24,6 +24,16 @@ def test_an_empty_device_says_what_to_do(new_device: Callable[..., Device]) -> N
     assert "not running" in shown
 
 
+def test_a_bundle_in_the_place_of_the_bundles_is_told(
+    new_device: Callable[..., Device], small_bundle_folder: Path
+) -> None:
+    device = new_device(SOTTO_BUNDLE_PATH=str(small_bundle_folder))
+    shown = " ".join(device.sotto("status").stdout.split())
+    assert f"bundle.path is a bundle itself: {small_bundle_folder}" in shown
+    assert f"ln -s {small_bundle_folder.resolve()} F/current" in shown
+    assert device.json("status")[0]["bundle_id"] == ""
+
+
 def test_bundle_levels_and_ledger_are_told(device: Device) -> None:
     device.sotto("privatize", stdin="the pond and the garden")
     (alone,) = device.json("status")

@@ -134,7 +134,7 @@ const views = {
     const used = all.filter(([mechanism]) => mechanism === overview.mechanism).flatMap(shown);
     const others = all.filter(([mechanism]) => mechanism !== overview.mechanism);
     const more = others.length ? [element("details", {}, element("summary", {}, `Other mechanisms: ${others.length}`), ...others.flatMap(shown))] : [];
-    $("leveltable").replaceChildren(...(all.length ? [...used, ...more] : ["no bundle: run `pip install 'sottovoce-edge[en]'`, or `sotto pull HOST:PORT`"]));
+    $("leveltable").replaceChildren(...(all.length ? [...used, ...more] : [overview.missing]));
   },
   adapters: async () => {
     overview = await ask("/api/overview");

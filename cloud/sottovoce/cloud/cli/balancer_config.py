@@ -12,7 +12,7 @@ import click
 
 from sottovoce.cloud.cli.options import number_option
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, print_json
 from sottovoce.core.rpc.address import is_ip, is_loopback, split_address
 from sottovoce.core.rpc.channels import TENANT_KEY, TENANTS_ONLY
 from sottovoce.v1 import enrollment_pb2, inference_pb2, training_pb2
@@ -315,7 +315,6 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Serve the balancer's own metrics there, in plaintext."
 )
-@json_option
 def command(
     listen: str,
     replicas: tuple[str, ...],

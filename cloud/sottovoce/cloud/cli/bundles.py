@@ -22,7 +22,6 @@ from sottovoce.cloud.store.database import Database, when
 from sottovoce.core.errors import NotFound
 from sottovoce.core.platform.console import (
     Command,
-    json_option,
     print_json,
     print_table,
     progress_bar,
@@ -45,7 +44,6 @@ def command() -> None:
 @state_option
 @store_option
 @objects_option
-@json_option
 def publish(bundle: Path, state: Path, store: str, objects: str, as_json: bool) -> None:
     """Publish the bundle in FOLDER, as `build-bundle` wrote it.
 
@@ -76,7 +74,6 @@ def publish(bundle: Path, state: Path, store: str, objects: str, as_json: bool) 
 
 @command.command("list", cls=Command)
 @on_database()
-@json_option
 def list_(database: Database, as_json: bool) -> None:
     """List the published bundles, oldest first."""
     found = bundles.published(database)
@@ -94,7 +91,6 @@ def list_(database: Database, as_json: bool) -> None:
 @command.command("delete", cls=Command)
 @click.argument("bundle_id", metavar="ID")
 @on_database(objects=True)
-@json_option
 def delete(database: Database, bundle_id: str, as_json: bool) -> None:
     """Delete a published bundle, by the beginning of its id.
 

@@ -9,7 +9,7 @@ import click
 
 from sottovoce.cloud.cli.options import opened, state_option, store_option, watch_stages
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.platform.console import Command, if_interrupted, print_json
 
 if TYPE_CHECKING:
     from sottovoce.cloud.job import Example, Job, Progress, TrainingOptions
@@ -51,7 +51,6 @@ _METHODS = ("head", "lora", "prompt", "prefix")
     help="Number of canaries; at most half of the examples.",
 )
 @click.option("--backbone", default="default", show_default=True, help="Name or path of the model.")
-@json_option
 def audit(
     adapter: str | None,
     source: Path,

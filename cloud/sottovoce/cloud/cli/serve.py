@@ -30,7 +30,7 @@ from sottovoce.cloud.cli.options import (
 from sottovoce.cloud.config import DEFAULT_LISTEN, ServerLimits, Settings, UpstreamSettings
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.platform.console import Command, if_interrupted, print_json
 from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.telemetry import traced
 
@@ -218,7 +218,6 @@ def settings_from(given: dict[str, Any], **more: Any) -> Settings:
 @limit_option("training_seconds", "Seconds a job may train; it fails after that.")
 @job_limits
 @client_ca_option
-@json_option
 def serve(no_trainer: bool, as_json: bool, **given: Any) -> None:
     """Serve bundles, training, predictions and texts until SIGTERM or Ctrl-C.
 
@@ -261,7 +260,6 @@ def tell(running: Server, *, as_json: bool) -> None:
 @address_options
 @model_options
 @job_limits
-@json_option
 def replica(as_json: bool, **given: Any) -> None:
     """Serve bundles, predictions, embeddings and texts until SIGTERM or Ctrl-C, beside others.
 
@@ -283,7 +281,6 @@ def replica(as_json: bool, **given: Any) -> None:
 @click.command("front", cls=Command)
 @address_options
 @job_limits
-@json_option
 def front(as_json: bool, **given: Any) -> None:
     """Take uploads and answer for jobs until SIGTERM or Ctrl-C, beside replicas and trainers.
 
@@ -342,7 +339,6 @@ def front(as_json: bool, **given: Any) -> None:
 )
 @click.option("--parent", type=int, hidden=True)
 @click.option("--owner", default="", hidden=True)
-@json_option
 def trainer_command(
     state: Path,
     store: str,

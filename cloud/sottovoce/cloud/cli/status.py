@@ -34,7 +34,6 @@ from sottovoce.core.errors import NotReady, Unavailable
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
-    json_option,
     print_json,
     print_table,
 )
@@ -61,7 +60,6 @@ from sottovoce.core.platform.threads import Ending
     default=None,
     help="Open the page in this desktop's browser.  [default: if there is a desktop]",
 )
-@json_option
 def ui_command(
     state: Path,
     store: str,
@@ -112,7 +110,6 @@ _LESS: Final = ("answered", "adapter loads", "waiting", "adapters", "steps", "ca
 @health_option
 @figures_option
 @tls_ca_option
-@json_option
 @click.pass_context
 def status(
     ctx: click.Context,
@@ -209,7 +206,6 @@ def _table(
 @click.command("health", cls=Command)
 @click.argument("address", default=DEFAULT_LISTEN)
 @tls_ca_option
-@json_option
 def health(address: str, tls_ca: Path | None, as_json: bool) -> None:
     """Ask the server, replica, front or balancer at ADDRESS whether it answers calls.
 
@@ -232,7 +228,6 @@ def jobs_command() -> None:
 @jobs_command.command("list", cls=Command)
 @on_database(objects=True)
 @click.option("--tenant", help="Only jobs of this tenant.")
-@json_option
 def list_(database: Database, tenant: str | None, as_json: bool) -> None:
     """List all jobs, newest first."""
     found = list(Jobs(database).every(tenant))
@@ -247,7 +242,6 @@ def list_(database: Database, tenant: str | None, as_json: bool) -> None:
 @jobs_command.command("show", cls=Command)
 @click.argument("job_id")
 @on_database(objects=True)
-@json_option
 def show(database: Database, job_id: str, as_json: bool) -> None:
     """Show one job."""
     _print_job(Jobs(database).get(job_id), as_json)
@@ -256,7 +250,6 @@ def show(database: Database, job_id: str, as_json: bool) -> None:
 @jobs_command.command("cancel", cls=Command)
 @click.argument("job_id")
 @on_database(objects=True)
-@json_option
 def cancel(database: Database, job_id: str, as_json: bool) -> None:
     """Cancel a job; a running one ends within a step."""
     from sottovoce.cloud.jobs import ending
@@ -267,7 +260,6 @@ def cancel(database: Database, job_id: str, as_json: bool) -> None:
 @jobs_command.command("delete", cls=Command)
 @click.argument("job_id")
 @on_database(objects=True)
-@json_option
 def delete(database: Database, job_id: str, as_json: bool) -> None:
     """Delete a job, its examples, its checkpoint and its adapter."""
     from sottovoce.cloud.jobs import ending

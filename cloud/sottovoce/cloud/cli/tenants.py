@@ -22,7 +22,7 @@ from sottovoce.cloud.store.database import Database, when
 from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import CODE_SECONDS, Codes, Credentials, Scope
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.platform.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, print_json, print_table
 from sottovoce.core.platform.files import in_place_of
 
 
@@ -33,7 +33,6 @@ def tenants() -> None:
 
 @tenants.command("list", cls=Command)
 @on_database()
-@json_option
 def list_tenants(database: Database, as_json: bool) -> None:
     """List all tenants by name: creation, state, tokens and jobs."""
     told = [views.tenant(each) for each in Tenants(database).all()]
@@ -47,7 +46,6 @@ def list_tenants(database: Database, as_json: bool) -> None:
 @tenants.command("disable", cls=Command)
 @click.argument("tenant")
 @on_database()
-@json_option
 def disable(database: Database, tenant: str, as_json: bool) -> None:
     """Shut TENANT out until it is enabled again.
 
@@ -60,7 +58,6 @@ def disable(database: Database, tenant: str, as_json: bool) -> None:
 @tenants.command("enable", cls=Command)
 @click.argument("tenant")
 @on_database()
-@json_option
 def enable(database: Database, tenant: str, as_json: bool) -> None:
     """Let TENANT in again, with its earlier tokens."""
     _switch(database, tenant, disabled=False, as_json=as_json)
@@ -75,7 +72,6 @@ def _switch(database: Database, tenant: str, *, disabled: bool, as_json: bool) -
 @tenants.command("revoke", cls=Command)
 @click.argument("tenant")
 @on_database()
-@json_option
 def revoke_tenant(database: Database, tenant: str, as_json: bool) -> None:
     """Revoke all tokens and codes of TENANT, for good. `sotto-cloud tokens new` makes new ones."""
     count = Credentials(database).revoke(tenant)
@@ -95,7 +91,6 @@ token_file_option = click.option(
 @store_option
 @token_file_option
 @click.option("--renew", is_flag=True, help="Give an enrolled tenant a new first token.")
-@json_option
 def enroll(
     tenant: str, state: Path, store: str, token_file: Path | None, renew: bool, as_json: bool
 ) -> None:
@@ -169,7 +164,6 @@ def tokens() -> None:
 @tokens.command("list", cls=Command)
 @click.argument("tenant", default="")
 @on_database()
-@json_option
 def list_tokens(database: Database, tenant: str, as_json: bool) -> None:
     """List the tokens of TENANT, or of all tenants: name, scope, start, end.
 
@@ -200,7 +194,6 @@ def list_tokens(database: Database, tenant: str, as_json: bool) -> None:
 @token_file_option
 @state_option
 @store_option
-@json_option
 def new_token(
     tenant: str,
     name: str,
@@ -245,7 +238,6 @@ def new_token(
     help="Lifetime of the code; 1d at most.",
 )
 @on_database()
-@json_option
 def new_code(
     database: Database,
     tenant: str,
@@ -276,7 +268,6 @@ def new_code(
 @click.argument("tenant")
 @click.argument("name")
 @on_database()
-@json_option
 def revoke_token(database: Database, tenant: str, name: str, as_json: bool) -> None:
     """Shut out the device NAME of TENANT, for good.
 
@@ -297,7 +288,6 @@ _ORIGINS = {"tenant": "for this tenant", "all": "for all", "default": "for all (
 @click.argument("changes", metavar="[NAME=VALUE]...", nargs=-1)
 @state_option
 @store_option
-@json_option
 def limit(tenant: str, changes: tuple[str, ...], state: Path, store: str, as_json: bool) -> None:
     """Show or change the limits of TENANT.
 
@@ -342,7 +332,6 @@ def _parsed(change: str) -> tuple[str, int | None]:
     help="Number of entries, newest first.",
 )
 @on_database()
-@json_option
 def audit_log(database: Database, tenant: str, most: int, as_json: bool) -> None:
     """Show the changes to tenants and their data, newest first.
 

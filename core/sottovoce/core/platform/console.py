@@ -48,13 +48,14 @@ _FIGURE = re.compile(rf"{_NUMBER}( +{_NUMBER})*|-?")
 """Numbers with their units, or nothing."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, one object a line; errors too."
-)
-
 
 class Command(click.Command):
-    """A command that reports errors in the project's form."""
+    """A command that reports errors in the project's form, and has the option --json."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        told = "Print JSON, one object a line; errors too."
+        self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=told))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments; of a text in several words, say that it needs quotes."""
@@ -437,7 +438,6 @@ def version_command(program: str, package: str) -> click.Command:
     """Return a command that prints the installed versions."""
 
     @click.command("version", cls=Command)
-    @json_option
     def command(as_json: bool) -> None:
         """Print the version."""
         found = version(package)
@@ -455,7 +455,6 @@ def completion_command(program: str) -> click.Command:
 
     @click.command("completion", cls=Command)
     @click.argument("shell", type=click.Choice(_SHELLS), required=False)
-    @json_option
     @click.pass_context
     def command(ctx: click.Context, shell: str | None, as_json: bool) -> None:
         """Print the script that has SHELL complete commands and options.

@@ -12,7 +12,6 @@ from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
-    json_option,
     print_json,
     print_table,
     progress_bar,
@@ -28,15 +27,13 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 
 
 @click.command("list", cls=Command)
-@json_option
-@click.pass_context
-def list_command(ctx: click.Context, as_json: bool) -> None:
+def list_command(as_json: bool) -> None:
     """List the adapters that were customised here, the newest first.
 
     Of each name the version that it stands for, and those in training; `sotto show NAME` lists all.
     Corrections are those that wait on this device or are in training (`sotto corrections NAME`).
     """
-    with reach(load_config(ctx)) as client:
+    with reach(load_config()) as client:
         status: agent.GetStatusResponse = client.agent.GetStatus(agent.GetStatusRequest())
     records = status.customizations
     named: dict[str, agent.Customization] = {}
@@ -79,11 +76,9 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 
 @click.command("show", cls=Command)
 @click.argument("name")
-@json_option
-@click.pass_context
-def show_command(ctx: click.Context, name: str, as_json: bool) -> None:
+def show_command(name: str, as_json: bool) -> None:
     """Show the adapter NAME and its versions, the newest first."""
-    with reach(load_config(ctx)) as client:
+    with reach(load_config()) as client:
         status: agent.GetStatusResponse = client.agent.GetStatus(agent.GetStatusRequest())
     customized = status.customizations
     kept = views.corrections(status, name)
@@ -122,16 +117,14 @@ def show_command(ctx: click.Context, name: str, as_json: bool) -> None:
 
 @click.command("cancel", cls=Command)
 @click.argument("name")
-@json_option
-@click.pass_context
-def cancel_command(ctx: click.Context, name: str, as_json: bool) -> None:
+def cancel_command(name: str, as_json: bool) -> None:
     """End the newest training of the adapter NAME.
 
     Nothing more of it leaves this device from then on, and the cloud is told to stop; where it
     cannot be told, this fails and may be repeated. What was released before stays released, and
     charged.
     """
-    with reach(load_config(ctx)) as client:
+    with reach(load_config()) as client:
         request = adapters.CancelCustomizationRequest(adapter=name)
         record: agent.Customization = client.adapters.CancelCustomization(request).customization
     say(views.customization(record), f"{name} ({record.id[:8]}) is cancelled")
@@ -140,16 +133,14 @@ def cancel_command(ctx: click.Context, name: str, as_json: bool) -> None:
 @click.command("rollback", cls=Command)
 @click.argument("name")
 @click.argument("version", required=False, default="")
-@json_option
-@click.pass_context
-def rollback_command(ctx: click.Context, name: str, version: str, as_json: bool) -> None:
+def rollback_command(name: str, version: str, as_json: bool) -> None:
     """Have an earlier version of the adapter NAME back: VERSION, or the one before the present one.
 
     VERSION is an id that `sotto show NAME` lists, or how it begins; a later one that was rolled
     back may be named as well. The cloud keeps earlier versions, up to the limit of past jobs that
     its provider set.
     """
-    with reach(load_config(ctx)) as client:
+    with reach(load_config()) as client:
         request = adapters.RollBackAdapterRequest(adapter=name, id=version)
         record: agent.Customization = client.adapters.RollBackAdapter(request).customization
     if as_json:
@@ -165,9 +156,7 @@ def rollback_command(ctx: click.Context, name: str, version: str, as_json: bool)
 @click.option(
     "--force", "-f", is_flag=True, help="Forget it here even where the cloud cannot be told."
 )
-@json_option
-@click.pass_context
-def rm_command(ctx: click.Context, name: str, yes: bool, force: bool, as_json: bool) -> None:
+def rm_command(name: str, yes: bool, force: bool, as_json: bool) -> None:
     """Delete the adapter NAME with all its versions, here and in the cloud.
 
     Cannot be undone. What was released for it stays released, and charged.
@@ -176,7 +165,7 @@ def rm_command(ctx: click.Context, name: str, yes: bool, force: bool, as_json: b
         if not sys.stdin.isatty():
             raise InvalidInput("deleting must be confirmed", fix="add --yes", subject="yes")
         click.confirm(f"Delete {name} and all its versions?", abort=True, err=True)
-    with reach(load_config(ctx)) as client:
+    with reach(load_config()) as client:
         request = adapters.DeleteAdapterRequest(adapter=name, force=force)
         deleted: int = client.adapters.DeleteAdapter(request).deleted
     say(
@@ -193,15 +182,13 @@ def rm_command(ctx: click.Context, name: str, yes: bool, force: bool, as_json: b
     required=True,
     help="File to write (mode 0600); carry it to the other devices yourself.",
 )
-@json_option
-@click.pass_context
-def share_command(ctx: click.Context, adapter: str, output: Path, as_json: bool) -> None:
+def share_command(adapter: str, output: Path, as_json: bool) -> None:
     """Write down what your other devices need to use ADAPTER, and to teach it (`sotto join`).
 
     It holds the adapter's name and labels, and what the cloud knows them by: show it to nobody
     else. The other devices need the same tenant, each with a token of its own.
     """
-    with parts(load_config(ctx)) as device:
+    with parts(load_config()) as device:
         data = share(device.outbox, adapter)
     try:
         with atomic(output) as file:
@@ -219,9 +206,7 @@ def share_command(ctx: click.Context, adapter: str, output: Path, as_json: bool)
 @click.command("join", cls=Command)
 @click.argument("source", metavar="FILE", type=PATH)
 @click.option("--name", default="", help="Call the adapter so on this device.  [default: as there]")
-@json_option
-@click.pass_context
-def join_command(ctx: click.Context, source: Path, name: str, as_json: bool) -> None:
+def join_command(source: Path, name: str, as_json: bool) -> None:
     """Use an adapter of another device of yours, out of the FILE that `sotto share` wrote there.
 
     `sotto predict`, `fetch` and `customize --add` then take it as if it were trained here. Sends
@@ -234,7 +219,7 @@ def join_command(ctx: click.Context, source: Path, name: str, as_json: bool) -> 
         raise InvalidInput(
             f"cannot read {source}: {error.strerror}", fix="give what `sotto share` wrote"
         ) from error
-    with parts(load_config(ctx)) as device:
+    with parts(load_config()) as device:
         record = join(device.store, device.outbox, data, name)
     say(
         {"adapter": record.adapter, "adapter_id": record.adapter_id},
@@ -252,10 +237,7 @@ def join_command(ctx: click.Context, source: Path, name: str, as_json: bool) -> 
     help="Have the agent fetch new versions by itself from now on, or no longer. The cloud learns"
     " when the device is on.",
 )
-@json_option
-@click.pass_context
 def fetch_command(
-    ctx: click.Context,
     adapter: str,
     roll_back: bool,
     versions: bool,
@@ -274,7 +256,7 @@ def fetch_command(
             "more than one of --roll-back, --versions and --follow or --no-follow is given",
             fix="give one of them",
         )
-    with parts(load_config(ctx)) as device:
+    with parts(load_config()) as device:
         if versions:
             found = device.home.versions(adapter)
             if as_json:

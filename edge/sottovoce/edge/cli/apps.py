@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.platform.console import Command, json_option, print_json, print_table
+from sottovoce.core.platform.console import Command, print_json, print_table
 from sottovoce.core.platform.files import atomic
 from sottovoce.edge.cli.common import PATH, load_config, open_state, say
 from sottovoce.edge.config import Config
@@ -72,10 +72,7 @@ def command() -> None:
     help="Write the token there, mode 600, and do not show it.",
 )
 @_hiding_options
-@json_option
-@click.pass_context
 def new(
-    ctx: click.Context,
     name: str,
     calls_a_minute: int,
     a_day: float,
@@ -89,7 +86,7 @@ def new(
 
     An app may hide more than the owner, and never less.
     """
-    config = load_config(ctx)
+    config = load_config()
     if token_file is not None and token_file.exists():
         raise InvalidInput(
             f"{token_file} is there", fix="name a file that is not", subject="token_file"
@@ -117,10 +114,7 @@ def new(
 @click.argument("name")
 @_hiding_options
 @click.option("--afresh", is_flag=True, help="Forget first what the app hid.")
-@json_option
-@click.pass_context
 def hide(
-    ctx: click.Context,
     name: str,
     kinds: tuple[str, ...],
     words: tuple[str, ...],
@@ -132,7 +126,7 @@ def hide(
 
     With --afresh alone it hides what the owner hides, and no more.
     """
-    with _apps(load_config(ctx)) as apps:
+    with _apps(load_config()) as apps:
         had = Hides() if afresh else apps.named(name).hides
         hides = Hides(
             _joined(had.kinds, kinds), _joined(had.words, words), _joined(had.patterns, patterns)
@@ -145,11 +139,9 @@ def hide(
 
 
 @command.command("list", cls=Command)
-@json_option
-@click.pass_context
-def list_(ctx: click.Context, as_json: bool) -> None:
+def list_(as_json: bool) -> None:
     """List the apps, their limits, and what each has spent today (UTC)."""
-    with _apps(load_config(ctx)) as apps:
+    with _apps(load_config()) as apps:
         found = apps.all()
     if as_json:
         for app, spent in found:
@@ -182,14 +174,12 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 
 @command.command("rm", cls=Command)
 @click.argument("name")
-@json_option
-@click.pass_context
-def rm(ctx: click.Context, name: str, as_json: bool) -> None:
+def rm(name: str, as_json: bool) -> None:
     """Take its token from the app NAME; what it has open ends with its next message.
 
     What it has released stays released, and charged.
     """
-    with _apps(load_config(ctx)) as apps:
+    with _apps(load_config()) as apps:
         apps.remove(name)
     say({"name": name}, f"{name} may ask no more")
 

@@ -16,7 +16,6 @@ from sottovoce.core.bundle.levels import Level, name_of, strongest
 from sottovoce.core.errors import InvalidInput, NotFound
 from sottovoce.core.platform.console import (
     Command,
-    json_option,
     print_fact,
     print_json,
     print_table,
@@ -77,10 +76,7 @@ _ESTIMATE = 2
     help="Privatise this text at the level found, or else the configured one, and show it before"
     " and after. A release like any other, charged to the ledger.",
 )
-@json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     mechanism: str,
     target_attack: float | None,
     target_replaced: float | None,
@@ -108,7 +104,7 @@ def command(
         raise InvalidInput(
             "--target-utility and --labelled belong together", fix="give both", subject="labelled"
         )
-    config = load_config(ctx)
+    config = load_config()
     bundle = open_current(config.bundle)
     mechanism = mechanism or config.privacy.mechanism
     levels = bundle.manifest.calibration.get(mechanism)

@@ -78,10 +78,9 @@ def either(names: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}"
 
 
-def load_config(ctx: click.Context) -> Config:
+def load_config() -> Config:
     """Load the owner's settings from the file that ``sotto --config`` names."""
-    path: Path | None = ctx.obj
-    return settings.load(path)
+    return settings.load(click.get_current_context().obj)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final
 import click
 
 from sottovoce.core.errors import ConfigError, DataLoss, SottovoceError
-from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, print_json
 from sottovoce.core.platform.files import as_owner_of, disk, in_place_of
 from sottovoce.edge import config as settings
 from sottovoce.edge.cli.common import load_config, not_as_root, open_state, say
@@ -44,11 +44,9 @@ def command() -> None:
 
 
 @command.command("list", cls=Command)
-@json_option
-@click.pass_context
-def list_(ctx: click.Context, as_json: bool) -> None:
+def list_(as_json: bool) -> None:
     """All settings as they hold now, environment variables counted in."""
-    config = load_config(ctx)
+    config = load_config()
     values = _values(config)
     if as_json:
         print_json({"file": str(config.source or ""), "settings": values})
@@ -60,11 +58,9 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 
 @command.command("get", cls=Command)
 @click.argument("name")
-@json_option
-@click.pass_context
-def get(ctx: click.Context, name: str, as_json: bool) -> None:
+def get(name: str, as_json: bool) -> None:
     """The setting NAME, such as privacy.level."""
-    values = _values(load_config(ctx))
+    values = _values(load_config())
     _known(name, values)
     value = values[name]
     say(
@@ -77,7 +73,6 @@ def get(ctx: click.Context, name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("value")
 @click.argument("more", metavar="[NAME VALUE]...", nargs=-1)
-@json_option
 @click.pass_context
 def set_(ctx: click.Context, name: str, value: str, more: tuple[str, ...], as_json: bool) -> None:
     """Write VALUE for the setting NAME into the configuration file, comments kept.
@@ -307,11 +302,9 @@ def words_command() -> None:
 
 @words_command.command("allow", cls=Command)
 @click.argument("words", nargs=-1, required=True)
-@json_option
-@click.pass_context
-def allow_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
+def allow_words(words: tuple[str, ...], as_json: bool) -> None:
     """Let WORDS pass under the policy `personal`. Other policies do not read this list."""
-    config = load_config(ctx)
+    config = load_config()
     _change(config, "allow", allow=words)
     if config.chat.policy != "personal":
         click.echo(
@@ -326,28 +319,22 @@ def allow_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> No
 
 @words_command.command("hide", cls=Command)
 @click.argument("words", nargs=-1, required=True)
-@json_option
-@click.pass_context
-def hide_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
+def hide_words(words: tuple[str, ...], as_json: bool) -> None:
     """Let WORDS never pass, under any policy."""
-    _change(load_config(ctx), "hide", hide=words)
+    _change(load_config(), "hide", hide=words)
 
 
 @words_command.command("rm", cls=Command)
 @click.argument("words", nargs=-1, required=True)
-@json_option
-@click.pass_context
-def remove_words(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
+def remove_words(words: tuple[str, ...], as_json: bool) -> None:
     """Take WORDS out of both lists."""
-    _change(load_config(ctx), "rm", without=words)
+    _change(load_config(), "rm", without=words)
 
 
 @words_command.command("list", cls=Command)
-@json_option
-@click.pass_context
-def list_words(ctx: click.Context, as_json: bool) -> None:
+def list_words(as_json: bool) -> None:
     """Show both lists, and the named patterns, those of the configuration among them."""
-    config = load_config(ctx)
+    config = load_config()
     with open_state(config) as store:
         lists = Words(store, config.hide.hiding).lists()
     told = {
@@ -379,9 +366,7 @@ _SETTING = "agent.key_place"
 
 @click.command("move-key", cls=Command)
 @click.argument("there", metavar="PLACE", type=click.Choice(list(PLACES)))
-@json_option
-@click.pass_context
-def move_key_command(ctx: click.Context, there: str, as_json: bool) -> None:
+def move_key_command(there: str, as_json: bool) -> None:
     """Have the key that seals this device's state lie in PLACE, and nowhere else.
 
     \b
@@ -396,7 +381,7 @@ def move_key_command(ctx: click.Context, there: str, as_json: bool) -> None:
     one. Cut off in between, the same command goes on. A credential that is no
     longer used is root's to remove.
     """
-    config = load_config(ctx)
+    config = load_config()
     not_as_root(config)
     state = config.agent.state
     if config.agent.key_place != there:
@@ -410,7 +395,7 @@ def move_key_command(ctx: click.Context, there: str, as_json: bool) -> None:
                 fix=by_hand,
                 subject=_SETTING,
             ) from error
-        if load_config(ctx).agent.key_place != there:
+        if load_config().agent.key_place != there:
             raise ConfigError(
                 "the key is in both places now, and SOTTO_AGENT_KEY_PLACE overrides the setting",
                 fix=by_hand.replace(" there ", " in the environment "),
@@ -426,9 +411,7 @@ def move_key_command(ctx: click.Context, there: str, as_json: bool) -> None:
 
 
 @click.command("rotate-key", cls=Command)
-@json_option
-@click.pass_context
-def rotate_key_command(ctx: click.Context, as_json: bool) -> None:
+def rotate_key_command(as_json: bool) -> None:
     """Replace the secret key of the noise; the old one is destroyed.
 
     From then on nobody, not even this device, can take the noise out of what was released before.
@@ -437,7 +420,7 @@ def rotate_key_command(ctx: click.Context, as_json: bool) -> None:
     next text. The key of the state, which seals this one, stays (`sotto move-key`); where it is a
     credential of the service, this says how to be run with it.
     """
-    with open_state(load_config(ctx)) as store:
+    with open_state(load_config()) as store:
         epoch = NoiseKeys(store).rotate()
     say({"epoch": epoch}, f"noise is now drawn from key {epoch}; the one before is destroyed")
 

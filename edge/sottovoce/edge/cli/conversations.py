@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady, SottovoceError
-from sottovoce.core.platform.console import Command, json_option, plain, print_json, tell
+from sottovoce.core.platform.console import Command, plain, print_json, tell
 from sottovoce.core.rpc.limits import LARGEST_PROMPT, MOST_TURNS
 from sottovoce.core.rpc.streams import Pieces
 from sottovoce.edge.cli import views
@@ -168,10 +168,7 @@ def _note(name: str, text: str) -> None:
 @click.option("--system", default="", help="What the model is told first; privatised as well.")
 @sampling_options
 @privacy_options
-@json_option
-@click.pass_context
 def chat_command(
-    ctx: click.Context,
     model: str,
     system: str,
     sampling: chats.Sampling,
@@ -196,7 +193,7 @@ def chat_command(
     )
     if system:
         asked.turns.add(role=generation.ROLE_SYSTEM, text=system)
-    config = load_config(ctx)
+    config = load_config()
     with answering(config, upstream) as client:
         preview = Preview(client, shown=shown, as_json=as_json, ask=config.chat.ask_first)
         talk = _Talk(client, asked, preview, shown=shown, as_json=as_json)
@@ -291,10 +288,7 @@ def _shorten(asked: chats.ChatRequest) -> None:
 @text_argument
 @sampling_options
 @privacy_options
-@json_option
-@click.pass_context
 def generate_command(
-    ctx: click.Context,
     name: str,
     text: str | None,
     source: Path | None,
@@ -317,7 +311,7 @@ def generate_command(
         sampling=sampling,
         stops=stops,
     )
-    lines, config = read_texts(text, source), load_config(ctx)
+    lines, config = read_texts(text, source), load_config()
     with answering(config, upstream) as client:
         preview = Preview(client, shown=shown, as_json=as_json, ask=config.chat.ask_first)
         for number, line in enumerate(lines, 1):
@@ -340,11 +334,7 @@ _HERE = "127.0.0.1,localhost,::1"
 )
 @click.argument("program", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@json_option
-@click.pass_context
-def run_command(
-    ctx: click.Context, program: str | None, arguments: tuple[str, ...], as_json: bool
-) -> None:
+def run_command(program: str | None, arguments: tuple[str, ...], as_json: bool) -> None:
     """Run PROGRAM as an OpenAI client of the running agent.
 
     It finds the OpenAI endpoint's address and key in OPENAI_BASE_URL (and OPENAI_API_BASE) and
@@ -354,7 +344,7 @@ def run_command(
     """
     if program is None and not as_json:
         raise InvalidInput("no program is named", fix="give one, or --json", subject="program")
-    config = load_config(ctx)
+    config = load_config()
     with remote(config) as client:
         endpoint = client.agent.GetStatus(agent.GetStatusRequest()).openai_address
     if not endpoint:

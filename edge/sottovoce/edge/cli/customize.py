@@ -16,7 +16,6 @@ from sottovoce.core.errors import ConfigError, InvalidInput, NotReady
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
-    json_option,
     print_json,
     progress_bar,
 )
@@ -157,7 +156,6 @@ def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
     "released as other examples are, and forgotten once it was learnt.",
 )
 @click.option("--watch/--no-watch", default=True, show_default=True, help="Wait until it ends.")
-@json_option
 @click.pass_context
 def customize_command(
     ctx: click.Context,
@@ -187,7 +185,7 @@ def customize_command(
     """
     if source is None and not corrections:
         raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="'--input'")
-    config = load_config(ctx)
+    config = load_config()
     settings = agent.CustomizationSettings(
         adapter=adapter,
         privacy=privacy,
@@ -318,11 +316,7 @@ def _watch(
     help="Table: a header with the columns text and label, then one example a line, tab-separated.",
 )
 @click.option("--replace", is_flag=True, help="Train it anew where there is one of this name.")
-@json_option
-@click.pass_context
-def learn_command(
-    ctx: click.Context, adapter: str, source: Path, replace: bool, as_json: bool
-) -> None:
+def learn_command(adapter: str, source: Path, replace: bool, as_json: bool) -> None:
     """Train the adapter NAME on this device alone: nothing is released, sent or charged.
 
     A linear head over the bundle's encoder (`sotto pull --encoder`, or pip's extra `en-encoder`).
@@ -331,7 +325,7 @@ def learn_command(
     """
     examples = read_table(source)
     if_interrupted(f"{adapter} has not changed", "run the same command again")
-    with parts(load_config(ctx)) as device, progress_bar() as bar:
+    with parts(load_config()) as device, progress_bar() as bar:
         task = bar.add_task("reading", total=len(examples), note="")
         learner = Learner(device.store, device.outbox, device.home, device.home.folder)
         record = learner.learn(
@@ -398,10 +392,7 @@ def learn_command(
 @click.option("--at-once", type=click.IntRange(1, 64), default=4, show_default=True, help="Calls.")
 @click.option("--replace", is_flag=True, help="Write over the output where there is one.")
 @privacy_options
-@json_option
-@click.pass_context
 def distill_command(
-    ctx: click.Context,
     source: Path,
     public: Path,
     output: Path,
@@ -426,7 +417,7 @@ def distill_command(
     sees is privatised and charged as conversations are; labels leave as you wrote them. A command
     that was cut off goes on where it was when it is called again.
     """
-    config = _with_upstream(load_config(ctx), upstream)
+    config = _with_upstream(load_config(), upstream)
     _check_place(output, (source, public), replace=replace)
     examples, asked = read_table(source), _texts(public)
     with parts(config) as device, progress_bar() as bar:

@@ -27,7 +27,6 @@ from sottovoce.core.errors import InvalidInput, NotReady, Remedy, Side, Unauthen
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
-    json_option,
     print_json,
     progress_bar,
 )
@@ -136,10 +135,7 @@ def _kept(file: Path) -> str:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where this device's token goes.  [default: configured, else cloud.token in its state]",
 )
-@json_option
-@click.pass_context
 def enroll_command(
-    ctx: click.Context,
     code: str,
     address: str | None,
     ca_file: Path | None,
@@ -153,7 +149,7 @@ def enroll_command(
     into the configuration; a running agent goes by them after a restart. If the line
     breaks, run it again with the same code. Without CODE it is asked for.
     """
-    config = load_config(ctx)
+    config = load_config()
     code = code or click.prompt("code", err=True)
     settings = dataclasses.replace(
         config.cloud,
@@ -209,10 +205,7 @@ def enroll_command(
     help="Also fetch the backbone as devices run it. With it, conversations find names better, and"
     " adapters answer on the device.",
 )
-@json_option
-@click.pass_context
 def pull_command(
-    ctx: click.Context,
     address: str | None,
     wanted: str,
     ca_file: Path | None,
@@ -229,7 +222,7 @@ def pull_command(
     encoder gets the new bundle's too.
     """
     expected = read_key(key) if key else None
-    config = load_config(ctx)
+    config = load_config()
     not_as_root(config)
     cloud_config = dataclasses.replace(
         config.cloud,

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from sottovoce.core.errors import InvalidInput, NotFound, SottovoceError
-from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, print_json
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.privacy.policies import LEVELS
 from sottovoce.edge.cli import views
@@ -48,10 +48,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
     " released text, or the device if it can.  [default: configured]",
 )
 @privacy_options
-@json_option
-@click.pass_context
 def predict_command(
-    ctx: click.Context,
     adapter: str,
     text: str | None,
     source: Path | None,
@@ -66,7 +63,7 @@ def predict_command(
     cloud answers. Prefer --input or stdin to TEXT: other
     users of the machine can see a command's arguments while it runs.
     """
-    config = load_config(ctx)
+    config = load_config()
     asked = CONFIGURED[where] if where else agent.WHERE_UNSPECIFIED
     if config.predict.where == "device":  # in spite of the running agent's configuration
         asked = who_answers(asked, config.predict.where)
@@ -100,10 +97,7 @@ once."""
     help=f"Protection level: {either(LEVELS)}.  [default: configured]",
 )
 @click.option("--local", is_flag=True, help="Answer on this device; sends and charges nothing.")
-@json_option
-@click.pass_context
 def embed_command(
-    ctx: click.Context,
     text: str | None,
     source: Path | None,
     target: Path | None,
@@ -120,7 +114,7 @@ def embed_command(
     lines = read_texts(text, source, "embedding")
     settings = agent.EmbedRequest(level=level, local=local)
     output = nullcontext(None) if target is None else atomic(target)
-    with reach(load_config(ctx)) as client, output as file:
+    with reach(load_config()) as client, output as file:
         rows, number = _Rows(file) if file is not None else None, 0
         for chunk in _chunks(lines, CHUNK if source is not None else 1):
             for response in _embedded(client, chunk, settings):
@@ -206,10 +200,8 @@ class _Rows:
 @click.option("--forget", is_flag=True, help="Forget all of them; cannot be undone.")
 @click.option("--text", default="", help="With --forget: only what was said of this text.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask; needed where nobody can be asked.")
-@json_option
-@click.pass_context
 def corrections_command(
-    ctx: click.Context, name: str, show: bool, forget: bool, text: str, yes: bool, as_json: bool
+    name: str, show: bool, forget: bool, text: str, yes: bool, as_json: bool
 ) -> None:
     """Say how many corrections of the adapter NAME wait on this device, show or forget them.
 
@@ -226,7 +218,7 @@ def corrections_command(
         if not sys.stdin.isatty():
             raise InvalidInput("forgetting must be confirmed", fix="add --yes", subject="yes")
         click.confirm(f"Forget all corrections of {name}?", abort=True, err=True)
-    with reach(load_config(ctx)) as client:
+    with reach(load_config()) as client:
         if forget:
             request = adapters.ForgetCorrectionsRequest(adapter=name, text=text)
             forgotten = client.adapters.ForgetCorrections(request).forgotten
@@ -275,10 +267,7 @@ _LARGEST = 2 << 20
     help="Table: a header with the columns text and label, then one correction a line, "
     "tab-separated.  [default: TEXT and LABEL, else stdin]",
 )
-@json_option
-@click.pass_context
 def correct_command(
-    ctx: click.Context,
     name: str,
     text: str | None,
     label: str | None,
@@ -292,7 +281,7 @@ def correct_command(
     stdin, all of LABEL. Prefer a file or stdin to TEXT: other users of the machine can see a
     command's arguments while it runs.
     """
-    config = load_config(ctx)
+    config = load_config()
     kept, waiting = 0, 0
     corrections = [*_read(text, label, source)]
     with reach(config) as client:

@@ -16,7 +16,6 @@ import click
 
 from sottovoce.core.platform.console import (
     Command,
-    json_option,
     plain,
     print_fact,
     print_json,
@@ -60,10 +59,7 @@ from sottovoce.v1 import edge_chat_pb2 as chats
     "  [default: throughout each text]",
 )
 @click.option("--words", is_flag=True, help="Also show what became of each word.")
-@json_option
-@click.pass_context
 def privatize_command(
-    ctx: click.Context,
     text: str | None,
     privacy: agent.PrivacyOptions,
     source: Path | None,
@@ -84,7 +80,7 @@ def privatize_command(
         words=words or as_json,
         session=session,
     )
-    config = load_config(ctx)
+    config = load_config()
     output = nullcontext(sys.stdout.buffer) if target is None else atomic(target)
     with reach(config) as client, output as out:
         for number, line in enumerate(read_texts(text, source)):
@@ -135,10 +131,7 @@ def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:
     is_flag=True,
     help="Every policy, not only those of your conversations and texts.",
 )
-@json_option
-@click.pass_context
 def try_command(
-    ctx: click.Context,
     text: str | None,
     source: Path | None,
     privacy: agent.PrivacyOptions,
@@ -154,7 +147,7 @@ def try_command(
     themselves. Blue words gave way to random ones of their kind, and below is what they are taken
     for. `sotto words` changes that. The rest leaves as typed.
     """
-    config = load_config(ctx)
+    config = load_config()
     with _engine(config) as engine:
         opened = engine.current()
         mechanism = privacy.mechanism or config.privacy.mechanism

@@ -28,7 +28,6 @@ from sottovoce.core.errors import NotReady, SottovoceError, Unavailable
 from sottovoce.core.platform.console import (
     Command,
     if_interrupted,
-    json_option,
     plain,
     print_fact,
     print_json,
@@ -59,11 +58,9 @@ from sottovoce.v1 import edge_owner_pb2 as owner
 
 
 @click.command("status", cls=Command)
-@json_option
-@click.pass_context
-def status_command(ctx: click.Context, as_json: bool) -> None:
+def status_command(as_json: bool) -> None:
     """Show bundle, ledger and customisations."""
-    config = load_config(ctx)
+    config = load_config()
     running = is_running(config)
     with reach(config) as client:
         response: agent.GetStatusResponse = client.agent.GetStatus(agent.GetStatusRequest())
@@ -92,11 +89,9 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
 
 
 @click.command("ledger", cls=Command)
-@json_option
-@click.pass_context
-def ledger_command(ctx: click.Context, as_json: bool) -> None:
+def ledger_command(as_json: bool) -> None:
     """Say in words what privacy was spent on this device, and for how much more there is room."""
-    config = load_config(ctx)
+    config = load_config()
     with reach(config) as client:
         status = client.agent.GetStatus(agent.GetStatusRequest())
         spent = client.owner.GetSpending(owner.GetSpendingRequest())
@@ -135,15 +130,13 @@ def ledger_command(ctx: click.Context, as_json: bool) -> None:
 @click.command("logs", cls=Command)
 @click.argument("name")
 @click.option("--follow/--no-follow", "-f", default=True, help="Until it ends.  [default: follow]")
-@json_option
-@click.pass_context
-def logs_command(ctx: click.Context, name: str, follow: bool, as_json: bool) -> None:
+def logs_command(name: str, follow: bool, as_json: bool) -> None:
     """Follow the newest training of the adapter NAME, a line for every change.
 
     The agent writes its own log to standard error, or to the journal where systemd runs it.
     """
     request = agent.WatchCustomizationRequest(adapter=name)
-    with remote(load_config(ctx)) as client:
+    with remote(load_config()) as client:
         if_interrupted(*common.left(name))
         for response in interruptible(partial(client.agent.WatchCustomization, request)):
             record: agent.Customization = response.customization
@@ -158,7 +151,6 @@ def logs_command(ctx: click.Context, name: str, follow: bool, as_json: bool) -> 
 
 
 @click.command("doctor", cls=Command)
-@json_option
 @click.pass_context
 def doctor_command(ctx: click.Context, as_json: bool) -> None:
     """Check this device's setup and say how to mend it; changes nothing but an empty state.
@@ -166,7 +158,7 @@ def doctor_command(ctx: click.Context, as_json: bool) -> None:
     The exit code is 3 if a check fails.
     """
     findings: list[Finding] = []
-    for finding in examine(ctx):
+    for finding in examine():
         findings.append(finding)
         if as_json:
             continue
@@ -181,13 +173,13 @@ def doctor_command(ctx: click.Context, as_json: bool) -> None:
         ctx.exit(NotReady.exit_code)
 
 
-def examine(ctx: click.Context) -> Iterator[Finding]:
+def examine() -> Iterator[Finding]:
     """Check that the settings load, then yield findings of `doctor.examine`."""
     config: Config | None = None
 
     def read() -> str:
         nonlocal config
-        config = load_config(ctx)
+        config = load_config()
         return str(config.source or "defaults; no file")
 
     yield doctor.run("config", read)
@@ -199,12 +191,10 @@ _OURS = "Apache-2.0"
 
 
 @click.command("licences", cls=Command)
-@json_option
-@click.pass_context
-def licences_command(ctx: click.Context, as_json: bool) -> None:
+def licences_command(as_json: bool) -> None:
     """Say under which licences the program and the models of the bundle are, and whose texts they
     learnt."""
-    bundle = open_current(load_config(ctx).bundle)
+    bundle = open_current(load_config().bundle)
     cards, finder = _cards(bundle), context_finder.card()
     full = (resources.files("sottovoce.core.bundle") / "full_finder.md").read_text("utf-8")
     if as_json:
@@ -247,9 +237,7 @@ _TOLD: Final = ("randomness", "claims", "floors", "tagger")
 
 
 @click.command("bugreport", cls=Command)
-@json_option
-@click.pass_context
-def bugreport_command(ctx: click.Context, as_json: bool) -> None:
+def bugreport_command(as_json: bool) -> None:
     """Print what a report of a fault needs: versions, settings, findings, sizes.
 
     There is no text in it, no name of an adapter, a tenant, a user, a host or a path, and no
@@ -257,13 +245,13 @@ def bugreport_command(ctx: click.Context, as_json: bool) -> None:
     cloud that is configured is asked what `sotto doctor` asks it.
     """
     report: dict[str, Any] = {"versions": _versions(), "machine": _machine()}
-    findings = [*examine(ctx)]
+    findings = [*examine()]
     report["doctor"] = {
         each.check: " ".join(filter(None, (each.result, each.reason, _seen(each))))
         for each in findings
     }
     if findings[0].result == "OK":
-        config = load_config(ctx)
+        config = load_config()
         report["settings"] = _settings(config)
         report["running"] = is_running(config)
         report["state"] = _state(config)
@@ -389,7 +377,6 @@ _SERVE = "from sottovoce.edge.cli import main; main()"
     help="Words of the longest text.",
 )
 @click.option("--repeats", type=click.IntRange(min=1), default=11, show_default=True)
-@json_option
 @click.pass_context
 def bench_command(
     ctx: click.Context,
@@ -404,7 +391,7 @@ def bench_command(
     other work on the device shows. Memory is that of a second agent, started for the purpose over
     the same bundle and a state of its own; nothing is charged and no cloud is contacted.
     """
-    config = load_config(ctx)
+    config = load_config()
     bundle = open_current(config.bundle)
     default = Setting(config.privacy.level, config.privacy.mechanism, config.privacy.policy)
     setting = resolve(privacy, default)

@@ -24,7 +24,7 @@ from typing import Final
 import click
 
 from sottovoce.core.errors import ConfigError, InvalidInput, NotReady
-from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, print_json
 from sottovoce.core.platform.files import disk, in_place_of
 from sottovoce.core.platform.program import INTERRUPTED
 from sottovoce.core.rpc import telemetry
@@ -259,7 +259,6 @@ def service_command() -> None:
     help="With --system, the user whose apps and commands reach the agent.",
 )
 @click.option("--print", "only_print", is_flag=True, help="Print the unit and change nothing.")
-@json_option
 @click.pass_context
 def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_json: bool) -> None:
     """Write the unit, and start the agent with it now and from then on.
@@ -291,7 +290,6 @@ def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_js
 
 @service_command.command("uninstall", cls=Command)
 @_scope
-@json_option
 def uninstall(system: bool, as_json: bool) -> None:
     """Stop the agent and take the unit away; state, bundle and settings stay."""
     manager = _manager(system=system)
@@ -312,7 +310,6 @@ def uninstall(system: bool, as_json: bool) -> None:
 
 @service_command.command("status", cls=Command)
 @_scope
-@json_option
 @click.pass_context
 def status(ctx: click.Context, system: bool, as_json: bool) -> None:
     """Whether the unit is there, and the agent runs by it; exit code 3 if not."""
@@ -398,17 +395,13 @@ def _program(manager: Manager) -> str:
     "--openai",
     help="Also answer HTTP, as OpenAI's servers do: 127.0.0.1:PORT.  [default: configured, no]",
 )
-@json_option
-@click.pass_context
-def serve_command(
-    ctx: click.Context, listen: str | None, openai: str | None, as_json: bool
-) -> None:
+def serve_command(listen: str | None, openai: str | None, as_json: bool) -> None:
     """Run the agent for apps on this device, until SIGTERM (exit code 0) or Ctrl-C (130).
 
     Starts without a bundle and uses one as soon as it is pulled. Logs go to standard error and
     never hold text. With --json, one object {"serving": ADDRESS} is printed when it is ready.
     """
-    config = load_config(ctx)
+    config = load_config()
     if listen:
         config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, listen=listen))
     if openai is not None:
@@ -438,15 +431,13 @@ def serve_command(
     default=None,
     help="Show it in this desktop's browser.  [default: where there is a desktop]",
 )
-@json_option
-@click.pass_context
-def ui_command(ctx: click.Context, show: bool | None, as_json: bool) -> None:
+def ui_command(show: bool | None, as_json: bool) -> None:
     """Open the running agent's page: try texts, see levels, ledger, adapters and what left.
 
     The agent answers it on loopback from now on, until it ends. The link is good once, for ten
     minutes; run this again for another. With --json, one object {"url": LINK} and no browser.
     """
-    with remote(load_config(ctx)) as client:
+    with remote(load_config()) as client:
         url = client.owner.OpenPage(owner.OpenPageRequest()).url
     if as_json:
         print_json({"url": url})

@@ -12,7 +12,7 @@ import click
 from sottovoce.cloud.cli.options import folder_option, watch_stages
 from sottovoce.cloud.store.keys import signing_key
 from sottovoce.core.bundle.manifest import bundle_id
-from sottovoce.core.platform.console import Command, if_interrupted, json_option, print_json
+from sottovoce.core.platform.console import Command, if_interrupted, print_json
 
 if TYPE_CHECKING:
     from sottovoce.models.encoder import Exporter
@@ -79,7 +79,6 @@ _exporter_option = click.option(
     help="Sign the bundle with this private key (PEM, Ed25519). A missing key is created."
     "  [default: sotto-cloud serve signs]",
 )
-@json_option
 def build_bundle(
     out: Path,
     backbone: str,
@@ -151,7 +150,6 @@ def build_bundle(
 )
 @_exporter_option
 @folder_option("--out", "build/encoder", "Folder to write.")
-@json_option
 def export(backbone: str, exporter: Exporter, out: Path, as_json: bool) -> None:
     """Export a backbone as devices run it, and compare it with torch.
 

@@ -10,14 +10,13 @@ import click
 
 from sottovoce.cloud.cli.options import folder, folder_option, watch_stages
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.platform.console import Command, json_option, print_json
+from sottovoce.core.platform.console import Command, print_json
 from sottovoce.core.platform.files import in_place_of
 
 
 @click.command("train-tagger", cls=Command)
 @click.option("--data", type=folder, required=True, help="Folder with ud_ewt and pos_masc.")
 @folder_option("--out", "models/tagger", "Folder to write.")
-@json_option
 def train_tagger(data: Path, out: Path, as_json: bool) -> None:
     """Train the part-of-speech tagger that ships in every bundle."""
     from sottovoce.models import tagger
@@ -49,7 +48,6 @@ def train_tagger(data: Path, out: Path, as_json: bool) -> None:
     show_default=True,
     help='View of neighbouring words: their looks, or the words. "words" only prints figures.',
 )
-@json_option
 def train_names(
     data: Path,
     models: Path,
@@ -116,7 +114,6 @@ def train_names(
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:1.")
 @click.option("--passages", type=click.IntRange(20), help="Use at most this many passages.")
 @click.option("--epochs", type=click.IntRange(1), help="Passes over the passages.")
-@json_option
 def train_denoiser(
     paths: tuple[Path, ...],
     bundle: Path,
@@ -209,7 +206,6 @@ _PINS: Final = Path("core/sottovoce/core/bundle/full_finder.json")
     help="Only train the last round, from the finder in --out. With --full, go on from"
     " the adapter that ships, for one more round.",
 )
-@json_option
 def command(
     data: Path,
     backbone: str,
@@ -315,7 +311,6 @@ def _percent(part: int, whole: int) -> str:
     help='Language of the words: "en", or a JSON file that describes it.',
 )
 @folder_option("--out", "models/frequencies", "Folder to write.")
-@json_option
 def count_words(
     data: Path, tagger: Path, spacy: str, language: str, out: Path, as_json: bool
 ) -> None:
@@ -343,7 +338,6 @@ def count_words(
 @click.command("device-counts", cls=Command)
 @folder_option("--models", "models", "Folder with the word frequencies and the lists of facts.")
 @folder_option("--out", "core/sottovoce/core/text", "Folder of the device's sources to write to.")
-@json_option
 def device_counts(models: Path, out: Path, as_json: bool) -> None:
     """Make the word lists that ship with the device.
 
@@ -408,7 +402,6 @@ def device_counts(models: Path, out: Path, as_json: bool) -> None:
     help="Build the lists of names beside --out instead: a folder with the census of the package"
     " `names`.",
 )
-@json_option
 def vocabulary(
     lists: Path, out: Path, sources: Path | None, names: Path | None, as_json: bool
 ) -> None:

@@ -21,7 +21,6 @@ from sottovoce.core.platform.console import (
     Command,
     LazyGroup,
     if_interrupted,
-    json_option,
     plain,
     print_fact,
     print_json,
@@ -40,7 +39,6 @@ def test_each_kind_of_error_has_its_exit_code_and_keeps_output_clean(
     kind: type[errors.SottovoceError], as_json: bool
 ) -> None:
     @click.command(cls=Command)
-    @json_option
     def fails(as_json: bool) -> None:
         raise kind("it broke", fix="mend it", subject="it")
 
@@ -60,7 +58,7 @@ def test_each_kind_of_error_has_its_exit_code_and_keeps_output_clean(
 
 def test_colours_are_left_out_if_the_environment_says_so() -> None:
     @click.command(cls=Command)
-    def shows() -> None:
+    def shows(as_json: bool) -> None:
         click.secho("calm", fg="red", bold=True)
 
     assert "\x1b" in CliRunner().invoke(shows, color=True, env={"NO_COLOR": ""}).stdout
@@ -78,7 +76,7 @@ def test_a_place_is_put_in_front_of_the_same_error(kind: type[errors.SottovoceEr
 
 def test_bugs_are_not_dressed_up_as_errors() -> None:
     @click.command(cls=Command)
-    def broken() -> None:
+    def broken(as_json: bool) -> None:
         raise ZeroDivisionError
 
     assert isinstance(CliRunner().invoke(broken).exception, ZeroDivisionError)
@@ -90,7 +88,7 @@ def test_bugs_are_not_dressed_up_as_errors() -> None:
 )
 def test_a_file_that_the_system_refuses_is_no_traceback(number: int, code: int, said: str) -> None:
     @click.command(cls=Command)
-    def refused() -> None:
+    def refused(as_json: bool) -> None:
         raise OSError(number, os.strerror(number), "/srv/state")
 
     result = CliRunner().invoke(refused)
@@ -112,7 +110,6 @@ def _obeyed(shown: str) -> bool:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_an_error_of_a_stranger_is_obeyed_by_no_terminal(as_json: bool) -> None:
     @click.command(cls=Command)
-    @json_option
     def fails(as_json: bool) -> None:
         raise errors.Unavailable(HOSTILE, fix=HOSTILE)
 
@@ -142,7 +139,6 @@ def test_plain_text_keeps_its_lines_unless_it_is_to_be_one() -> None:
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, click.Abort])
 def test_an_interrupt_says_what_goes_on(raised: type[BaseException], as_json: bool) -> None:
     @click.command(cls=Command)
-    @json_option
     def waits(as_json: bool) -> None:
         if_interrupted("first", "nothing")
         if_interrupted("it goes on", "look again")
@@ -159,7 +155,7 @@ def test_an_interrupt_says_what_goes_on(raised: type[BaseException], as_json: bo
 
 def test_an_interrupt_of_which_nothing_is_known_is_said() -> None:
     @click.command(cls=Command)
-    def waits() -> None:
+    def waits(as_json: bool) -> None:
         raise KeyboardInterrupt
 
     result = CliRunner().invoke(waits)
@@ -168,7 +164,7 @@ def test_an_interrupt_of_which_nothing_is_known_is_said() -> None:
 
 def test_an_end_of_input_at_a_prompt_is_no_interrupt() -> None:
     @click.command(cls=Command)
-    def asks() -> None:
+    def asks(as_json: bool) -> None:
         click.prompt("code")
 
     result = CliRunner().invoke(asks, input="")
@@ -183,7 +179,7 @@ from sottovoce.core.platform.console import Command
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may ignore it
 
 @click.command(cls=Command)
-def stubborn():
+def stubborn(as_json):
     threading.Thread(target=threading.Event().wait).start()  # nothing ends it
     try:
         print("ready", flush=True)
@@ -313,7 +309,7 @@ def test_programs_of_the_tests_inherit_no_width_of_a_terminal() -> None:
 def test_a_text_without_quotes_is_told_of_them() -> None:
     @click.command(cls=Command)
     @click.argument("text")
-    def show(text: str) -> None:
+    def show(text: str, as_json: bool) -> None:
         click.echo(text)
 
     told = CliRunner().invoke(show, ["my", "landlord"])

@@ -29,6 +29,7 @@ from bench.attacks.channels import Noised
 from bench.attacks.interface import Attack, Floats, Releases, Seen
 from bench.attacks.inversion import Map, Nearest
 from bench.baselines.interface import eta_of_success
+from bench.classifier import Classifier
 from bench.console import Figures, Table
 from bench.data import require
 from bench.resampling import drawn, interval
@@ -36,7 +37,6 @@ from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.encoder import Encoder, PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.denoiser import Denoiser
-from sottovoce.edge.measure import Classifier
 from sottovoce.models.denoiser_data import Passages, encode, tokenize
 
 SUCCESSES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)

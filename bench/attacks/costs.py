@@ -23,9 +23,9 @@ from bench import data
 from bench.attacks.interface import Floats, Releases
 from bench.attacks.public import Public
 from bench.attacks.text import Ints, Text
+from bench.classifier import Classifier
 from sottovoce.cloud.models.encoder import Encoder
 from sottovoce.core.privacy.vectors import unit_rows
-from sottovoce.edge.measure import Classifier
 
 __all__ = ["DRAWS", "Embed", "Meaning", "Sentiment", "apart"]
 

@@ -67,7 +67,7 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "bench": [
-        ["cache", "data", "live", "processes", "resampling"],
+        ["cache", "classifier", "data", "live", "processes", "resampling"],
         ["console"],
         ["attacks", "leaks"],
         ["generation", "utility"],

@@ -8,7 +8,7 @@ import pytest
 from bench.attacks.interface import Floats
 from bench.baselines.cape import Cape
 from bench.baselines.dpnr import noised, shortened
-from sottovoce.edge.measure import Classifier
+from bench.classifier import Classifier
 from sottovoce.models.denoiser_data import Passages
 
 N, WIDTH = 4_000, 12

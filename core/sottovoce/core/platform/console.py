@@ -24,7 +24,7 @@ from itertools import zip_longest
 from shutil import get_terminal_size
 from textwrap import wrap
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 from click.shell_completion import get_completion_class
@@ -76,16 +76,13 @@ class Command(click.Command):
                 ctx.color = False
             return super().invoke(ctx)
         except SottovoceError as error:
-            _report(error, as_json=bool(ctx.params.get("as_json")))
-            ctx.exit(error.exit_code)
+            _end(ctx, error)
         except (KeyboardInterrupt, click.Abort) as error:  # the second from a prompt
             if isinstance(error.__context__, EOFError):
-                ended = InvalidInput("standard input ended before an answer", fix="type one")
-                _report(ended, as_json=bool(ctx.params.get("as_json")))
-                ctx.exit(ended.exit_code)
+                _end(ctx, InvalidInput("standard input ended before an answer", fix="type one"))
             # A second Ctrl-C during the clean-up ends the program at once, without a traceback.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            _report_interrupt(ctx, as_json=bool(ctx.params.get("as_json")))
+            _report_interrupt(ctx)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:  # the reader of our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -93,17 +90,17 @@ class Command(click.Command):
         except UnicodeEncodeError as error:
             if "surrogates" not in error.reason:
                 raise  # the terminal's encoding lacks a letter
-            undecoded = InvalidInput(
-                "the text typed is not UTF-8", fix="type it in a terminal with LANG=C.UTF-8"
-            )
-            _report(undecoded, as_json=bool(ctx.params.get("as_json")))
-            ctx.exit(undecoded.exit_code)
+            fix = "type it in a terminal with LANG=C.UTF-8"
+            _end(ctx, InvalidInput("the text typed is not UTF-8", fix=fix))
         except OSError as error:
             if error.filename is None and error.errno not in DISK_FULL:
                 raise  # a fault of the program, which keeps its traceback
-            refused = refused_by_system(error)
-            _report(refused, as_json=bool(ctx.params.get("as_json")))
-            ctx.exit(refused.exit_code)
+            _end(ctx, refused_by_system(error))
+
+
+def _end(ctx: click.Context, error: SottovoceError) -> NoReturn:
+    _report(error, as_json=bool(ctx.params.get("as_json")))
+    ctx.exit(error.exit_code)
 
 
 def if_interrupted(problem: str, fix: str = "") -> None:
@@ -116,9 +113,9 @@ def if_interrupted(problem: str, fix: str = "") -> None:
     click.get_current_context().meta[_NOTE] = (problem, fix)
 
 
-def _report_interrupt(ctx: click.Context, *, as_json: bool) -> None:
+def _report_interrupt(ctx: click.Context) -> None:
     problem, fix = ctx.meta.get(_NOTE, ("", ""))
-    if as_json:
+    if ctx.params.get("as_json"):
         told = {"code": "CANCELLED", "problem": problem or "interrupted", "fix": fix, "subject": ""}
         click.echo(_json({"error": told}), err=True)
         return

@@ -68,18 +68,15 @@ class Seal:
             DataLoss: there is no key, or its length is wrong.
             ConfigError: others can read it.
         """
+        how = "damaged"
         try:
             with disk(path):
                 secret = read_secret(path)
-        except FileNotFoundError as error:
-            raise DataLoss(
-                f"the key {path} is gone, and what it sealed cannot be read",
-                fix=f"bring the file back, or move {path.parent} away to start afresh; {AFRESH}",
-                subject=str(path),
-            ) from error
+        except FileNotFoundError:
+            secret, how = b"", "gone, and what it sealed cannot be read"
         if len(secret) != BYTES:
             raise DataLoss(
-                f"the key {path} is damaged",
+                f"the key {path} is {how}",
                 fix=f"bring the file back, or move {path.parent} away to start afresh; {AFRESH}",
                 subject=str(path),
             )

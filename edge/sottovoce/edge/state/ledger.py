@@ -351,21 +351,15 @@ class Ledger:
         return True
 
     def charge_once(self, digest: bytes, amount: float, purpose: Purpose = FOR_APPS) -> None:
-        """Charge one release unless it was charged already; on disk when this returns.
-
-        Raises:
-            QuotaExceeded: the limit would be passed, or the disk is full; nothing is charged.
-        """
-        if self.charged(digest):
-            return
-        with self._store.transaction() as transaction:
-            if self.first(transaction, digest):
-                self.charge(transaction, amount, 1, purpose)
+        """Charge one release unless it was charged already; see `charge_each`."""
+        self.charge_each({digest: amount}, purpose)
 
     def charge_each(
         self, charges: Mapping[bytes, float], purpose: Purpose = FOR_APPS
     ) -> tuple[float, int]:
         """Charge several releases at once, without those charged before: all or none.
+
+        The charge is on disk when this returns.
 
         Args:
             charges: the cost of each release, by digest.

@@ -30,7 +30,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -168,10 +168,9 @@ def begun(name: str, parent: str = "", **numbers: int) -> Span:
 
 
 @contextmanager
-def _spanning(
-    tracer: OpenTelemetry, name: str, parent: str, numbers: dict[str, int]
-) -> Iterator[None]:
-    found = tracer.begin(name, parent, numbers)
+def span(name: str, parent: str = "", **numbers: int) -> Iterator[None]:
+    """Record the block as a span, this thread's current one meanwhile; see `begun`."""
+    found = begun(name, parent, **numbers)
     failed = True
     try:
         with found.current():
@@ -179,11 +178,6 @@ def _spanning(
         failed = False
     finally:
         found.end(failed=failed)
-
-
-def span(name: str, parent: str = "", **numbers: int) -> AbstractContextManager[None]:
-    """Record the block as a span, this thread's current one meanwhile; see `begun`."""
-    return nullcontext() if _tracer is None else _spanning(_tracer, name, parent, numbers)
 
 
 def here() -> str:
@@ -206,10 +200,7 @@ def streamed(name: str) -> Iterator[tuple[tuple[str, str], ...]]:
 
     Other threads may resume the block, so the span is no thread's current one.
     """
-    if _tracer is None:
-        yield ()
-        return
-    found = _tracer.begin(name, "", {})
+    found = begun(name)
     with found.current():
         told = metadata()
     failed = True

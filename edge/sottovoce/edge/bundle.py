@@ -205,7 +205,6 @@ def pull(
     encoder: bool = False,
     key: bytes | None = None,
     progress: Progress = lambda name, done, total: None,
-    pause: float = 1.0,
 ) -> Pulled:
     """Make the cloud's bundle the current one.
 
@@ -254,7 +253,7 @@ def pull(
         if not extra:  # left by an interrupted pull, and not verified
             shutil.rmtree(aside, ignore_errors=True)
         # First, so that an update never leaves a device without its encoder.
-        done = _complete_all(cloud, identity, aside, extra, progress, (0, size), pause)
+        done = _complete_all(cloud, identity, aside, extra, progress, (0, size))
         if extra:
             _check_encoder(aside)
         has_encoder = bool(extra) or (folder / ENCODER).is_dir()
@@ -269,7 +268,7 @@ def pull(
             except SottovoceError:  # damaged: keep its good files, fetch the others again
                 shutil.rmtree(partial, ignore_errors=True)
                 folder.rename(partial)
-        _complete_all(cloud, identity, partial, manifest.files, progress, (done, size), pause)
+        _complete_all(cloud, identity, partial, manifest.files, progress, (done, size))
         _write(partial / MANIFEST, answer.manifest)
         _write(partial / SIGNATURE, signature.to_bytes())
         arrived = Bundle.open(partial, expected=identity)
@@ -358,7 +357,6 @@ def _complete_all(
     files: Mapping[str, StoredFile],
     progress: Progress,
     done: tuple[int, int],
-    pause: float,
 ) -> int:
     """Fetch all ``files`` into ``partial``; return the number of bytes after that.
 
@@ -372,7 +370,7 @@ def _complete_all(
     _make_room(partial, sum(stored.bytes for stored in files.values()))
     for path, stored in files.items():
         report = _offset(progress, path, before, size)
-        _complete(cloud, identity, partial, path, stored, report, pause)
+        _complete(cloud, identity, partial, path, stored, report)
         before += stored.bytes
     return before
 
@@ -384,7 +382,6 @@ def _complete(
     path: str,
     stored: StoredFile,
     report: Callable[[int], None],
-    pause: float,
 ) -> None:
     """Fetch the rest of one file and check its hash."""
     file = partial / path
@@ -407,7 +404,7 @@ def _complete(
     resumed = size() > 0
     while True:
         try:
-            download_with_retry(receive, size, pause)
+            download_with_retry(receive, size)
             report(stored.bytes)
             return
         except DataLoss as error:

@@ -190,13 +190,8 @@ def share_command(adapter: str, output: Path, as_json: bool) -> None:
     """
     with parts(load_config()) as device:
         data = share(device.outbox, adapter)
-    try:
-        with atomic(output) as file:
-            file.write(data)
-    except OSError as error:
-        raise InvalidInput(
-            f"cannot write {output}: {error.strerror}", fix="choose another --output"
-        ) from error
+    with atomic(output) as file:
+        file.write(data)
     say(
         {"adapter": adapter, "output": str(output)},
         f"{output} is for your other devices: `sotto join {output.name}` there",

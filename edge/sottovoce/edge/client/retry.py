@@ -49,6 +49,8 @@ _RETRYABLE: Final = {
 _BUSY: Final = {"sottovoce.v1.InferenceService", "sottovoce.v1.GenerationService"}
 """Services whose RESOURCE_EXHAUSTED is temporary; elsewhere it is a quota."""
 _T = TypeVar("_T")
+PAUSE: Final = 1.0
+"""Seconds to wait after a download broke."""
 _BREAKS: Final = 5
 _ATTEMPTS: Final = 4
 _FIRST: Final = 0.2
@@ -134,12 +136,11 @@ def stream_with_retry(path: str, begin: Callable[[], Any]) -> Generator[Any, Non
         time.sleep(wait)
 
 
-def download_with_retry(receive: Callable[[], _T], size: Callable[[], int], pause: float) -> _T:
+def download_with_retry(receive: Callable[[], _T], size: Callable[[], int]) -> _T:
     """Return what ``receive`` does; call it again after a break, to go on where it stopped.
 
     Args:
         size: returns how many bytes have arrived.
-        pause: seconds to wait after a break.
 
     Raises:
         Unavailable: the connection broke five times in a row, and nothing arrived.
@@ -153,7 +154,7 @@ def download_with_retry(receive: Callable[[], _T], size: Callable[[], int], paus
             breaks = 0 if size() > before else breaks + 1
             if breaks >= _BREAKS:
                 raise
-            time.sleep(pause)
+            time.sleep(PAUSE)
 
 
 class _Numbered(Protocol):

@@ -296,14 +296,11 @@ class Engine:
                 subject="encoder",
             )
 
-    def fetch_encoder(
-        self, cloud: Cloud, progress: Callable[[int, int], None], pause: float = 1.0
-    ) -> int:
+    def fetch_encoder(self, cloud: Cloud, progress: Callable[[int, int], None]) -> int:
         """Fetch the encoder of the bundle in use; return its size in bytes.
 
         Args:
             progress: receives the number of bytes present, and their total.
-            pause: seconds to wait after an interruption.
 
         Raises:
             NotReady: the bundle has no encoder, was linked by hand, or is no longer served.
@@ -318,7 +315,6 @@ class Engine:
                 wanted=bundle.id,
                 encoder=True,
                 progress=lambda _, done, total: progress(done, total),
-                pause=pause,
             )
         except NotFound as error:
             raise NotReady(

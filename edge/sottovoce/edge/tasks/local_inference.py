@@ -189,7 +189,6 @@ class Home:
         name: str,
         *,
         progress: Callable[[int, int], None] = lambda done, total: None,
-        pause: float = 1.0,
     ) -> Fetched:
         """Fetch the newest version of an adapter and put it in use.
 
@@ -210,9 +209,9 @@ class Home:
         names, folder = found.names, found.folder
         self._check_encoder()
         with folder.alone(), disk(self.folder):
-            file, arrived = self._download(names, folder, progress, pause)
+            file, arrived = self._download(names, folder, progress)
             adapter = None if arrived is None else self._verify(names, arrived, file.sha256)
-            brought = self._bring_encoder(progress, pause)
+            brought = self._bring_encoder(progress)
             if arrived is not None and adapter is not None:
                 with _removed_if_refused(arrived):
                     adapter.check(self.encoder().shape)
@@ -267,12 +266,12 @@ class Home:
                 raise
             self._engine.check_pulled()
 
-    def _bring_encoder(self, progress: Callable[[int, int], None], pause: float) -> int:
+    def _bring_encoder(self, progress: Callable[[int, int], None]) -> int:
         """Fetch the encoder of the bundle in use, if it is not here; return the bytes fetched."""
         try:
             self.encoder()
         except NotReady:
-            brought = self._engine.fetch_encoder(self._cloud, progress, pause)
+            brought = self._engine.fetch_encoder(self._cloud, progress)
             self.encoder()
             return brought
         return 0
@@ -282,7 +281,6 @@ class Home:
         names: OpaqueIds,
         folder: AdapterFolder,
         progress: Callable[[int, int], None],
-        pause: float,
     ) -> tuple[training.AdapterFile, Path | None]:
         """Download the newest version; return its description, and its file if it is new."""
 
@@ -299,7 +297,7 @@ class Home:
                 folder.partial()[0].unlink(missing_ok=True)
                 return self._receive(names, folder, progress)
 
-        return download_with_retry(receive, size, pause)
+        return download_with_retry(receive, size)
 
     def _receive(
         self, names: OpaqueIds, folder: AdapterFolder, progress: Callable[[int, int], None]

@@ -20,6 +20,7 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, NotFound, NotReady, 
 from sottovoce.core.privacy import inspection
 from sottovoce.core.text import onnx_models
 from sottovoce.edge.bundle import Pulled, pull
+from sottovoce.edge.client import retry
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from sottovoce.v1 import bundles_pb2
@@ -42,9 +43,14 @@ def _measured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(inspection, "inspect", lambda *_, **__: ())
 
 
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "PAUSE", 0)
+
+
 def _pull(config: Config, **options: Any) -> Pulled:
     with closing(Cloud(config.cloud)) as cloud:
-        return pull(cloud, config.bundle, pause=0, **options)
+        return pull(cloud, config.bundle, **options)
 
 
 def _size(bundle: Path) -> int:
@@ -106,7 +112,7 @@ def test_a_pull_that_gave_up_is_resumed_by_the_next(
                 raise KeyboardInterrupt
 
         with closing(Cloud(config.cloud)) as cloud, pytest.raises(KeyboardInterrupt):
-            pull(cloud, config.bundle, progress=dies, pause=0)
+            pull(cloud, config.bundle, progress=dies)
         assert not config.bundle.current.exists()
         (partial,) = (config.bundle.path / "bundles").iterdir()
         kept = sum(p.stat().st_size for p in partial.rglob("*") if p.is_file())

@@ -14,6 +14,7 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Unavailabl
 from sottovoce.core.privacy import inspection
 from sottovoce.core.text import onnx_models
 from sottovoce.edge.bundle import Pulled, pull
+from sottovoce.edge.client import retry
 from sottovoce.edge.client.cloud import Cloud
 from sottovoce.edge.config import Config
 from tests.support.agent import configured
@@ -26,11 +27,12 @@ from tests.support.stub_cloud import StubCloud, stub_cloud
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The levels of the small bundle are made up, and its classes are small."""
     monkeypatch.setattr(inspection, "inspect", lambda *_, **__: ())
+    monkeypatch.setattr(retry, "PAUSE", 0)
 
 
 def fetch(server: StubCloud, config: Config, *, encoder: bool) -> Pulled:
     with closing(Cloud(config.cloud)) as cloud:
-        return pull(cloud, config.bundle, encoder=encoder, pause=0)
+        return pull(cloud, config.bundle, encoder=encoder)
 
 
 def same(one: Path, other: Path) -> bool:

@@ -25,6 +25,7 @@ from sottovoce.core.errors import (
     Unavailable,
 )
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.client import retry
 from sottovoce.edge.tasks import local_inference as homes
 from sottovoce.edge.tasks.local_inference import who_answers
 from sottovoce.edge.tasks.parts import Parts
@@ -287,6 +288,11 @@ def test_a_cloud_that_sends_nothing_for_ever_is_refused(
     assert device.home.versions("desk") == []
 
 
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "PAUSE", 0)
+
+
 def test_fetching_again_what_is_there_carries_nothing(home: Home) -> None:
     device, cloud, _ = home
     version = device.home.fetch("desk").version
@@ -299,7 +305,7 @@ def test_fetching_again_what_is_there_carries_nothing(home: Home) -> None:
 def test_a_break_is_gone_on_from_where_it_was(home: Home) -> None:
     device, cloud, _ = home
     cloud.bytes_left = 700
-    size = device.home.fetch("desk", pause=0).bytes
+    size = device.home.fetch("desk").bytes
     assert cloud.fetched["adapter"] == size
     assert ask(device, "the river").answered == DEVICE
 
@@ -311,7 +317,7 @@ def test_what_arrived_of_more_than_there_is_is_begun_anew(home: Home) -> None:
     partial = file.with_name(f".partial-{version}.safetensors")
     partial.write_bytes(file.read_bytes() + b"more")
     file.write_bytes(b"damaged, so that it is fetched again")
-    assert device.home.fetch("desk", pause=0).version == version
+    assert device.home.fetch("desk").version == version
     assert not partial.exists()
     assert ask(device, "the river").answered == DEVICE
 
@@ -333,7 +339,7 @@ def test_with_the_cloud_gone_old_answers_go_on(home: Home) -> None:
     device.home.fetch("desk")
     cloud.stop()
     with pytest.raises(Unavailable):
-        device.home.fetch("desk", pause=0)
+        device.home.fetch("desk")
     assert ask(device, "the river").label == "wet"
     cloud.start()
 

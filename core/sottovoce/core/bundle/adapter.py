@@ -26,8 +26,6 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, Remedy
 from sottovoce.core.platform.schema import decode, parse, parse_object
 from sottovoce.core.rpc.limits import LARGEST_ADAPTER, MOST_LABELS
 
-__all__ = ["FORMAT", "LocalAdapter", "fit"]
-
 FORMAT: Final = "sottovoce.local-adapter.v1"
 
 Floats1d = NDArray[np.float32]

@@ -24,18 +24,6 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.text.onnx_models import Session, session
 
-__all__ = [
-    "DESCRIPTION",
-    "FORMAT",
-    "NETWORK",
-    "TABLE",
-    "Additions",
-    "Encoder",
-    "Layer",
-    "Shape",
-    "token_rows",
-]
-
 FORMAT: Final = "encoder.v1"
 DESCRIPTION: Final = "encoder.json"
 NETWORK: Final = "encoder.onnx"

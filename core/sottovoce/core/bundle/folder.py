@@ -40,8 +40,6 @@ from sottovoce.core.text.word_classes import READINGS
 if TYPE_CHECKING:
     from sottovoce.core.bundle.tokenizer import Tokenizer
 
-__all__ = ["CARDS", "Bundle", "check_bound", "check_network", "unsound"]
-
 CARDS = "cards"
 """The folder of the model cards, which name licences and sources; no code reads them."""
 

@@ -36,18 +36,6 @@ from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.onnx_models import Session, session
 from sottovoce.core.text.tagger import shape
 
-__all__ = [
-    "CASES",
-    "LONGEST",
-    "PINS",
-    "REACH",
-    "FullFinder",
-    "Pins",
-    "Window",
-    "case_of",
-    "windows",
-]
-
 _FORMAT: Final = "full_finder.v1"
 PINS: Final = "full_finder.json"
 """The file in this package with the hashes of what the finder reads."""

@@ -23,21 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.platform.schema import Range
 
-__all__ = [
-    "ATTACKED",
-    "MEASURES",
-    "NAMES",
-    "ClassLevel",
-    "EmbedLevel",
-    "Level",
-    "between",
-    "is_target",
-    "name_of",
-    "single_word",
-    "span",
-    "strongest",
-]
-
 Eta = Annotated[float, Range(1e-9, 1e9)]
 Share = Annotated[float, Range(-1, 2)]
 """A share; an estimate with a control variate may be a little below 0, or above 1."""

@@ -28,23 +28,6 @@ from sottovoce.core.platform.schema import (
     parse_object,
 )
 
-__all__ = [
-    "ANY",
-    "CLITIC",
-    "ENCODER",
-    "FORMAT",
-    "FULL_FINDER",
-    "MANIFEST",
-    "Backbone",
-    "Manifest",
-    "StoredFile",
-    "WordClass",
-    "bundle_id",
-    "class_name",
-    "sha256",
-]
-
-
 FORMAT = "sottovoce.bundle.v2"
 MANIFEST = "manifest.json"
 ENCODER = "encoder"

@@ -19,8 +19,6 @@ from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Remedy
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["SIGNATURE", "Signature", "is_key", "read_key", "show_key"]
-
 SIGNATURE: Final = "manifest.sig"
 """The signature's file, beside the manifest: 32 bytes of public key, 64 of signature."""
 

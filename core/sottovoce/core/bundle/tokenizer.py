@@ -21,8 +21,6 @@ from sottovoce.core.bundle.word_list import WordIds, WordList
 from sottovoce.core.errors import BundleMismatch, DataLoss, Remedy
 from sottovoce.core.platform.schema import Longest, Malformed, Range, decode, parse
 
-__all__ = ["VOCABULARY", "Tokenizer", "bert_tokenizer", "open_tokenizer", "without_vocabulary"]
-
 VOCABULARY: Final = "vocabulary.txt"
 """The file of a WordPiece tokenizer's tokens in a bundle, one a line, in the order of their ids."""
 

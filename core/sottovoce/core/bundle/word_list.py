@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from sottovoce.core.platform.memory import map_bytes
 from sottovoce.core.platform.threads import opening
 
-__all__ = ["RowFile", "WordIds", "WordList"]
-
 
 class WordList(Sequence[str]):
     """The lines of a UTF-8 file; a word's id is its place.

@@ -22,21 +22,6 @@ from typing import Final, NamedTuple
 from sottovoce.core.privacy.policies import IDENTIFIER
 from sottovoce.core.privacy.surrogate_table import Place, forms
 
-__all__ = [
-    "BREAKS",
-    "LONGEST_SIGN",
-    "LONGEST_UNIT",
-    "UNIT",
-    "WHOLE_TEXT",
-    "Found",
-    "Known",
-    "Start",
-    "Step",
-    "find",
-    "step",
-    "tag",
-]
-
 LONGEST_UNIT: Final = 256
 """Characters of a unit that are held back; a longer unit is treated as an address. A host has at
 most 253."""

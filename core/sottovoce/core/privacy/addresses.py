@@ -27,8 +27,6 @@ from sottovoce.core.privacy.address_forms import (
     tag,
 )
 
-__all__ = ["Addresses", "Part"]
-
 _NOT_SPACE = re.compile(r"[^ \t\r\n\f]")
 
 _BLANK: Final = r"\n[ \t\r]{0,16}\n"

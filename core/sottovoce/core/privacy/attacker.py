@@ -30,19 +30,6 @@ from sottovoce.core.text.frequencies import Counted
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS
 
-__all__ = [
-    "UNSEEN",
-    "Candidates",
-    "SphereMap",
-    "common",
-    "counts_by_tag",
-    "draw",
-    "perturb",
-    "released_in",
-    "weights_by_class",
-    "weights_by_reading",
-]
-
 UNSEEN: Final = 0.5
 """Occurrences credited to a word never met, so that it has a weight and can be suspected."""
 

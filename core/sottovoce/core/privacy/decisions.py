@@ -33,20 +33,6 @@ from sottovoce.core.text.tagger import Tagger
 from sottovoce.core.text.word_classes import BY_TAG, FIRST_WORD, READINGS, UNLISTED, look_up, looks
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = [
-    "LONGEST_WORD",
-    "MOST",
-    "WINDOW",
-    "Alone",
-    "Contextual",
-    "Decider",
-    "Decision",
-    "Finder",
-    "KnownWords",
-    "Reader",
-    "Stage",
-]
-
 MOST: Final = 2_048
 """Number of different words after which all are forgotten, before the next window."""
 

@@ -28,18 +28,6 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput, NotRea
 from sottovoce.core.platform.schema import Malformed, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_models import session
 
-__all__ = [
-    "FILES",
-    "FORMAT",
-    "TOLERANCE",
-    "Denoiser",
-    "Facts",
-    "Floats1d",
-    "misfit",
-    "space_sketch",
-    "vocabulary_hash",
-]
-
 FORMAT: Final = "denoiser.v1"
 DESCRIPTION: Final = "denoiser.json"
 NETWORK: Final = "denoiser.onnx"

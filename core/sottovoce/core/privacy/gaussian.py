@@ -24,16 +24,6 @@ from numpy.typing import NDArray
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.noise import Random, SecureRandom
 
-__all__ = [
-    "RELATION",
-    "Budget",
-    "Stage",
-    "epsilon_of_whole",
-    "normal",
-    "usual_delta",
-    "with_least_noise",
-]
-
 RELATION: Final = "one uploaded example added or removed"
 
 _SUMMED: Final = 4

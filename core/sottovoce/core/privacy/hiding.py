@@ -22,17 +22,6 @@ from typing import Any, Final, Self
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.text.words import Word
 
-__all__ = [
-    "KINDS",
-    "LISTED",
-    "MOST_PATTERNS",
-    "MOST_WORDS",
-    "Hiding",
-    "Pattern",
-    "Phrases",
-    "Spans",
-]
-
 KINDS: Final = (
     *("persons", "places", "organisations", "contacts", "numbers", "secrets", "dates", "origins"),
     *("unlisted", "facts"),

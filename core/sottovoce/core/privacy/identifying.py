@@ -15,12 +15,6 @@ from sottovoce.core.privacy.signs import key_parts, listed
 from sottovoce.core.privacy.surrogates import identifiers
 from sottovoce.core.text.vocabulary import Mark
 
-__all__ = [
-    *("CONTACTS", "DATES", "NOBODY", "NUMBERS", "SECRETS", "UNLISTED"),
-    *("compound", "formula", "home_of", "is_of_accounts", "is_postcode", "is_public_host"),
-    *("private", "words_in"),
-]
-
 CONTACTS: Final = "contacts"
 DATES: Final = "dates"
 NUMBERS: Final = "numbers"

@@ -45,16 +45,6 @@ from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import BY_TAG, READINGS
 
-__all__ = [
-    "FEWEST",
-    "Figure",
-    "check_classes",
-    "check_listed",
-    "check_readings",
-    "inspect",
-    "measure",
-]
-
 _ONE_ETA: Final = {"strong": 0.25, "balanced": 0.63, "light": 0.89}
 """The promise of a name for a mechanism with one eta: the share of noised words that the attacker
 on vectors may recover from everyday text. Such levels are defined by the share replaced."""

@@ -25,19 +25,6 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Draws",
-    "Floats2d",
-    "Fresh",
-    "Key",
-    "Keyed",
-    "KeyedRows",
-    "KeyedStream",
-    "Random",
-    "SecureRandom",
-    "draw",
-]
-
 Floats2d = NDArray[np.float32]
 """Rows of vectors; the shape stands beside each use, as in ``Floats2d (n_words, r)``."""
 

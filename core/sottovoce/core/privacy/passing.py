@@ -29,18 +29,6 @@ from sottovoce.core.privacy.signs import Sight, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 
-__all__ = [
-    "is_city",
-    "is_eponym",
-    "is_theorem",
-    "pass_cities",
-    "pass_streets",
-    "pass_types",
-    "passing",
-    "plain_city",
-    "stands_alone",
-]
-
 _EPONYMS: Final = listed("eponyms")
 _THEOREMS: Final = listed("theorems")
 _BEFORE_MAIL: Final = frozenset(

@@ -62,8 +62,6 @@ from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["REACH", "REASONS", "Overview", "Personal", "drawn_as"]
-
 REACH: Final = 32
 """Words on either side that a decision may depend on, besides what the finder reads."""
 

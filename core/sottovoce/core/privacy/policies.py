@@ -25,23 +25,6 @@ from sottovoce.core.errors import NotFound, NotReady
 from sottovoce.core.privacy import mechanisms
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 
-__all__ = [
-    "DEFAULT",
-    "IDENTIFIER",
-    "KINDS",
-    "LARGEST_ETA",
-    "LEAST_POLICY",
-    "LEVELS",
-    "NAMES",
-    "POLICIES",
-    "PUNCTUATION",
-    "Policy",
-    "PrivacyLimits",
-    "Setting",
-    "Treatment",
-    "find",
-]
-
 
 class Treatment(enum.IntEnum):
     """The treatment of a word, numbered as on the wire. A larger number hides more."""

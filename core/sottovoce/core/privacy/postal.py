@@ -15,8 +15,6 @@ from sottovoce.core.privacy.signs import Sight, listed, value_after
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
 
-__all__ = ["addresses"]
-
 _STREETS: Final = listed("streets")
 _SURE_STREETS: Final = listed("sure_streets")
 """Kinds of streets that also count in small letters."""

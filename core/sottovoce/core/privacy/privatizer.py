@@ -40,8 +40,6 @@ from sottovoce.core.text.vocabulary import Vocabulary
 from sottovoce.core.text.word_classes import READINGS, UNLISTED
 from sottovoce.core.text.words import Context, Word, check_text, iter_words
 
-__all__ = ["STAGES", "Privatizer", "no_tagger", "shipped_reader"]
-
 STAGES = ("words", "readings", "names", "noise", "search", "draws", "text")
 """What a text goes through, in this order, window after window."""
 

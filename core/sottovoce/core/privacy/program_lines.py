@@ -13,8 +13,6 @@ from sottovoce.core.privacy.identifying import compound
 from sottovoce.core.privacy.signs import listed
 from sottovoce.core.text.words import Word
 
-__all__ = ["in_code", "is_decorator"]
-
 _CODE_LINE = re.compile(
     r"[;{}]\s*$|\w\(.*\)|^\s*(?:def|class|import|from|return|const|let|var|func|fn|public|#include"
     r"|select|insert|update|</?\w)|\w\s*(?:[=!<>+*/-]=|=>|->|::|&&|\|\|)\s*\w|\w\[\w",

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from sottovoce.core.privacy.policies import Setting, Treatment
 from sottovoce.core.text.words import Word, iter_words
 
-__all__ = ["Draft", "Release", "WordRelease"]
-
 _LENGTHS, _MARKS = "I", "H"
 _TREATMENT, _REPLACED, _TAG = 3, 4, 3  # two bits, one bit, and the rest
 

@@ -36,8 +36,6 @@ from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import UNSPACED
 
-__all__ = ["COMMON", "Restoration", "Restored", "Stream", "ordinary_words"]
-
 COMMON: Final = 200
 """This number of a language's commonest words are restored only within a name. Number words among
 them are also restored between the same neighbours."""

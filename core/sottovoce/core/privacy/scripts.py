@@ -22,16 +22,6 @@ from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = [
-    "Language",
-    "is_foreign",
-    "is_ideograph",
-    "languages",
-    "names_abroad",
-    "names_in_scripts",
-    "passes_abroad",
-]
-
 _OTHER = re.compile(r"[^\W\d_A-Za-zªºµÀ-ʯḀ-ỿ℀-⅏Ａ-Ｚａ-ｚ]")
 """A letter that is not Latin."""
 _LATIN = re.compile(r"[A-Za-zÀ-ɏ]")

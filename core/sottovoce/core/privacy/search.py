@@ -37,15 +37,6 @@ from sottovoce.core.privacy.noise import Floats2d
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "GRAPHS",
-    "ExactIndex",
-    "Graphs",
-    "HnswIndex",
-    "Index",
-    "Search",
-]
-
 GRAPHS: Final = "graphs"
 """The folder of a device's graphs, in its state."""
 

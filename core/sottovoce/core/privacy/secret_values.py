@@ -22,8 +22,6 @@ from typing import Final
 from sottovoce.core.privacy.signs import QUOTES, Sight, Sign, key_parts, listed, value_after
 from sottovoce.core.text.words import Kind, Word
 
-__all__ = ["secret_values", "seed_phrases"]
-
 _FEWEST: Final = 12
 _LENGTHS: Final = (12, 15, 18, 21, 24)
 _WORD = re.compile(r"[a-z]{3,8}|[A-Z][a-z]{2,7}|[A-Z]{3,8}")

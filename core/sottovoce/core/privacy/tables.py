@@ -17,8 +17,6 @@ from sottovoce.core.privacy.signs import Sight, key_parts, listed
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
 
-__all__ = ["Cell", "cells", "in_cells", "rows"]
-
 _DELIMITERS: Final = "|\t;,"
 _MOST_COLUMNS: Final = 60
 _LONGEST_HEADER: Final = 1_000

@@ -20,19 +20,6 @@ from sottovoce.core.privacy import noise, policies
 from sottovoce.core.privacy.noise import Floats2d, Random
 from sottovoce.core.text.word_classes import READINGS
 
-__all__ = [
-    "DEFAULT_VOCABULARY",
-    "LONGEST",
-    "TokenEmbedding",
-    "Vocabulary",
-    "candidates",
-    "draw",
-    "pack",
-    "sequences",
-    "unpack",
-    "vocabulary",
-]
-
 LONGEST: Final = 254
 """Tokens of one query: 256, the most that sentence encoders of this size were trained for, less the
 two special tokens that the cloud adds."""

@@ -25,8 +25,6 @@ from sottovoce.core.text.names import NameFinder
 from sottovoce.core.text.word_classes import READINGS, UNLISTED, looks
 from sottovoce.core.text.words import Kind, Word, split
 
-__all__ = ["MOST_MISSED", "MOST_MISSED_OF_A_KIND", "TrustedWords", "open_finder"]
-
 MOST_MISSED: Final = 0.03
 """The share of the words of marked names that a finder may leave. The default finder leaves two of
 383."""

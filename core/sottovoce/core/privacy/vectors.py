@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.noise import Floats2d
 
-__all__ = ["Vectors", "unit_rows"]
-
 OUT_OF_VOCABULARY = -1
 
 

@@ -41,21 +41,6 @@ from sottovoce.core.privacy.gaussian import (
 )
 from sottovoce.core.privacy.noise import Random, SecureRandom
 
-__all__ = [
-    "MAX_EPSILON",
-    "MIN_EPSILON",
-    "NOBODY",
-    "SHARE",
-    "Ints",
-    "VotePlan",
-    "ask",
-    "check_epsilon",
-    "deal",
-    "keep_probability",
-    "respond",
-    "tally",
-]
-
 Ints = NDArray[np.int64]
 
 ACCOUNTANT: Final = "Gaussian mechanisms in closed form (Balle and Wang, 2018)"

@@ -30,18 +30,6 @@ from sottovoce.core.text.onnx_models import check, weights
 from sottovoce.core.text.tagger import HASHES, FeatureSpec, form_features
 from sottovoce.core.text.vocabulary import Vocabulary
 
-__all__ = [
-    "BREAK",
-    "FEATURES",
-    "FORMAT",
-    "NAMED",
-    "WINDOW",
-    "ContextFinder",
-    "ContextNetwork",
-    "card",
-    "features",
-]
-
 _Floats = NDArray[np.float32]
 
 FORMAT: Final = "context_finder.v2"

@@ -32,8 +32,6 @@ from sottovoce.core.errors import DataLoss
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import READINGS
 
-__all__ = ["Counted", "PublicCounts", "PublicReadings", "commonest", "normal_form", "read_shipped"]
-
 _FOLDER: Final = "sottovoce.core.text"
 _FORMAT: Final = "device-counts.v1"
 _Read = TypeVar("_Read")

@@ -13,8 +13,6 @@ from typing import Final
 
 from sottovoce.core.text.vocabulary import Vocabulary
 
-__all__ = ["FILE", "Listed", "listed"]
-
 FILE: Final = "names.en.bin"
 """The lists, in the form of a `Vocabulary`."""
 

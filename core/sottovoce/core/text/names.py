@@ -28,20 +28,6 @@ from sottovoce.core.text.onnx_models import check, weights
 from sottovoce.core.text.tagger import FEATURES, HASHES, FeatureSpec, Rows, shape
 from sottovoce.core.text.word_classes import FIRST_WORD, LOOKS
 
-__all__ = [
-    "FORMAT",
-    "KINDS",
-    "LISTED",
-    "WINDOW",
-    "Found",
-    "Layer",
-    "NameFinder",
-    "NameNetwork",
-    "linear",
-    "scaled",
-    "summed",
-]
-
 _Floats = NDArray[np.float32]
 
 _EPSILON: Final = np.float32(1e-5)

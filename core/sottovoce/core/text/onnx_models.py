@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from sottovoce.core.errors import DataLoss, Remedy
 
-__all__ = ["OPERATORS", "Session", "check", "check_file", "fields", "runtime", "session", "weights"]
-
 OPERATORS: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset(
         [

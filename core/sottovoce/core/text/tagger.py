@@ -24,22 +24,6 @@ from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Remedy
 from sottovoce.core.platform.schema import Longest, Malformed, Range, Sha256, decode, parse_object
 from sottovoce.core.text.onnx_models import session
 
-__all__ = [
-    "FEATURES",
-    "FORMAT",
-    "HASHES",
-    "UPOS",
-    "WINDOW",
-    "FeatureSpec",
-    "OnnxTagger",
-    "Rows",
-    "SpacyTagger",
-    "Tagger",
-    "Tags",
-    "form_features",
-    "shape",
-]
-
 UPOS: Final = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
     *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),

@@ -22,8 +22,6 @@ from typing import Final, Self
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.platform.memory import map_bytes
 
-__all__ = ["LONGEST", "Mark", "Vocabulary", "pack", "plain"]
-
 _MAGIC: Final = b"sotto-vocabulary.v2\n"
 _COUNTS: Final = struct.Struct("<II")
 _OFFSET: Final = struct.Struct("<I")

@@ -23,23 +23,6 @@ if TYPE_CHECKING:  # commands that but list policies need no NumPy
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "BY_TAG",
-    "EDGE",
-    "FIRST_WORD",
-    "IDENTIFIER",
-    "LOOKS",
-    "MARKS",
-    "READINGS",
-    "UNLISTED",
-    "Case",
-    "apply",
-    "in_case_of",
-    "look_up",
-    "looks",
-    "shape",
-]
-
 
 READINGS: Final = (
     *("NOUN", "VERB", "ADJ", "ADV", "REFERENCE", "GRAMMAR", "OTHER"),

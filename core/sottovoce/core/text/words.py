@@ -26,24 +26,6 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.errors import InvalidInput
 
-__all__ = [
-    "IDEOGRAPHS",
-    "LARGEST_TEXT",
-    "NOTHING",
-    "UNSPACED",
-    "Context",
-    "Kind",
-    "Word",
-    "check_text",
-    "decode",
-    "find_identifiers",
-    "has_number",
-    "is_spelled",
-    "iter_words",
-    "spelled_names",
-    "split",
-]
-
 _URL = re.compile(
     r"(?<![^\W\d_])(?:(?:https?|ftp)://|www\.)(?=[^\W_]|\[)[^\s<>\"“”«»]*+", re.IGNORECASE
 )

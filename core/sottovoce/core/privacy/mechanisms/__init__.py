@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sottovoce.core.bundle.levels import Level
     from sottovoce.core.privacy.mechanisms.spherical import Mechanism
 
-__all__ = ["DEFAULT", "MECHANISMS", "find", "make"]
-
 MECHANISMS: Final = {
     "pct2t.v2": "sottovoce.core.privacy.mechanisms.spherical:PCT2T2",
     "pct2t.v1": "sottovoce.core.privacy.mechanisms.spherical:PCT2T",

@@ -27,8 +27,6 @@ from sottovoce.core.privacy.noise import Floats2d, Random
 from sottovoce.core.text.tagger import UPOS
 from sottovoce.core.text.word_classes import BY_TAG
 
-__all__ = ["OWN", "PCT2T", "PCT2T2", "T2T", "Mechanism", "SphericalNoise", "check_eta"]
-
 
 class Mechanism(Protocol):
     """A mechanism, as the privatizer, the ledger, the builder and the attackers use it."""

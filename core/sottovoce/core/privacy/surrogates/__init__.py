@@ -18,8 +18,6 @@ from typing import Final, NamedTuple, TypeVar
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.text import word_classes
 
-__all__ = ["Shape", "below", "case", "fill", "layout", "listed", "one_of"]
-
 _Item = TypeVar("_Item")
 
 

@@ -23,21 +23,6 @@ from sottovoce.core.privacy.surrogates.identifiers import CODE, MONTHS, SHORT_MO
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import Word
 
-__all__ = [
-    "LONGEST",
-    "Dates",
-    "Day",
-    "Reading",
-    "Shift",
-    "ShiftedDates",
-    "Written",
-    "begins",
-    "goes_on",
-    "match",
-    "parse",
-    "parts",
-]
-
 LONGEST: Final = 64
 """No date, with what must be seen after it, has more characters."""
 

@@ -24,20 +24,6 @@ from sottovoce.core.privacy.surrogates import layout as layout_of
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import is_spelled
 
-__all__ = [
-    "CODE",
-    "EXTENSIONS",
-    "MONTHS",
-    "SCHEMES",
-    "SHORT_MONTHS",
-    "SPELLED",
-    "USER",
-    "WEB",
-    "draw",
-    "runs",
-    "shape",
-]
-
 MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),

@@ -17,8 +17,6 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates import Shape, case, listed, one_of
 from sottovoce.core.text import word_classes
 
-__all__ = ["ROLES", "draw", "gender", "is_family", "known", "role", "shape"]
-
 _LISTS: Final = {
     "given": "given",
     "family": "family",

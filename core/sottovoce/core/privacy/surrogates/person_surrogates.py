@@ -22,8 +22,6 @@ from sottovoce.core.privacy.passing import is_city
 from sottovoce.core.privacy.surrogates import case, listed, names, one_of, word_groups
 from sottovoce.core.text import word_classes
 
-__all__ = ["COINED", "KnownNames", "NameWord"]
-
 _KIND: Final = "name"
 _INITIAL: Final = "initial"
 _CITY: Final = "city"

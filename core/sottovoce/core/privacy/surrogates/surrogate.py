@@ -11,21 +11,6 @@ from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.surrogates import Shape, identifiers, names, word_groups
 from sottovoce.core.privacy.surrogates.person_surrogates import KnownNames, NameWord, Past
 
-__all__ = [
-    "IDENTIFIER",
-    "KINDS",
-    "NUMBER",
-    "ORIGIN",
-    "UNLISTED",
-    "DrawnSurrogate",
-    "Owners",
-    "Stream",
-    "Surrogates",
-    "draw",
-    "shape",
-    "surrogate",
-]
-
 IDENTIFIER: Final = "identifier"
 NUMBER: Final = "number"
 ORIGIN: Final = "origin"

@@ -26,18 +26,6 @@ from sottovoce.core.privacy.surrogates import layout as layout_of
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import IDEOGRAPHS
 
-__all__ = [
-    "NUMBER_WORDS",
-    "draw_number",
-    "draw_origin",
-    "draw_unlisted",
-    "number_shape",
-    "oddity",
-    "origin_shape",
-    "origins",
-    "unlisted_shape",
-]
-
 _DRAWN: Final = {
     "unit": "zero one two three four five six seven eight nine",
     "teen": "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen",

@@ -1,9 +1,9 @@
 """What do policies change in prompts that people write, and what do they let stand?
 
-A policy for conversations has two sides. It must hide the persons, and it must leave the question.
-Marked prompts show the damage. Marked sets show the leaks. The command leaves out missing sets;
-`make data` names the sets that are not public. The 400 prompts of `written_prompts.txt` ship with
-the benches. They mark persons, places, organisations and other names, and no dates or numbers.
+A policy has two sides. It must hide the persons, and it must leave the question. Marked prompts
+show the damage. Marked sets show the leaks. The command leaves out missing sets; `make data` names
+the sets that are not public. The 400 prompts of `written_prompts.txt` ship with the benches. They
+mark persons, places, organisations and other names, and no dates or numbers.
 
     python -m bench.prompts --columns names,personal,full --quick
     python -m bench.prompts --columns presidio --presidio ../presidio/bin/python
@@ -17,125 +17,98 @@ import gzip
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
+
+from rich.text import Text
 
 from bench import console, data
-from bench.leaks import corpora
-from bench.leaks.corpora import Document, Span
-from bench.leaks.presidio import Presidio
-from bench.leaks.released import PASS, Fate
+from bench.console import Table, table
+from bench.marked import FILES, OTHER_WORDS, Document, Span, read
+from bench.presidio import Presidio, PresidioError
+from bench.resampling import Rate
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.full_finder import FullFinder
 from sottovoce.core.privacy.noise import Key
-from sottovoce.core.privacy.policies import PUNCTUATION, PrivacyLimits, Setting
+from sottovoce.core.privacy.policies import POLICIES, PUNCTUATION, PrivacyLimits, Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
+from sottovoce.core.text.words import split
 from sottovoce.models.context_finder.sentences import written_pieces
 
-__all__ = ["PRIVATE", "Damage", "Leaks", "damage", "leaks", "main", "marked", "written"]
+__all__ = ["PRIVATE", "Damage", "Leaks", "Released", "damage", "leaks", "main", "marked", "written"]
 
 _MARKED: Final = "prompts/marked.jsonl.gz"
 _UNMARKED: Final = ("prompts/vicuna.jsonl.gz", "prompts/arena_hard_v2.jsonl.gz")
-_SETS: Final = {
-    **{name: corpora.FILES[name] for name in ("pii", corpora.TWIN, "uner_ewt", "wnut17")},
-    "btc": ("btc/dev.jsonl.gz",),
-}
 PRIVATE: Final = frozenset({"PERSON", "PLACE", "ORG", "CONTACT", "DATE", "ORIGIN"})
 """Kinds of marked spans of which a turn without any should leave as typed."""
 _UNMARKED_WORDS: Final = "unmarked"
-_GROUPS: Final = ("persons", "places", "organisations", "identifiers", "addresses", "dates")
 _KEY: Final = Key(b"bench.prompts".ljust(32))
 _QUICK: Final = 8
 _FULL: Final = "full"
 _PRESIDIO: Final = "presidio"
-COLUMNS: Final = ("names", "personal", _FULL, _PRESIDIO)
+COLUMNS: Final = (*POLICIES, _FULL, _PRESIDIO)
 """What is measured: a policy, `personal` with the finder `full`, or Presidio."""
+FUNCTION_WORDS: Final = frozenset(
+    "a an and at by for from in of on or the to with 's ’s &".split()  # noqa: SIM905
+)
+"""Function words in small letters, which reveal nothing of their name."""
 
 
-class _Word(Protocol):
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def tag(self) -> str: ...
-    @property
-    def replaced(self) -> bool: ...
-
-
-class _Released(Protocol):
-    """A text after a policy."""
-
-    @property
-    def document(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    def each_word(self) -> Iterator[_Word]:
-        """Yield the words, and whether the policy replaced each."""
-
-
-class _Found(NamedTuple):
-    """A word for Presidio."""
+class Word(NamedTuple):
+    """A word of a text, in code points, and whether it left as typed."""
 
     start: int
     end: int
-    tag: str
-    replaced: bool
+    stands: bool
 
 
-@dataclass
-class _ByPresidio:
-    """What Presidio would replace in a text."""
+class Released(NamedTuple):
+    """What became of a text: whether it left as typed, and of its words, without punctuation."""
 
-    document: str
-    fates: tuple[Fate, ...]
-
-    @property
-    def text(self) -> str:
-        """The text, empty if any word is replaced."""
-        return self.document if all(fate.treatment == PASS for fate in self.fates) else ""
-
-    def each_word(self) -> Iterator[_Word]:
-        """Yield the words; marks between words are punctuation."""
-        for fate in self.fates:
-            mark = not any(map(str.isalnum, self.document[fate.start : fate.end]))
-            tag = PUNCTUATION if mark else ""
-            yield _Found(fate.start, fate.end, tag, fate.treatment != PASS)
+    as_typed: bool
+    words: tuple[Word, ...]
 
 
-_Releasing = Callable[[Sequence[str]], Sequence[_Released]]
+_Releasing = Callable[[Sequence[str]], Sequence[Released]]
 
 
 def _column(name: str, bundle: Bundle, presidio: Presidio | None) -> _Releasing:
     """Return what releases texts as a column says."""
     if name == _PRESIDIO and presidio:
-        found = presidio.release
-        return lambda texts: [*map(_ByPresidio, texts, found(texts))]
+        return partial(_by_presidio, presidio, bundle.manifest.clitics)
     privatizer = Privatizer.of(
         bundle,
         floors=PrivacyLimits(least_policy="personal"),
         reader=partial(FullFinder.load, bundle) if name == _FULL else None,
     )
     setting = Setting(policy="personal" if name == _FULL else name)
-    return lambda texts: [privatizer.release(text, setting, key=_KEY) for text in texts]
+    return lambda texts: [_released(privatizer, text, setting) for text in texts]
 
 
-class _Counts(NamedTuple):
-    changed: int
-    all: int
-
-    @property
-    def share(self) -> float:
-        """In percent."""
-        return 100 * self.changed / max(self.all, 1)
+def _released(privatizer: Privatizer, text: str, setting: Setting) -> Released:
+    release = privatizer.release(text, setting, key=_KEY)
+    words = (word for word in release.each_word() if word.tag != PUNCTUATION)
+    stand = (Word(word.start, word.end, not word.replaced) for word in words)
+    return Released(release.text == text, tuple(stand))
 
 
-_NONE: Final = _Counts(0, 0)
+def _by_presidio(
+    presidio: Presidio, clitics: tuple[str, ...], texts: Sequence[str]
+) -> list[Released]:
+    """A word counts as replaced if Presidio finds any part of it."""
+    found = []
+    for text, spans in zip(texts, presidio.find(texts), strict=True):
+        words = (word for word in split(text, clitics) if any(map(str.isalnum, word.text)))
+        stand = tuple(
+            Word(word.start, word.end, not any(s < word.end and word.start < e for s, e in spans))
+            for word in words
+        )
+        found.append(Released(not spans, stand))
+    return found
 
 
 @dataclass
@@ -143,22 +116,22 @@ class Damage:
     """Words that a policy changes in marked prompts.
 
     Attributes:
-        words: changed and all words, by the kind that they are marked as.
-        turns: turns without anything private that leave as typed, and all of them.
+        words: how many changed, by the kind that they are marked as.
+        turns: turns without anything private that leave as typed.
         examples: unmarked words that changed, for a look at their kinds.
     """
 
-    words: dict[str, _Counts] = field(default_factory=dict)
-    turns: _Counts = _NONE
+    words: dict[str, Rate] = field(default_factory=dict)
+    turns: Rate = field(default_factory=Rate)
     examples: list[str] = field(default_factory=list)
 
 
 @dataclass
 class Leaks:
-    """Spans and words of a marked set that stand under a policy, and all of them, by group."""
+    """Spans and words of a marked set that stand under a policy, by group."""
 
-    spans: dict[str, _Counts] = field(default_factory=dict)
-    words: dict[str, _Counts] = field(default_factory=dict)
+    spans: dict[str, Rate] = field(default_factory=dict)
+    words: dict[str, Rate] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -190,71 +163,69 @@ def _unmarked(folder: Path) -> Iterator[str]:
                 yield from (turn for turn in map(str, json.loads(line)["turns"]) if turn.strip())
 
 
-def _set(name: str, folder: Path) -> list[Document]:
-    if name in corpora.CORPORA:
-        return corpora.read(name, folder)
-    return [*corpora._entities(_SETS[name][0])(folder)]
-
-
-def damage(documents: Sequence[Document], releases: Sequence[_Released]) -> Damage:
+def damage(documents: Sequence[Document], releases: Sequence[Released]) -> Damage:
     """Count what changed in marked prompts."""
-    found: Counter[tuple[str, bool]] = Counter()
-    turns: Counter[bool] = Counter()
-    examples = []
+    found = Damage()
     for document, release in zip(documents, releases, strict=True):
-        for word in release.each_word():
-            if word.tag == PUNCTUATION:
-                continue
-            kinds = [span.group for span in document.spans if _meet(span, word.start, word.end)]
+        changed: dict[str, list[bool]] = {}
+        for word in release.words:
+            kinds = [span.group for span in document.spans if _meet(span, word)]
             kind = kinds[0] if kinds else _UNMARKED_WORDS
-            found[kind, word.replaced] += 1
-            if word.replaced and kind not in PRIVATE:
+            changed.setdefault(kind, []).append(not word.stands)
+            if not word.stands and kind not in PRIVATE:
                 text = document.text[word.start : word.end]
-                examples.append(text if kind == _UNMARKED_WORDS else f"{kind}={text}")
+                found.examples.append(text if kind == _UNMARKED_WORDS else f"{kind}={text}")
+        for kind, each in changed.items():
+            found.words.setdefault(kind, Rate()).add(sum(each), len(each))
         if not PRIVATE & {span.group for span in document.spans}:
-            turns[release.text == document.text] += 1
-    kinds = sorted({kind for kind, _ in found})
-    words = {k: _Counts(found[k, True], found[k, True] + found[k, False]) for k in kinds}
-    return Damage(words, _Counts(turns[True], turns.total()), examples)
+            found.turns.add(release.as_typed, 1)
+    return found
 
 
-def leaks(documents: Sequence[Document], releases: Sequence[_Released]) -> Leaks:
-    """Count the spans in which no word changed, and the words that did not."""
-    spans: Counter[tuple[str, bool]] = Counter()
-    words: Counter[tuple[str, bool]] = Counter()
-    examples: dict[str, list[str]] = {}
+def leaks(documents: Sequence[Document], releases: Sequence[Released]) -> Leaks:
+    """Count the spans of which every word stands, and the words that stand.
+
+    Punctuation does not count. Nor do function words ("Bank *of the* West"), unless the span holds
+    nothing else.
+    """
+    found = Leaks()
     for document, release in zip(documents, releases, strict=True):
-        each = [word for word in release.each_word() if word.tag != PUNCTUATION]
+        groups: dict[str, list[list[bool]]] = {}
         for span in document.spans:
-            within = [word for word in each if _meet(span, word.start, word.end)]
-            if not within or all(_passes(document.text, word, span) for word in within):
+            within = [word for word in release.words if _meet(span, word)]
+            texts = [document.text[word.start : word.end] for word in within]
+            if all(_passes(text, span) for text in texts):
                 continue
-            stands = not any(word.replaced for word in within)
-            spans[span.group, stands] += 1
-            words.update((span.group, not word.replaced) for word in within)
-            if stands:
-                examples.setdefault(span.group, []).append(document.text[span.start : span.end])
-    groups = [group for group in _GROUPS if spans[group, True] + spans[group, False]]
-    return Leaks(
-        {g: _Counts(spans[g, True], spans[g, True] + spans[g, False]) for g in groups},
-        {g: _Counts(words[g, True], words[g, True] + words[g, False]) for g in groups},
-        examples,
-    )
+            if span.group != OTHER_WORDS and not FUNCTION_WORDS.issuperset(texts):
+                kept = [text not in FUNCTION_WORDS for text in texts]
+                within = [word for word, counts in zip(within, kept, strict=True) if counts]
+            stand = [word.stands for word in within]
+            groups.setdefault(span.group, []).append(stand)
+            if all(stand):
+                examples = found.examples.setdefault(span.group, [])
+                examples.append(document.text[span.start : span.end])
+        for group, spans in groups.items():
+            found.spans.setdefault(group, Rate()).add(sum(map(all, spans)), len(spans))
+            every = [word for span in spans for word in span]
+            found.words.setdefault(group, Rate()).add(sum(every), len(every))
+    return found
 
 
-def _passes(text: str, word: _Word, span: Span) -> bool:
-    """Whether a word passes by design: a title that is marked as a person, a public company, a
-    country."""
+def _passes(word: str, span: Span) -> bool:
+    """Return whether a word passes by design.
+
+    These are titles that are marked as persons, public companies, and countries.
+    """
     by_design = {
         "persons": Mark.TITLE,
         "organisations": Mark.PUBLIC,
         "places": Mark.PLACE | Mark.PUBLIC,
     }.get(span.group, 0)
-    return bool(Vocabulary.shipped().marks(text[word.start : word.end]) & by_design)
+    return bool(Vocabulary.shipped().marks(word) & by_design)
 
 
-def _meet(span: Span, start: int, end: int) -> bool:
-    return span.start < end and start < span.end
+def _meet(span: Span, word: Word) -> bool:
+    return span.start < word.end and word.start < span.end
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -270,79 +241,106 @@ def main(arguments: Sequence[str] | None = None) -> None:
     data.require(parser, asked.data, *_UNMARKED)
     if _PRESIDIO in asked.columns and not asked.presidio:
         parser.error("the column presidio needs --presidio")
-    here = {_MARKED: (_MARKED,), **_SETS}
-    here = {n: f for n, f in here.items() if all((asked.data / each).exists() for each in f)}
-    for name in (_MARKED, *_SETS):
-        if name not in here:
+    here = {
+        name: all((asked.data / each).exists() for each in files)
+        for name, files in {_MARKED: (_MARKED,), **FILES}.items()
+    }
+    for name, there in here.items():
+        if not there:
             print(f"left out: {name}, which is not in {asked.data}", file=sys.stderr)
-    bundle = Bundle.open(asked.bundle)
-    presidio = asked.presidio and Presidio(asked.presidio, asked.pipeline, bundle.manifest.clitics)
     every = _QUICK if asked.quick else 1
-    prompts = {"marked": marked(asked.data)} if _MARKED in here else {}
-    prompts["written"] = written()
-    sets = {name: _set(name, asked.data)[::every] for name in here if name in _SETS}
-    unmarked = [*_unmarked(asked.data)][::every]
-    figures: console.Figures = {}
-    damages: dict[tuple[str, str], Damage] = {}
-    found: dict[tuple[str, str], Leaks] = {}
+    texts = _Texts(
+        {"marked": marked(asked.data)} if here[_MARKED] else {},
+        {name: read(name, asked.data, every) for name in FILES if here[name]},
+        [*_unmarked(asked.data)][::every],
+    )
+    texts.prompts["written"] = written()
+    bundle = Bundle.open(asked.bundle)
+    presidio = asked.presidio and Presidio(asked.presidio, asked.pipeline)
+    figures: console.Figures = {"bundle": bundle.id, "quick": asked.quick, "columns": {}}
+    shown: list[Table | Text] = []
     for column in asked.columns:
         release = _column(column, bundle, presidio)
-        for name, documents in prompts.items():
-            texts = [each.text for each in documents]
-            damages[column, name] = damage(documents, release(texts))
-        begun = time.perf_counter()
-        same = sum(each.text == each.document for each in release(unmarked))
-        spent = 1e3 * (time.perf_counter() - begun) / len(unmarked)
-        figures[column] = {
-            "damage": {
-                name: {kind: c.share for kind, c in damages[column, name].words.items()}
-                for name in prompts
-            },
-            "turns": {name: damages[column, name].turns.share for name in prompts},
-            "unmarked_as_typed": 100 * same / len(unmarked),
-            "ms_a_prompt": spent,
-            "leaks": {},
+        try:
+            found, examples = _measured(texts, release, column)
+        except PresidioError as error:
+            parser.error(str(error))
+        figures["columns"][column] = found
+        for about, words in examples.items() if asked.examples else ():
+            shown.append(Text(f"{column}, {about}: {' | '.join(words[: asked.examples])}"))
+    console.publish(asked, figures, *_tables(figures["columns"]), *shown)
+
+
+class _Texts(NamedTuple):
+    prompts: dict[str, list[Document]]
+    sets: dict[str, list[Document]]
+    unmarked: list[str]
+
+
+def _measured(
+    texts: _Texts, release: _Releasing, column: str
+) -> tuple[console.Figures, dict[str, list[str]]]:
+    """Return the figures of a column, and examples of what changed and of what stands."""
+    figures: console.Figures = {"damage": {}, "turns": {}, "leaks": {}}
+    examples: dict[str, list[str]] = {}
+    for name, documents in console.track(texts.prompts.items(), f"{column}: prompts"):
+        damaged = damage(documents, release([each.text for each in documents]))
+        figures["damage"][name] = {kind: _figure(rate) for kind, rate in damaged.words.items()}
+        figures["turns"][name] = _figure(damaged.turns)
+        examples[f"{name} prompts, changed"] = damaged.examples
+    begun = time.perf_counter()
+    as_typed = [each.as_typed for each in release(texts.unmarked)]
+    figures["ms_a_prompt"] = 1e3 * (time.perf_counter() - begun) / len(as_typed)
+    figures["unmarked_as_typed"] = _figure(Rate([*map(int, as_typed)], [1] * len(as_typed)))
+    for name, documents in console.track(texts.sets.items(), f"{column}: sets"):
+        leaked = leaks(documents, release([each.text for each in documents]))
+        figures["leaks"][name] = {
+            group: {"spans": _figure(rate), "words": _figure(leaked.words[group])}
+            for group, rate in leaked.spans.items()
         }
-        for name, documents in sets.items():
-            texts = [each.text for each in documents]
-            found[column, name] = leaks(documents, release(texts))
-            figures[column]["leaks"][name] = {
-                group: [c.share, found[column, name].words[group].share]
-                for group, c in found[column, name].spans.items()
-            }
-    _show(asked.json, figures, asked.columns, [*sets])
-    if asked.examples:
-        for column in asked.columns:
-            for name in prompts:
-                changed = damages[column, name].examples[: asked.examples]
-                print(column, name, "changed:", " ".join(changed))
-            for name in sets:
-                for group, texts in found[column, name].examples.items():
-                    print(column, name, group, "stand:", " | ".join(texts[: asked.examples]))
+        for group, stand in leaked.examples.items():
+            examples[f"{name}, {group} that stand"] = stand
+    return figures, examples
 
 
-def _show(
-    as_json: bool, figures: console.Figures, columns: Sequence[str], sets: Sequence[str]
-) -> None:
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for column in columns:
-        mine = figures[column]
-        for name, changed in mine["damage"].items():
-            row = "  ".join(f"{kind} {share:.1f}" for kind, share in changed.items())
-            print(f"{column}: {name} prompts: words changed, %: {row}")
-            print(
-                f"{column}: {name} prompts without anything private that leave as typed, %:"
-                f" {mine['turns'][name]:.1f}"
-            )
-        print(
-            f"{column}: unmarked prompts that leave as typed, %: {mine['unmarked_as_typed']:.1f};"
-            f" {mine['ms_a_prompt']:.1f} ms a prompt"
-        )
-        for name in sets:
-            row = "  ".join(f"{g} {s:.1f}/{w:.1f}" for g, (s, w) in mine["leaks"][name].items())
-            print(f"{column}: {name}: spans/words that stand, %: {row}")
+def _figure(rate: Rate) -> console.Figures:
+    return {"mean": rate.share, "interval": rate.interval(), "of": sum(rate.n)}
+
+
+def _tables(columns: dict[str, Any]) -> Iterator[Table]:
+    """Yield the tables of what changed, of what left as typed, and of what stands."""
+    heads = tuple(columns)
+    first = next(iter(columns.values()))
+
+    def cells(*path: str) -> list[str]:
+        found = []
+        for figures in columns.values():
+            for name in path:
+                figures = figures.get(name) if figures else None
+            found.append(console.percent(figures))
+        return found
+
+    rows = [
+        (f"{name} prompts", kind, *cells("damage", name, kind))
+        for name, kinds in first["damage"].items()
+        for kind in sorted(kinds)
+    ]
+    yield table("words changed, % (95 %)", ("of", "marked as"), heads, rows)
+    rows = [
+        (f"{name} prompts without anything private", *cells("turns", name))
+        for name in first["turns"]
+    ]
+    rows.append(("unmarked prompts", *cells("unmarked_as_typed")))
+    yield table("leave as typed, % (95 %)", ("prompts",), heads, rows)
+    for what in ("spans", "words"):
+        rows = [
+            (name, group, *cells("leaks", name, group, what))
+            for name, groups in first["leaks"].items()
+            for group in groups
+        ]
+        yield table(f"{what} that stand, % (95 %)", ("set", "marked as"), heads, rows)
+    times = [f"{figures['ms_a_prompt']:.1f}" for figures in columns.values()]
+    yield table("milliseconds an unmarked prompt", (), heads, [times])
 
 
 if __name__ == "__main__":

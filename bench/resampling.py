@@ -5,12 +5,14 @@ Why it is here: every interval of the lab is this one, 95 %, over whatever stand
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
-__all__ = ["drawn", "interval", "mean"]
+__all__ = ["Rate", "drawn", "interval", "mean"]
 
 _RESAMPLES: Final = 1_000
 
@@ -31,3 +33,36 @@ def mean(found: NDArray[Any]) -> dict[str, Any]:
     by_seed = drawn(seeds, 1) @ found.astype(float) / seeds
     again = np.einsum("rq,rq->r", by_seed, drawn(questions, 2)) / questions
     return {"mean": float(found.mean()), "interval": interval(again)}
+
+
+@dataclass
+class Rate:
+    """How many hits of how many items, document by document."""
+
+    hits: list[int] = field(default_factory=list)
+    n: list[int] = field(default_factory=list)
+
+    def add(self, hits: int, n: int) -> None:
+        """Add a document; one without any item is ignored."""
+        if n:
+            self.hits.append(hits)
+            self.n.append(n)
+
+    @property
+    def share(self) -> float:
+        """The share of hits; 0 of nothing."""
+        return sum(self.hits) / max(sum(self.n), 1)
+
+    def interval(self) -> list[float]:
+        """Return [low, high], the bootstrap's over documents.
+
+        Where all documents are alike it is Wilson's, with the number of documents.
+        """
+        hits, n, documents = sum(self.hits), sum(self.n), len(self.n)
+        if not n:
+            return [0.0, 1.0]
+        if hits in (0, n):
+            found = binomtest(documents if hits else 0, documents).proportion_ci(method="wilson")
+            return [float(found.low), float(found.high)]
+        times = drawn(documents)
+        return interval((times @ np.array(self.hits)) / (times @ np.array(self.n)))

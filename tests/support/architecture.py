@@ -67,9 +67,9 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "bench": [
-        ["cache", "classifier", "data", "live", "processes", "resampling"],
-        ["console"],
-        ["attacks", "leaks"],
+        ["cache", "classifier", "data", "live", "marked", "presidio", "presidio_worker"],
+        ["console", "processes", "resampling"],
+        ["attacks"],
         ["generation", "utility"],
         ["baselines"],
         ["embedding", "fetch", "private_prompts", "prompts", "speed"],

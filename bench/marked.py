@@ -206,6 +206,7 @@ _PII: Final = "pii/dev.jsonl.gz"
 _TWIN: Final = f"{TWIN}/dev.jsonl.gz"
 _UNER: Final = "uner_ewt/test.jsonl.gz"
 _WNUT: Final = "wnut17/dev.jsonl.gz"
+_BTC: Final = "btc/dev.jsonl.gz"
 _GUM_DEV: Final = "ud_gum/dev.conllu.gz"
 _TREEBANKS: Final = ("ud_gum/train.conllu.gz", _GUM_DEV, "ud_ewt/test.conllu.gz")
 
@@ -213,6 +214,7 @@ CORPORA: Final[dict[str, Callable[[Path], Iterator[Document]]]] = {
     "pii": _spans(_PII),
     "uner_ewt": _entities(_UNER),
     "wnut17": _entities(_WNUT),
+    "btc": _entities(_BTC),
     "nationalities": _nationalities,
     OTHER_WORDS: _other_words,
     TWIN: _spans(_TWIN),
@@ -223,6 +225,7 @@ FILES: Final[dict[str, tuple[str, ...]]] = {
     "pii": (_PII,),
     "uner_ewt": (_UNER,),
     "wnut17": (_WNUT,),
+    "btc": (_BTC,),
     "nationalities": _TREEBANKS,
     OTHER_WORDS: _TREEBANKS,
     TWIN: (_TWIN,),

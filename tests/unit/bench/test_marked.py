@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.fetch.sources import SEED
 from bench.fetch.synthetic import synthetic
-from bench.leaks.corpora import FILES, OTHER_WORDS, TWIN, read
+from bench.marked import FILES, OTHER_WORDS, TWIN, read
 from tests.support.shared_data import shared_data
 
 

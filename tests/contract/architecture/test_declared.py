@@ -21,7 +21,7 @@ PARTS = sorted(file.parent.name for file in ROOT.glob("*/pyproject.toml"))
 REPOSITORY = ("bench", "clients", "deploy", "examples", "soak", "tests")
 FROM_ELSEWHERE = {
     "pip": "comes with every environment",
-    "presidio_analyzer": "runs in an environment of its own, see docs/leaks.md",
+    "presidio_analyzer": "runs in an environment of its own, see docs/personal.md",
     "sottovoce_client": "clients/python",
 }
 """Imported, and declared nowhere."""

@@ -304,6 +304,80 @@ def test_numbers_that_may_be_computed_from_drawn_ones_are_doubtful() -> None:
     assert not Restoration([ORDER], said=said).restore("in 999 days").doubtful
 
 
+@pytest.mark.parametrize(
+    ("answer", "doubtful"),
+    [
+        ("so 1221 in all", ["1221"]),
+        ("1221", ["1221"]),
+        ("1221.", ["1221"]),
+        ("1221, 5", ["1221"]),
+        ("£1,221.50!", ["1,221.50"]),
+        ("2100 and 1899", ["2100", "1899"]),
+        ("122", ["122"]),
+        ("12 or 9", []),
+        ("1999, 2000, 2099", []),
+        ("x1221 1221x _1221 1221_a", []),
+        ("5-1221 1221-5 AX-1221 5:1221 1221:5 1/1221", []),
+        ("1.221.50", []),
+        ("4,500 or 4500", []),
+    ],
+)
+def test_only_a_whole_number_may_be_computed(answer: str, doubtful: list[str]) -> None:
+    restoration = Restoration([DRAWN], said=["33 * 37, and 4,500"])
+    assert sorted(restoration.restore(answer).doubtful) == sorted(doubtful)
+    assert in_pieces(restoration, answer, range(len(answer))) == restoration.restore(answer)
+
+
+def test_a_computed_number_has_at_most_one_digit_less_than_the_shortest_drawn() -> None:
+    far = Place("483920174", "591038275", "IDENTIFIER")
+    restoration = Restoration([far, ORDER], said=["94740 483920174"])
+    assert restoration.restore("999 or 9999 or 123456").doubtful == {"9999": 1, "123456": 1}
+    kept = Restoration([ORDER._replace(true=ORDER.released)], said=["94740"])
+    assert not kept.restore("99999").doubtful  # nothing was drawn
+    word = Restoration([Place("Lowell", "Sitwell", "PERSON")], said=["94740"])
+    assert not word.restore("99999").doubtful
+
+
+def test_of_two_meanings_the_one_with_the_more_telling_neighbours_is_meant() -> None:
+    def meant(answer: str, *places: Place) -> str:
+        return Restoration(places, frozenset({"the", "of"})).restore(answer).text
+
+    left = Place("Ida", "Ramona", "PERSON", "", "landlord", "of")
+    right = Place("Ida", "Elena", "PERSON", "", "of", "paints")
+    assert meant("my landlord Ida paints", left, right) == "my landlord Ida paints"  # as telling
+    assert meant("my landlord Ida sang", left, right) == "my landlord Ramona sang"
+    assert meant("see Ida paints", left, right) == "see Elena paints"
+    assert meant("landlord Ida of", left, right) == "landlord Ramona of"
+    assert meant("all of Ida of", left, right) == "all of Ida of"  # each has one common neighbour
+    assert meant("of Ida paints", left, right) == "of Elena paints"
+    begins = Place("Ida", "Ramona", "PERSON", "", "", "sang")
+    inside = Place("Ida", "Elena", "PERSON", "", "that", "sang")
+    assert meant("Ida sang", begins, inside) == "Ramona sang"
+    assert meant("that Ida sang", begins, inside) == "that Elena sang"
+    # The word before the neighbour counts only where the neighbour does.
+    dear, cheap = (
+        Place("Ida", name, "PERSON", word, "called", after)
+        for name, word, after in (("Ramona", "dear", "now"), ("Elena", "cheap", "then"))
+    )
+    assert meant("cheap called Ida so", dear, cheap) == "cheap called Elena so"
+    assert meant("cheap hello Ida so", dear, cheap) == "cheap hello Ida so"
+    twice = (dear, dear._replace(earlier="hey", before="hello"), cheap)
+    assert meant("hey hello Ida so", *twice) == "hey hello Ramona so"  # the best of its places
+
+
+def test_a_number_word_that_is_common_needs_both_neighbours() -> None:
+    five = Place("five", "nine", "NUMBER", "", "about", "buses")
+    restoration = Restoration([five], frozenset({"five"}))
+    assert restoration.restore("about five buses").text == "about nine buses"
+    assert restoration.restore("about five trains").text == "about five trains"
+    assert restoration.restore("some five buses").text == "some five buses"
+    name = Restoration(
+        [Place("Upper", "New", "PLACE", "", "in", "Rome".lower(), 2)], frozenset({"upper"})
+    )
+    assert name.restore("at Upper Rome").text == "at New Rome"
+    assert name.restore("in Upper Egypt").text == "in Upper Egypt"  # "in" is not of the name
+
+
 @settings(max_examples=150)
 @given(
     st.lists(st.sampled_from(["1", "33", "1,221", ",", ".", "-", "_", " ", "x", "94740", "500"])),

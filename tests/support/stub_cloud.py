@@ -26,7 +26,7 @@ from sottovoce.cloud.api import bundles_service, models_service, training_servic
 from sottovoce.cloud.api.authentication import EnrollmentService
 from sottovoce.cloud.api.bundles_service import BundlesService
 from sottovoce.cloud.api.inference_service import InferenceService
-from sottovoce.cloud.api.models_service import Downloads, ModelsService
+from sottovoce.cloud.api.models_service import ModelsService
 from sottovoce.cloud.api.training_service import TrainingService, job_message
 from sottovoce.cloud.config import EVERY_TENANT, ServerLimits
 from sottovoce.cloud.job import Job, Progress, State
@@ -130,7 +130,8 @@ class StubCloud:
             self.tenants,
             self._bundles,
             lambda options: None,
-            Downloads(self.database, self._local, (EVERY_TENANT,)),
+            self._local,
+            (EVERY_TENANT,),
         )
         training = TrainingService(self._jobs, self.tenants, self._bundles, models)
         stub: Any = self

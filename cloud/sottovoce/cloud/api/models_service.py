@@ -20,7 +20,6 @@ from sottovoce.cloud.config import EVERY_TENANT, check_name
 from sottovoce.cloud.job import Release, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.store.adapters import AdapterFiles, with_files
-from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Scope
 from sottovoce.core.bundle.adapter import LocalAdapter
@@ -35,63 +34,6 @@ from sottovoce.v1 import training_pb2_grpc
 CHUNK: Final = 256 * 1024
 CALLS, CALLS_PER_TENANT = 16, 4
 """Open calls at once; each holds one adapter in memory."""
-
-
-class Downloads:
-    """Streams tenants' adapters.
-
-    Args:
-        database: locates them.
-        read: returns an adapter in the form that devices run.
-        allowed: tenants that may download adapters, or `EVERY_TENANT`.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        read: Callable[[AdapterFiles], LocalAdapter],
-        allowed: Collection[str],
-    ) -> None:
-        self._database = database
-        self._read = read
-        self._allowed = frozenset(allowed)
-        self._admission = Admission(calls=CALLS, per_tenant=CALLS_PER_TENANT)
-
-    def stream(
-        self, tenant: str, request: wire.GetAdapterRequest
-    ) -> Iterator[wire.GetAdapterResponse]:
-        """Yield the file's description, then its bytes from the caller's offset on.
-
-        Raises:
-            NotReady: this tenant may not download adapters, or devices cannot run this one.
-                NotFound: no adapter of that name. OutOfRange: an offset past the end. InvalidInput:
-                no name.
-        """
-        check_name(request.adapter, "adapter")
-        if not self._allowed & {tenant, EVERY_TENANT}:
-            raise stays_here()
-        with self._admission.admitted(tenant):
-            adapter = with_files(self._database, tenant, request.adapter, self._read)
-            data = adapter.to_bytes()
-            if len(data) > LARGEST_ADAPTER:
-                raise NotReady(
-                    f"this adapter has {len(data)} bytes, and devices take {LARGEST_ADAPTER}",
-                    fix="have the cloud answer with --where cloud, or customise with a lower rank "
-                    "or fewer virtual tokens",
-                    subject="adapter",
-                )
-            digest = hashlib.sha256(data).hexdigest()
-            start = request.offset if request.sha256 == digest else 0
-            if start > len(data):
-                raise OutOfRange(
-                    f"offset {start} lies past the end at {len(data)}",
-                    fix="delete the partial file and start at 0",
-                    subject="offset",
-                    metadata={"bytes": str(len(data))},
-                )
-            yield wire.GetAdapterResponse(file=wire.AdapterFile(sha256=digest, bytes=len(data)))
-            for place in range(start, len(data), CHUNK):
-                yield wire.GetAdapterResponse(chunk=data[place : place + CHUNK])
 
 
 def stays_here() -> NotReady:
@@ -122,7 +64,8 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
     Args:
         bundles: by id, the bundles that examples may be released with.
         check: refuses options that this cloud's models cannot train.
-        adapters: sends adapters to devices.
+        read: returns an adapter in the form that devices run.
+        handed_out: tenants that may download adapters, or `EVERY_TENANT`.
     """
 
     def __init__(
@@ -131,13 +74,16 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
         tenants: Tenants,
         bundles: Mapping[str, Bundle],
         check: Callable[[TrainingOptions], None],
-        adapters: Downloads,
+        read: Callable[[AdapterFiles], LocalAdapter],
+        handed_out: Collection[str],
     ) -> None:
         self._jobs = jobs
         self._tenants = tenants
         self._bundles = bundles
         self._check = check
-        self._adapters = adapters
+        self._read = read
+        self._handed_out = frozenset(handed_out)
+        self._admission = Admission(calls=CALLS, per_tenant=CALLS_PER_TENANT)
 
     def CreateJob(  # noqa: N802 - the wire's names
         self, request: wire.CreateJobRequest, context: grpc.ServicerContext
@@ -174,9 +120,39 @@ class ModelsService(training_pb2_grpc.TrainingServiceServicer):
     def GetAdapter(  # noqa: N802
         self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.GetAdapterResponse]:
-        """Stream the tenant's adapter to a device."""
+        """Stream the adapter's description, then its bytes from the caller's offset on.
+
+        Raises:
+            NotReady: this tenant may not download adapters, or devices cannot run this one.
+            NotFound: no adapter of that name. OutOfRange: an offset past the end.
+            InvalidInput: no name.
+        """
         tenant = self._tenants.admit(context.invocation_metadata(), Scope.TRAIN, Scope.PREDICT)
-        yield from self._adapters.stream(tenant, request)
+        check_name(request.adapter, "adapter")
+        if not self._handed_out & {tenant, EVERY_TENANT}:
+            raise stays_here()
+        with self._admission.admitted(tenant):
+            adapter = with_files(self._jobs.database, tenant, request.adapter, self._read)
+            data = adapter.to_bytes()
+            if len(data) > LARGEST_ADAPTER:
+                raise NotReady(
+                    f"this adapter has {len(data)} bytes, and devices take {LARGEST_ADAPTER}",
+                    fix="have the cloud answer with --where cloud, or customise with a lower rank "
+                    "or fewer virtual tokens",
+                    subject="adapter",
+                )
+            digest = hashlib.sha256(data).hexdigest()
+            start = request.offset if request.sha256 == digest else 0
+            if start > len(data):
+                raise OutOfRange(
+                    f"offset {start} lies past the end at {len(data)}",
+                    fix="delete the partial file and start at 0",
+                    subject="offset",
+                    metadata={"bytes": str(len(data))},
+                )
+            yield wire.GetAdapterResponse(file=wire.AdapterFile(sha256=digest, bytes=len(data)))
+            for place in range(start, len(data), CHUNK):
+                yield wire.GetAdapterResponse(chunk=data[place : place + CHUNK])
 
 
 def _elsewhere(service: ModelsService, _: object, context: grpc.ServicerContext) -> NoReturn:

@@ -33,7 +33,7 @@ from sottovoce.cloud.api.listener import (
     until_told,
 )
 from sottovoce.cloud.api.models_service import CALLS as ADAPTERS
-from sottovoce.cloud.api.models_service import Downloads, ModelsService
+from sottovoce.cloud.api.models_service import ModelsService
 from sottovoce.cloud.api.training_service import FOLLOWERS, UPLOADS, WATCHES, TrainingService
 from sottovoce.cloud.config import CONFIG_VARIABLE, STORE_VARIABLE, Settings
 from sottovoce.cloud.job import TrainingOptions
@@ -187,7 +187,8 @@ class Server:
             self.tenants,
             self.bundles,
             self._check,
-            Downloads(self.database, self._local, settings.hand_out_adapters),
+            self._local,
+            settings.hand_out_adapters,
         )
         server = self.listener.server
         bundles_pb2_grpc.add_BundlesServiceServicer_to_server(  # type: ignore[no-untyped-call]

@@ -7,9 +7,9 @@ in `models_service`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import grpc
 
@@ -21,7 +21,6 @@ from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import cancel, delete, reinstate
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.store.adapters import versions
-from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Scope
 from sottovoce.core.bundle.folder import Bundle
@@ -32,47 +31,15 @@ from sottovoce.core.rpc.training_settings import METHODS, TASKS
 from sottovoce.v1 import training_pb2 as wire
 from sottovoce.v1 import training_pb2_grpc
 
+if TYPE_CHECKING:
+    from sottovoce.cloud.api.models_service import ModelsService
+
 FOLLOWERS, FOLLOWERS_PER_TENANT = 128, 64
 """Open calls at once; each holds a thread for some minutes."""
 
 _FOLLOWED: Final = 32
 _LOOK_SECONDS: Final = 1.0
 _SECONDS: Final = 300.0
-
-
-class Followers:
-    """Streams versions."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._admission = Admission(calls=FOLLOWERS, per_tenant=FOLLOWERS_PER_TENANT)
-
-    def stream(
-        self, tenant: str, request: wire.WatchAdaptersRequest, listening: Callable[[], bool]
-    ) -> Iterator[wire.WatchAdaptersResponse]:
-        """Yield versions at once and on every change, for some minutes, while the client listens.
-
-        Raises:
-            InvalidInput: no names, or too many. Overloaded: too many streams are open.
-        """
-        names = set(request.adapters)
-        if not 0 < len(names) <= _FOLLOWED:
-            raise InvalidInput(
-                f"{len(names)} adapters to watch", fix=f"name 1 to {_FOLLOWED}", subject="adapters"
-            )
-        for name in names:
-            check_name(name, "adapter")
-        said: dict[str, str] = {}
-        ends = time.monotonic() + _SECONDS
-        with self._admission.admitted(tenant):
-            while listening() and time.monotonic() < ends:
-                now = versions(self._database, tenant, names)
-                for name, version in sorted(now.items()):
-                    if said.get(name) != version:
-                        yield wire.WatchAdaptersResponse(adapter=name, version=version)
-                said = now
-                # The trainer is another process, so the database must be polled.
-                time.sleep(_LOOK_SECONDS)
 
 
 POLL_SECONDS = 0.3
@@ -122,22 +89,6 @@ def _uploads(message: wire.UploadExamplesRequest) -> list[Upload]:
     ]
 
 
-class WithModels(Protocol):
-    """Answers the calls that need a model."""
-
-    def CreateJob(  # noqa: N802 - the wire's names
-        self, request: wire.CreateJobRequest, context: grpc.ServicerContext
-    ) -> wire.CreateJobResponse:
-        """Create a job, or return the earlier job with this request id."""
-        ...
-
-    def GetAdapter(  # noqa: N802
-        self, request: wire.GetAdapterRequest, context: grpc.ServicerContext
-    ) -> Iterator[wire.GetAdapterResponse]:
-        """Stream the tenant's adapter to a device."""
-        ...
-
-
 class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     """Jobs of the calling tenants.
 
@@ -151,7 +102,7 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
         jobs: Jobs,
         tenants: Tenants,
         bundles: Mapping[str, Bundle],
-        models: WithModels | None = None,
+        models: ModelsService | None = None,
     ) -> None:
         self._jobs = jobs
         self._tenants = tenants
@@ -159,12 +110,12 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
         self._models = models
         self._uploads = Admission(calls=UPLOADS, per_tenant=UPLOADS_PER_TENANT)
         self._watches = Admission(calls=WATCHES, per_tenant=WATCHES_PER_TENANT)
-        self._followers = Followers(jobs.database)
+        self._followers = Admission(calls=FOLLOWERS, per_tenant=FOLLOWERS_PER_TENANT)
 
     def _tenant(self, context: grpc.ServicerContext, *others: Scope) -> str:
         return self._tenants.admit(context.invocation_metadata(), Scope.TRAIN, *others)
 
-    def _with_models(self, context: grpc.ServicerContext) -> WithModels:
+    def _with_models(self, context: grpc.ServicerContext) -> ModelsService:
         if self._models is None:
             self._tenant(context, Scope.PREDICT)
             raise NotReady(
@@ -264,6 +215,27 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def WatchAdapters(  # noqa: N802
         self, request: wire.WatchAdaptersRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.WatchAdaptersResponse]:
-        """Stream versions of the tenant's adapters to the devices that follow them."""
+        """Stream the adapters' versions at once and on every change, for some minutes.
+
+        Raises:
+            InvalidInput: no names, or too many. Overloaded: too many streams are open.
+        """
         tenant = self._tenant(context, Scope.PREDICT)
-        yield from self._followers.stream(tenant, request, context.is_active)
+        names = set(request.adapters)
+        if not 0 < len(names) <= _FOLLOWED:
+            raise InvalidInput(
+                f"{len(names)} adapters to watch", fix=f"name 1 to {_FOLLOWED}", subject="adapters"
+            )
+        for name in names:
+            check_name(name, "adapter")
+        said: dict[str, str] = {}
+        ends = time.monotonic() + _SECONDS
+        with self._followers.admitted(tenant):
+            while context.is_active() and time.monotonic() < ends:
+                now = versions(self._jobs.database, tenant, names)
+                for name, version in sorted(now.items()):
+                    if said.get(name) != version:
+                        yield wire.WatchAdaptersResponse(adapter=name, version=version)
+                said = now
+                # The trainer is another process, so the database must be polled.
+                time.sleep(_LOOK_SECONDS)

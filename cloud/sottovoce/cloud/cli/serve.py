@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -44,11 +43,10 @@ STOPPED: Final = (
 )
 """The message after Ctrl-C, for a process that serves or trains."""
 
-Option = Callable[[Any], Any]
 threads: Final = click.IntRange(min=1)
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 
-_ADDRESS: Final[tuple[Option, ...]] = (
+address_options: Final = taking(
     click.option(
         "--listen",
         default=DEFAULT_LISTEN,
@@ -82,7 +80,7 @@ _ADDRESS: Final[tuple[Option, ...]] = (
     trace_option,
 )
 
-_MODELS: Final[tuple[Option, ...]] = (
+model_options: Final = taking(
     backbone_option,
     decoder_option,
     number_option(
@@ -148,23 +146,13 @@ _MODELS: Final[tuple[Option, ...]] = (
     ),
 )
 
-_LIMITS: Final[tuple[Option, ...]] = (
+job_limits: Final = taking(
     limit_option("examples", "Examples a job may hold."),
     limit_option("upload_bytes", "Bytes of examples a job may hold."),
     limit_option("unfinished_jobs", "Jobs of a tenant that may wait or run at once."),
     limit_option("held_bytes", "Bytes of examples that those jobs may hold together."),
     limit_option("past_jobs", "Jobs of a tenant that are remembered after they ended."),
 )
-
-
-address_options = taking(*_ADDRESS)
-"""Options for addresses and storage."""
-
-model_options = taking(*_MODELS)
-"""Options for the models."""
-
-job_limits = taking(*_LIMITS)
-"""Options for limits on tenants' jobs."""
 
 client_ca_option: Final = click.option(
     "--client-ca",
@@ -228,13 +216,17 @@ def serve(no_trainer: bool, as_json: bool, **given: Any) -> None:
     `build-bundle --key` has not signed, with signing.key of --state. Keep this file:
     devices refuse another key. Prints one line when ready, with the public key.
     """
-    settings = settings_from(given, trainer=not no_trainer)
+    _run("serve", settings_from(given, trainer=not no_trainer), as_json=as_json)
+
+
+def _run(role: str, settings: Settings, *, as_json: bool) -> None:
+    """Run a process with models."""
     # Imported late, so that errors in most options appear without waiting for torch.
     from sottovoce.cloud.api import server
 
-    telemetry.configure_logs(settings.log_format, "serve")
+    telemetry.configure_logs(settings.log_format, role)
     if_interrupted(*STOPPED)
-    with traced("serve", settings.trace, plaintext=True):
+    with traced(role, settings.trace, plaintext=True):
         server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
 
 
@@ -268,14 +260,7 @@ def replica(as_json: bool, **given: Any) -> None:
     checks whether a job can be trained, and sends adapters to devices. `sotto-cloud front`
     answers the other calls.
     """
-    settings = settings_from(given, trainer=False, jobs=False)
-    # Imported late, so that errors in most options appear without waiting for torch.
-    from sottovoce.cloud.api import server
-
-    telemetry.configure_logs(settings.log_format, "replica")
-    if_interrupted(*STOPPED)
-    with traced("replica", settings.trace, plaintext=True):
-        server.serve(settings, lambda running: tell(running, as_json=as_json), os.getpid())
+    _run("replica", settings_from(given, trainer=False, jobs=False), as_json=as_json)
 
 
 @click.command("front", cls=Command)

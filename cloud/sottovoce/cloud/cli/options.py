@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -45,11 +45,9 @@ def folder_option(name: str, default: str, text: str, **more: Any) -> Callable[[
     )
 
 
-def number_option(
-    name: str, default: int, text: str, least: int = 1, **more: Any
-) -> Callable[[Any], Any]:
-    """Return an option for a whole number."""
-    kind = click.IntRange(min=least)
+def number_option(name: str, default: int, text: str, **more: Any) -> Callable[[Any], Any]:
+    """Return an option for a whole number above 0."""
+    kind = click.IntRange(min=1)
     return click.option(name, type=kind, default=default, show_default=True, help=text, **more)
 
 
@@ -198,13 +196,10 @@ def opened(
     The objects are opened too, if ``objects`` is given; "" means those in ``state``. They are
     checked to be the database's, unless ``check`` is false.
     """
-    database = open_database(state, store, objects or "", create=False)
-    try:
+    with closing(open_database(state, store, objects or "", create=False)) as database:
         if objects is not None and check:
             check_objects(database, bind=False)
         yield database
-    finally:
-        database.close()
 
 
 def limit_option(name: str, text: str) -> Callable[[Any], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -106,11 +107,9 @@ def enroll(
         if renew:
             raise
         database = open_database(state, store)
-    try:
+    with closing(database):
         tenants = Tenants(database)
         token = tenants.renew(tenant) if renew else tenants.enroll(tenant)
-    finally:
-        database.close()
     show_token(tenant, token, token_file, as_json=as_json)
 
 

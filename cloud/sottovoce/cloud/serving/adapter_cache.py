@@ -22,8 +22,8 @@ from typing import Final, Generic, Protocol, TypeVar
 from sottovoce.cloud.metrics import Metrics
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import Adapter
-from sottovoce.cloud.store.adapters import AdapterFiles
-from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady, Overloaded
+from sottovoce.cloud.store.adapters import AdapterFiles, damaged
+from sottovoce.core.errors import BundleMismatch, NotReady, Overloaded
 from sottovoce.core.rpc import telemetry
 
 BUDGET: Final = 1 << 30
@@ -85,7 +85,7 @@ class AdapterCache(Generic[T]):
             Overloaded: memory is full of adapters in use. Also the errors of ``load``.
         """
         if files.gone:
-            raise _damaged()
+            raise damaged()
         with self._changed:
             self._forget_deleted()
             while (held := self._held.get(files)) is not None:
@@ -166,15 +166,7 @@ def _size(folder: Path) -> int:
     try:
         return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     except OSError as error:
-        raise _damaged() from error
-
-
-def _damaged() -> DataLoss:
-    return DataLoss(
-        "the adapter's files are damaged",
-        fix="customise again under the same name",
-        subject="adapter",
-    )
+        raise damaged() from error
 
 
 _SERVED: Final = {

@@ -72,11 +72,16 @@ class AdapterFiles:
         with suppress(OSError):
             if digest(folder) == self.sha256:
                 return folder
-        raise DataLoss(
-            "the adapter's files are damaged",
-            fix="customise again under the same name",
-            subject="adapter",
-        )
+        raise damaged()
+
+
+def damaged() -> DataLoss:
+    """Return the error for an adapter with missing or altered files."""
+    return DataLoss(
+        "the adapter's files are damaged",
+        fix="customise again under the same name",
+        subject="adapter",
+    )
 
 
 def digest(folder: Path) -> str:

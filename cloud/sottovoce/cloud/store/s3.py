@@ -343,9 +343,11 @@ class S3Objects(Objects):
 
     def pieces(self, name: str, offset: int) -> Iterator[bytes]:
         """See `Objects.pieces`. Each range is a separate request, for files of any size."""
-        with self._reached(), suppress(FileNotFoundError), ExitStack() as held:
-            reader = obstore.open_reader(self._store, name, buffer_size=_PART)
-            held.enter_context(closing(reader))
+        with self._reached(), suppress(FileNotFoundError):
+            yield from self._from(name, offset)
+
+    def _from(self, key: str, offset: int = 0) -> Iterator[bytes]:
+        with closing(obstore.open_reader(self._store, key, buffer_size=_PART)) as reader:
             reader.seek(offset)
             while data := reader.read(_PART):
                 yield bytes(data)
@@ -402,11 +404,8 @@ class S3Objects(Objects):
         to.mkdir()
         for file, digest in _names(listed, name).items():
             try:
-                # Each range is a separate request, for files of any size.
-                reader = obstore.open_reader(self._store, f"{name}/{file}", buffer_size=_PART)
-                with closing(reader), (to / file).open("wb") as out:
-                    while data := reader.read(_PART):
-                        out.write(data)
+                with (to / file).open("wb") as out:
+                    out.writelines(self._from(f"{name}/{file}"))
             except FileNotFoundError:
                 raise _damaged(name) from None
             if _digest(to / file) != digest:

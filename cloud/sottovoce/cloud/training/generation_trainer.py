@@ -267,7 +267,7 @@ def train_generation(
         optimizer = torch.optim.AdamW(model.trained().values(), weight_decay=recipe.weight_decay)
         rate = options.learning_rate or model.method.learning_rate
         weight = options.reconstruction_weight or recipe.reconstruction_weight
-        every = recipe.every(data)
+        every = recipe.every(data.overhead)
         identity = fingerprint((), options, recipe, rate, decoder.backbone.sha256, len(examples))
         run = Run(identity, plan, rate, recipe.clip, resume, recipe.checkpoint_seconds)
         objective = GenerationObjective(model, weight)

@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import torch
 from torch import Tensor
@@ -137,14 +137,6 @@ _ROWS: Final = 32
 """Texts in a forward pass without gradients."""
 
 
-class Fronted(Protocol):
-    """Data with plain tokens in front of some examples."""
-
-    @property
-    def overhead(self) -> float:
-        """Return the sub-tokens that plain tokens add, as a share of the texts' sub-tokens."""
-
-
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
     """The defaults, set on the helpdesk examples (498 messages, six labels).
@@ -180,9 +172,9 @@ class Hyperparameters:
             warmup=self.warmup,
         )
 
-    def every(self, data: Fronted) -> int:
-        """Return k: every k-th batch has plain tokens."""
-        return max(1, math.ceil(data.overhead / self.reconstruction_cost))
+    def every(self, overhead: float) -> int:
+        """Return k: every k-th batch has plain tokens; ``overhead`` as in `Dataset`."""
+        return max(1, math.ceil(overhead / self.reconstruction_cost))
 
 
 def train(
@@ -250,7 +242,7 @@ def train(
         optimizer = torch.optim.AdamW(model.trained().values(), weight_decay=recipe.weight_decay)
         rate = options.learning_rate or model.method.learning_rate
         weight = options.reconstruction_weight or recipe.reconstruction_weight
-        every = recipe.every(data)
+        every = recipe.every(data.overhead)
 
         begun = [base.sha256] if base else []
         facts = (options, recipe, rate, backbone.sha256, len(examples), *begun)

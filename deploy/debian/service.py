@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from bench.live.testbed import serving
 from deploy.debian.machine import Machine
@@ -30,28 +30,6 @@ def answers(machine: Machine) -> bool:
     return serving(f"unix:{machine.root / _SOCKET}")
 
 
-class Service(Protocol):
-    """A runner of the agent, as the check needs it."""
-
-    def installed(self) -> None:
-        """Follow the installation or upgrade of a package."""
-
-    def unpacked(self) -> None:
-        """Follow the unpacking of a newer package, before its scripts run."""
-
-    def restart(self) -> None:
-        """End the agent and start it."""
-
-    def leaving(self) -> None:
-        """Prepare for the package's removal."""
-
-    def process(self) -> str:
-        """Return the agent's process, once it runs as its user and answers."""
-
-    def seen(self) -> Iterator[tuple[str, str]]:
-        """Return the checked facts about the unit."""
-
-
 @dataclass
 class Systemd:
     """The system's own systemd, which the package's scripts call."""
@@ -59,17 +37,17 @@ class Systemd:
     machine: Machine
 
     def installed(self) -> None:
-        """Do nothing: the package must start the agent itself."""
+        """Follow an installation or upgrade, whose scripts must start the agent."""
 
     def unpacked(self) -> None:
-        """Do nothing: the earlier package's script must have stopped the agent."""
+        """Follow the unpacking of a newer package; the earlier one's script stopped the agent."""
 
     def restart(self) -> None:
         """Restart the unit as an owner would."""
         self.machine.run("systemctl", "restart", service.NAME)
 
     def leaving(self) -> None:
-        """Do nothing: the package must stop the agent itself."""
+        """Prepare for the removal, whose script must stop the agent."""
 
     def process(self) -> str:
         """Return the unit's main process."""
@@ -142,6 +120,9 @@ class ByHand:
         """Check that the process has the unit's settings."""
         self.process()
         yield "the unit's command, as its user", "health SERVING (no systemd: it is emulated)"
+
+
+Service = Systemd | ByHand
 
 
 def _answered(machine: Machine, started: subprocess.Popen[bytes] | None = None) -> None:

@@ -21,11 +21,13 @@ from typing import Any, Final
 
 from soak.campaign.errands import ALL
 from soak.campaign.moments import MOMENTS, Death, Moment
-from soak.campaign.network import Errand, World, done, soon
+from soak.campaign.network import Errand, World, differences, done, soon
 from soak.campaign.standing import (
+    TIDY,
     Books,
     faults_of_cloud,
     faults_of_device,
+    left_after,
     left_aside,
     make_old,
     processes,
@@ -36,8 +38,6 @@ from sottovoce.v1 import edge_agent_pb2 as wire
 _PROBES: Final = ("The doctor was in the garden with Anna", "A letter from the market, 4711")
 _START: Final = 10.0
 """Maximum processor seconds of the next start."""
-_TIDY: Final = 90.0
-"""Seconds to remove a dead process's remains; a worker that dies often restarts more slowly."""
 _PLACES: Final = ("device", "command", "cloud", "worker")
 
 
@@ -94,7 +94,7 @@ class _Watch:
         """
         daemon = {"device": self.world.device, "cloud": self.world.cloud}.get(process)
         if daemon is not None and daemon.process is not None:
-            daemon.process.wait(_TIDY)
+            daemon.process.wait(TIDY)
 
     def kill(self, process: str) -> bool:
         """Kill one such process, if there is any; return whether one was killed."""
@@ -150,10 +150,7 @@ def anywhere(
         now = Books.of(world)
         rotated = kind == "rotate"
         faults = [*faults_of_device(before, now, errand.charged, rotated=rotated)]
-        if problem is not None:
-            faults.append(f"afterwards {problem}")
-        if first != second[: len(first)] or (said is None and first != second):
-            faults.append(f"{first} and then {second}")
+        faults += differences(first, said, second, problem)
         if len(world.jobs()) - queued != errand.jobs:
             faults.append(f"{len(world.jobs()) - queued} jobs")
         if not rotated and watch.probe() != watch.probes:
@@ -203,10 +200,7 @@ def _left(watch: _Watch) -> list[str]:
         lost = [f"{number} {name} too many" for name, number in orphans.items()]
         return [*lost, *faults_of_cloud(state), *left_aside(watch.world)]
 
-    deadline = time.monotonic() + _TIDY
-    while (left := found()) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return left
+    return left_after(found)
 
 
 def _processor(pid: int) -> float:

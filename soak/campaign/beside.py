@@ -283,6 +283,4 @@ def beside(daemon: Daemon, tally: Tally, seed: str, trials: Iterable[int]) -> No
             return
         else:
             tally.ended("as it was promised")
-    if "Traceback" in (log := daemon.log.read_text()):
-        at = log.index("Traceback")
-        tally.fault("unexplained", 0, f"a traceback is in the log: {log[at:][:600]}")
+    tally.look_into(daemon.log.read_text())

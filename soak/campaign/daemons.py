@@ -9,13 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from sottovoce.v1 import edge_agent_pb2 as wire
+from sottovoce.v1 import edge_agent_pb2_grpc
 from tests.support.processes import environment
 from tests.support.waiting import until
 
+OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
+"""Option of a channel that shares its connection with no other one."""
 PROGRAM = "from sottovoce.{}.cli import main; main()"
 """Program text that runs either side's command; the side is to be filled in."""
 
@@ -80,6 +85,13 @@ class Daemon:
             except grpc.RpcError:
                 return False
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def releases(address: str) -> int:
+    """Return the number of releases that the device's daemon has charged."""
+    with grpc.insecure_channel(address) as channel:
+        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)  # type: ignore[no-untyped-call]
+        return int(stub.GetStatus(wire.GetStatusRequest(), timeout=120).ledger.releases)
 
 
 @contextmanager

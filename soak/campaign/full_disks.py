@@ -17,8 +17,8 @@ from contextlib import closing
 from typing import Any, Final
 
 from soak.campaign.errands import ALL
-from soak.campaign.network import Errand, World, done, helps, soon
-from soak.campaign.standing import Books, faults_of_cloud, faults_of_device
+from soak.campaign.network import Errand, World, differences, done, helps, soon
+from soak.campaign.standing import Books, faults_of_cloud, faults_of_device, left_after
 from soak.campaign.tally import Tally
 from sottovoce.core.errors import Code, SottovoceError
 from tests.support.full_disk import FullDisk
@@ -37,7 +37,6 @@ _BEGUN: Final = (0.05, 0.3, 1.0, 2.0)
 under way then, and ends while there is no room."""
 _FULL: Final = {"device": (Code.RESOURCE_EXHAUSTED,), "cloud": (Code.UNAVAILABLE,)}
 """Errors of the device about its disk, and about a cloud that should be asked again later."""
-_TIDY: Final = 90.0
 _TRAINING: Final = 10.0
 """Maximum seconds to wait for a job, which may wait for the disk itself."""
 
@@ -62,10 +61,7 @@ def full_disks(
         second, problem = soon(errand, world, name)
         seen = f"{kind}, {' and '.join(sides)} full{' in its midst' if late else ''}"
         faults = [*faults_of_device(before, Books.of(world), errand.charged, rotated=False)]
-        if problem is not None:
-            faults.append(f"afterwards {problem}")
-        if first != second[: len(first)] or (said is None and first != second):
-            faults.append(f"{first} and then {second}")
+        faults += differences(first, said, second, problem)
         if len(world.jobs()) - queued != errand.jobs:
             faults.append(f"{len(world.jobs()) - queued} jobs")
         if processes != (world.device.pid, world.cloud.pid) or _ended(world):
@@ -79,8 +75,7 @@ def full_disks(
             ended = "done" if said is None else f"said why not: {said.code.name}"
             tally.ended(f"{' and '.join(sides)}: {ended}")
     for daemon in (world.device, world.cloud):
-        if "Traceback" in daemon.log.read_text():
-            tally.fault("unexplained", 0, f"a traceback in {daemon.log}")
+        tally.look_into(daemon.log.read_text())
 
 
 def _want(
@@ -138,10 +133,7 @@ def _left(world: World) -> list[str]:
     def found() -> list[str]:
         return [*_waiting(world), *faults_of_cloud(world.cloud.folder / "state")]
 
-    deadline = time.monotonic() + _TIDY
-    while (left := found()) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return left
+    return left_after(found)
 
 
 def _waiting(world: World) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import grpc
 
-from soak.campaign.daemons import Daemon
+from soak.campaign.daemons import Daemon, releases
 from soak.campaign.disks import SmallDisk
 from soak.campaign.tally import Tally
 from sottovoce.cloud.job import State
@@ -85,11 +85,11 @@ def agent_killed(
         answered |= found
         again, changed = _asked_again(daemon.address, answered, {*earlier, *texts})
         answered |= again
-        releases = _releases(daemon.address)
+        charged = releases(daemon.address)
         if changed:
             tally.fault("lost", trial, f"{changed} of {len(answered)} answers are others now")
-        elif releases != len(answered):
-            tally.fault("lost", trial, f"{releases} charged, {len(answered)} released")
+        elif charged != len(answered):
+            tally.fault("lost", trial, f"{charged} charged, {len(answered)} released")
         else:
             tally.ended("as it was")
     _, changed = _asked_again(daemon.address, answered, answered)
@@ -124,12 +124,6 @@ def _ask(address: str, texts: Iterable[str], found: dict[str, bytes]) -> None:
             except grpc.RpcError:
                 return
             found[text] = answer.SerializeToString(deterministic=True)
-
-
-def _releases(address: str) -> int:
-    with grpc.insecure_channel(address) as channel:
-        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
-        return int(stub.GetStatus(wire.GetStatusRequest(), timeout=_SECONDS).ledger.releases)
 
 
 def worker_killed(

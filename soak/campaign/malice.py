@@ -20,13 +20,13 @@ from typing import Any, Final
 
 import grpc
 
+from soak.campaign.daemons import OWN_CONNECTION
 from sottovoce.core.rpc import limits
 from sottovoce.v1 import inference_pb2 as inference
 from sottovoce.v1 import training_pb2 as training
 from tests.support.caller import Caller, credentials, message
 from tests.support.examples import TOPICS, WORDS, examples
 
-_OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
 _SECONDS: Final = 30.0
 """Timeout of an attacker's calls, in seconds."""
 _AT_ONCE: Final = 2
@@ -221,7 +221,7 @@ def _attack(told: dict[str, Any], address: str, end: threading.Event) -> dict[st
     step, attackers = KINDS[told["kind"]], []
     for name, token in told["tokens"].items():
         for number in range(_AT_ONCE):
-            channel = grpc.insecure_channel(address, _OWN_CONNECTION)
+            channel = grpc.insecure_channel(address, OWN_CONNECTION)
             chance = random.Random(f"{told['seed']} {name} {number}")
             given = (told["bundle"], told["victim"], told["job"], chance, end)
             attackers.append(Attacker(Caller(channel, credentials(name, token)), *given))

@@ -363,6 +363,16 @@ def soon(
         time.sleep(0.5)
 
 
+def differences(
+    first: list[object], said: object, second: list[object], problem: object
+) -> Iterator[str]:
+    """Yield the faults of an errand's second run, after a first one that a fault disturbed."""
+    if problem is not None:
+        yield f"afterwards {problem}"
+    if first != second[: len(first)] or (said is None and first != second):
+        yield f"{first} and then {second}"
+
+
 def helps(said: BaseException) -> bool:
     """Return whether an error says what to do."""
     return isinstance(said, SottovoceError) and bool(said.fix) and said.code != Code.INTERNAL

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from soak.campaign.moments import FILE, PROCESS
 from soak.campaign.network import World
@@ -17,6 +19,8 @@ from tests.support.leftovers import age
 
 _ASIDE = re.compile(r"\..+\.sotto-[0-9a-f]{16}")
 _WORKER = b"--parent"
+TIDY: Final = 90.0
+"""Seconds to remove a dead process's remains; a worker that dies often restarts more slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,14 @@ def faults_of_cloud(state: Path) -> Iterator[str]:
         yield f"a worker left {left}"
     if kept != (0,) or twice != (0,):
         yield f"{kept[0]} blocks of jobs that have ended, {twice[0]} jobs made twice"
+
+
+def left_after(found: Callable[[], list[str]]) -> list[str]:
+    """Return the leftovers that are found, after up to `TIDY` seconds for their removal."""
+    deadline = time.monotonic() + TIDY
+    while (left := found()) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return left
 
 
 def left_aside(world: World) -> Iterator[str]:

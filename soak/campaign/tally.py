@@ -64,6 +64,12 @@ class Tally:
         self.faults[kind] += 1
         self.findings.append(f"{kind}: {seen}; again: {self.command.format(trial)}")
 
+    def look_into(self, log: str) -> None:
+        """Count a fault if a daemon's log has a traceback."""
+        if "Traceback" in log:
+            found = log[log.index("Traceback") :][:600]
+            self.fault("unexplained", 0, f"a traceback is in the log: {found}")
+
     def came_by(
         self,
         tried: Mapping[str, int],

@@ -19,7 +19,7 @@ from typing import Final
 
 import grpc
 
-from soak.campaign.daemons import Daemon
+from soak.campaign.daemons import OWN_CONNECTION, Daemon, releases
 from soak.campaign.tally import Tally
 from sottovoce.core.errors import Code, SottovoceError
 from sottovoce.core.rpc.error_status import from_rpc_error
@@ -33,7 +33,6 @@ _GROUPS: Final = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
 """Folders for groups that count threads, in version 1 and version 2 of control groups."""
 _SAID: Final = ("error:", "pthread_create failed")
 """Errors of a failed start; gRPC's library reports its own threads in its own words."""
-_OWN_CONNECTION: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 
 def needed() -> str:
@@ -130,8 +129,8 @@ def _held(
         elif first != second:
             return f"answered otherwise afterwards, process {process}"
         answered[text] = second
-    releases = _releases(daemon.address)
-    return "" if releases == len(answered) else f"{releases} charged, {len(answered)} released"
+    charged = releases(daemon.address)
+    return "" if charged == len(answered) else f"{charged} charged, {len(answered)} released"
 
 
 def _begun(daemon: Daemon, room: _Room, chance: random.Random) -> str:
@@ -163,7 +162,7 @@ def _asked(address: str, texts: list[str]) -> list[str | SottovoceError]:
     """Send all requests at once, each on a separate connection."""
 
     def ask(text: str) -> str | SottovoceError:
-        with grpc.insecure_channel(address, _OWN_CONNECTION) as channel:
+        with grpc.insecure_channel(address, OWN_CONNECTION) as channel:
             stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
             try:
                 return str(stub.Privatize(wire.PrivatizeRequest(text=text), timeout=_SECONDS).text)
@@ -172,9 +171,3 @@ def _asked(address: str, texts: list[str]) -> list[str | SottovoceError]:
 
     with ThreadPoolExecutor(len(texts)) as asking:
         return list(asking.map(ask, texts))
-
-
-def _releases(address: str) -> int:
-    with grpc.insecure_channel(address) as channel:
-        stub = edge_agent_pb2_grpc.EdgeAgentServiceStub(channel)
-        return int(stub.GetStatus(wire.GetStatusRequest(), timeout=_SECONDS).ledger.releases)

@@ -80,10 +80,7 @@ def wire(
     tally.figures[f"log bytes a call, {services[0]}"] = round(len(log) / max(done, 1), 2)
     if CANARY in log:
         tally.fault("leaked", 0, "a text is in the log")
-    if "Traceback" in log:
-        tally.fault(
-            "unexplained", 0, f"a traceback is in the log: {log[log.index('Traceback') :][:600]}"
-        )
+    tally.look_into(log)
     if code != 0:
         tally.fault("unexplained", 0, f"it ended with {code} when it was told to end")
 

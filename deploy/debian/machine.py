@@ -103,15 +103,19 @@ def system(target: Target, cache: Path) -> Path:
         return archive
     if os.geteuid() != 0:
         raise Unfit("a system of its own takes root: run it as root, or by sudo")
-    if shutil.which("mmdebstrap") is None:
-        raise Unfit("mmdebstrap is not here: apt-get install mmdebstrap")
     cache.mkdir(parents=True, exist_ok=True)
     aside = archive.with_suffix(".part.tar")
-    options = ["--quiet", "--variant=minbase", f"--architectures={target.architecture}"]
+    options = ["--variant=minbase", f"--architectures={target.architecture}"]
     options += ["--skip=check/qemu", f"--include={','.join(_ASKED)}"]
-    subprocess.run(["mmdebstrap", *options, target.suite, str(aside)], check=True)
+    _mmdebstrap(*options, target.suite, str(aside))
     aside.rename(archive)
     return archive
+
+
+def _mmdebstrap(*arguments: str) -> None:
+    if shutil.which("mmdebstrap") is None:
+        raise Unfit("mmdebstrap is not here: apt-get install mmdebstrap")
+    subprocess.run(["mmdebstrap", "--quiet", *arguments], check=True)
 
 
 @contextmanager
@@ -129,7 +133,9 @@ def running(archive: Path, *, boots: bool = True) -> Iterator[Machine]:
     if group is None:
         raise Unfit("no groups of processes, version 2: mount -t cgroup2 cgroup2 /sys/fs/cgroup")
     with ExitStack() as left:
-        folder = left.enter_context(_folder())
+        folder = left.enter_context(
+            tempfile.TemporaryDirectory(prefix="check-deb-", ignore_cleanup_errors=True)
+        )
         own = left.enter_context(own_group(group))
         subprocess.run(["tar", "-xf", str(archive), "-C", folder], check=True)
         apart = ["--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
@@ -149,10 +155,6 @@ def running(archive: Path, *, boots: bool = True) -> Iterator[Machine]:
             boot.wait()
 
 
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="check-deb-", ignore_cleanup_errors=True)
-
-
 def _child(boot: subprocess.Popen[bytes]) -> int:
     """The first process of the namespace that `boot` makes."""
     listed = Path(f"/proc/{boot.pid}/task/{boot.pid}/children")
@@ -167,16 +169,14 @@ def _child(boot: subprocess.Popen[bytes]) -> int:
 def _wait_for_boot(machine: Machine, boot: subprocess.Popen[bytes], wanted: str) -> None:
     deadline = time.monotonic() + _SECONDS
     asked = ("systemctl", "is-system-running")
-    while (state := machine.run(*asked, code=None).strip()) != wanted or not _apart(machine):
+    while (
+        (state := machine.run(*asked, code=None).strip()) != wanted
+        or not machine.root.samefile(machine.folder)  # it has not left this system's files yet
+    ):
         if boot.poll() is not None or time.monotonic() > deadline or state == "degraded":
             failed = machine.run("systemctl", "--failed", "--no-pager", code=None)
             raise Unfit(f"the system of the check did not come up ({state}): {failed}")
         time.sleep(0.2)
-
-
-def _apart(machine: Machine) -> bool:
-    """Return whether the process has left this system's files behind."""
-    return machine.root.samefile(machine.folder)
 
 
 _KERNEL: Final = Path("/proc/sys/fs/binfmt_misc")
@@ -236,12 +236,10 @@ def _qemu(cache: Path) -> Path:
     """Return QEMU's program for aarch64, fetched once."""
     program = cache / "qemu-aarch64"
     if not program.exists():
-        if shutil.which("mmdebstrap") is None:
-            raise Unfit("mmdebstrap is not here: apt-get install mmdebstrap")
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
-            options = ["--quiet", "--variant=extract", "--include=qemu-user"]
-            subprocess.run(["mmdebstrap", *options, "trixie", f"{folder}/root"], check=True)
+            options = ["--variant=extract", "--include=qemu-user"]
+            _mmdebstrap(*options, "trixie", f"{folder}/root")
             os.replace(f"{folder}/root/usr/bin/qemu-aarch64", program)
     return program
 
@@ -275,11 +273,8 @@ def own_group(parent: Path) -> Iterator[Path]:
         yield folder
     finally:
         deadline = time.monotonic() + _GROUP_SECONDS
-        while _populated(folder) and time.monotonic() < deadline:
+        events = folder / "cgroup.events"
+        while "populated 1" in events.read_text() and time.monotonic() < deadline:
             time.sleep(0.01)
         for name, _, _ in os.walk(folder, topdown=False):
             os.rmdir(name)
-
-
-def _populated(folder: Path) -> bool:
-    return "populated 1" in (folder / "cgroup.events").read_text()

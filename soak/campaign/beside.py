@@ -30,6 +30,7 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_owner_pb2
 from tests.support.agent import TOKEN, labelled
 from tests.support.openai_endpoint import Door, entered
+from tests.support.paths import BUNDLE
 from tests.support.processes import environment
 from tests.support.stub_cloud import stub_cloud
 from tests.support.upstream_server import openai_server
@@ -97,17 +98,17 @@ class Fault(Exception):
 
 
 @contextlib.contextmanager
-def running(folder: Path, bundle: Path) -> Iterator[Daemon]:
+def running(folder: Path) -> Iterator[Daemon]:
     """Run a daemon with an OpenAI endpoint, a cloud and an upstream."""
     token = folder / "token"
     token.touch(mode=0o600)
     token.write_text(f"{TOKEN}\n")
     with (
-        stub_cloud(bundle) as cloud,
+        stub_cloud(BUNDLE) as cloud,
         openai_server() as upstream,
         device(
             folder,
-            bundle,
+            BUNDLE,
             SOTTO_CLOUD_ADDRESS=cloud.address,
             SOTTO_CLOUD_TENANT="t",
             SOTTO_CLOUD_TOKEN_FILE=str(token),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from soak.campaign.network import ERRANDS, Errand, World, customized, watched
+from soak.campaign.network import ERRANDS, Errand, World, trained
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.cloud.tenants import Tenants
 from sottovoce.cloud.tenants.credentials import Codes
-from sottovoce.v1 import edge_agent_pb2 as agent
 from tests.support.caller import credentials
 
 LEARNER: Final = "learner"
@@ -21,14 +21,6 @@ LEARNER: Final = "learner"
 _TEXTS: Final = ("the oven was very salt", "water and the garden", "salt in the bread")
 _OLD, _NEW = ("warm", "cold"), ("up", "down")
 _TENANT: Final = "acme"
-
-
-def _trained(world: World, name: str) -> Iterator[object]:
-    """Train long enough to write checkpoints."""
-    taken = customized(world, name, name, epochs=2)
-    (*_, ended) = watched(world, taken.id)
-    assert ended.state == agent.CUSTOMIZATION_STATE_SUCCEEDED, ended.message
-    yield taken.id, ended.examples, ended.uploaded
 
 
 def _apart(world: World, name: str, **more: str) -> dict[str, str]:
@@ -110,7 +102,7 @@ def _database(world: World) -> SqliteDatabase:
 
 ALL: Final = {
     **ERRANDS,
-    "train": Errand(_trained, 25, charged=24, jobs=1),
+    "train": Errand(partial(trained, epochs=2), 25, charged=24, jobs=1),
     "first text": Errand(_first_text, 0),
     "rotate": Errand(_rotated, 0),
     "learn": Errand(_learnt, 0, prepare=lambda world, name: _learn(world, _OLD)),

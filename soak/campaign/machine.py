@@ -20,6 +20,7 @@ from soak.campaign.daemons import PROGRAM
 from soak.campaign.tally import Tally
 from sottovoce.edge.config import Config
 from tests.support.agent import configured, opened
+from tests.support.paths import BUNDLE
 from tests.support.processes import environment
 
 _SECONDS: Final = 300.0
@@ -58,14 +59,13 @@ KINDS: Final = {
 """Command prefixes that impose a limit, given a folder that the command writes to."""
 
 
-def machine(folder: Path, bundle: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+def machine(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     """Privatises a text a trial in a process that lacks something, and again in one that does not.
 
     Args:
         folder: an empty one for the device.
-        bundle: the real one.
     """
-    config = configured(folder, bundle=bundle)
+    config = configured(folder, bundle=BUNDLE)
     kinds = [*KINDS]
     if subprocess.run([*_MOUNTS, "true"], check=False, capture_output=True).returncode:
         kinds.remove("read-only")  # which takes a mount of one's own

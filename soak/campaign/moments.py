@@ -251,9 +251,8 @@ class Death:
 
     def environment(self, process: str) -> dict[str, str]:
         """What a process is started with that is to be ``process`` for a moment."""
-        path = os.pathsep.join(
-            filter(None, (str(_ROOT / "soak/campaign/dying"), str(_ROOT), _python_path()))
-        )
+        ours = str(_ROOT / "soak/campaign/dying"), str(_ROOT), os.environ.get("PYTHONPATH")
+        path = os.pathsep.join(filter(None, ours))
         return {FILE: str(self._file), PROCESS: process, "PYTHONPATH": path}
 
     def arm(self, moment: Moment, call: int) -> None:
@@ -271,10 +270,6 @@ class Death:
     def reached(self) -> bool:
         """Whether it has come to it."""
         return self._reached.exists()
-
-
-def _python_path() -> str:
-    return os.environ.get("PYTHONPATH", "")
 
 
 def happening(file: Path, name: str, process: str, calls: dict[str, int]) -> bool:

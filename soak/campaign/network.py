@@ -231,8 +231,9 @@ def watched(world: World, identity: str) -> Iterator[agent.Customization]:
         yield answer.customization
 
 
-def _customized(world: World, name: str) -> Iterator[object]:
-    taken = customized(world, name, name)
+def trained(world: World, name: str, epochs: int = 1) -> Iterator[object]:
+    """Train to the end; more than one epoch writes checkpoints."""
+    taken = customized(world, name, name, epochs)
     (*_, ended) = watched(world, taken.id)
     assert ended.state == agent.CUSTOMIZATION_STATE_SUCCEEDED, ended.message
     yield taken.id, ended.examples, ended.uploaded
@@ -288,7 +289,7 @@ ERRANDS: Final = {
     "embed many": Errand(_embedded_many, 20, charged=_STREAMED),
     "generate": Errand(_generated, 20, charged=1),
     "chat": Errand(_talked, 20, charged=1),
-    "customize": Errand(_customized, 25, charged=_EXAMPLES, jobs=1),
+    "customize": Errand(trained, 25, charged=_EXAMPLES, jobs=1),
     "cancel": Errand(_cancelled, 6, prepare=_prepare_running),
     "rollback": Errand(_rolled_back, 6),
     "rm": Errand(_deleted, 6, jobs=-1, prepare=lambda world, name: customized(world, name, name)),

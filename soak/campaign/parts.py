@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from soak.campaign import beside, clocks, daemons, disks, kills, threads
 from soak.campaign.anywhere import anywhere
@@ -32,6 +33,7 @@ from tests.support.paths import BUNDLE
 from tests.support.small_bundle import write_small_bundle
 
 _Run = Callable[[Path, Tally, str, Iterable[int]], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,23 @@ def run(name: str, folder: Path, seed: str, trials: Iterable[int]) -> Tally:
     return tally
 
 
+def _on(
+    opened: Callable[[Path], AbstractContextManager[T]],
+    attack: Callable[[T, Tally, str, Iterable[int]], None],
+) -> _Run:
+    """Return a run of trials against what ``opened`` sets up in the folder."""
+
+    def run(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
+        with opened(folder) as target:
+            attack(target, tally, seed, trials)
+
+    return run
+
+
+def _device(folder: Path) -> AbstractContextManager[daemons.Daemon]:
+    return daemons.device(folder, BUNDLE)
+
+
 def _bert(folder: Path) -> Path:
     from tests.support.backbones import tiny_bert  # imports torch, which few parts need
 
@@ -108,18 +127,13 @@ def _damage_cloud(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) 
     damage(cloud(), folder, tally, seed, trials)
 
 
-def _to_device(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    with daemons.device(folder, BUNDLE) as daemon:
-        wire(daemon, DEVICE, tally, seed, trials)
-
-
 def _to_cloud(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     bert, bundle = _tiny(folder)
     database = SqliteDatabase(folder / "state")
     tenant = credentials("acme", Tenants(database).enroll("acme"))
     database.close()
     with daemons.cloud(folder, str(bert), bundle) as daemon:
-        wire(daemon, CLOUD, tally, seed, trials, tenant)
+        wire(CLOUD, daemon, tally, seed, trials, tenant)
 
 
 def _tenants(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
@@ -127,11 +141,6 @@ def _tenants(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> No
     town = settled(folder / "state", str(bert), bundle)
     with apart() as processors, daemons.cloud(folder, str(bert), bundle) as daemon:
         tenants(daemon, town, tally, seed, trials, processors)
-
-
-def _agent_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    with daemons.device(folder, BUNDLE) as daemon:
-        kills.agent_killed(daemon, tally, seed, trials)
 
 
 def _worker_killed(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
@@ -150,16 +159,6 @@ def _worker_without_power(folder: Path, tally: Tally, seed: str, trials: Iterabl
     bert = str(_bert(folder))
     with disks.small_disk(folder) as disk:
         kills.worker_killed(folder, bert, tally, seed, trials, disk)
-
-
-def _beside(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    with beside.running(folder, BUNDLE) as daemon:
-        beside.beside(daemon, tally, seed, trials)
-
-
-def _threads(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    with daemons.device(folder, BUNDLE) as daemon:
-        threads.threads(daemon, tally, seed, trials)
 
 
 @contextmanager
@@ -199,11 +198,6 @@ def _world(
         yield world
 
 
-def _network(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    with _world(folder) as world:
-        network(world, tally, seed, trials)
-
-
 def _clocks(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
     sides = {name: clocks.Clock(folder / f"{name}.clock") for name in ("device", "cloud")}
     with _world(folder, {name: clock.environ for name, clock in sides.items()}) as world:
@@ -232,31 +226,28 @@ def _full_disks(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) ->
         full_disks(world, {"device": devices, "cloud": clouds}, tally, seed, trials)
 
 
-def _soak(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    with _world(folder) as world:
-        soak(world, tally, trials)
-
-
-def _machine(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) -> None:
-    machine(folder, BUNDLE, tally, seed, trials)
-
-
 PARTS: Final = {
-    "network": Part("errands over a line that fails", _network, 1_000, 6, pieces=4),
-    "machine": Part("commands in want of something", _machine, 400, 8, pieces=2),
+    "network": Part("errands over a line that fails", _on(_world, network), 1_000, 6, pieces=4),
+    "machine": Part("commands in want of something", machine, 400, 8, pieces=2),
     "full-disks": Part("errands on disks that fill", _full_disks, 200, 4, no_mounts, pieces=2),
     "damage": Part("damaged files of the device", _damage, 1_500, 150),
     "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 500, 12, pieces=2),
-    "wire-device": Part("messages to the device's daemon", _to_device, 50_000, 1_200),
+    "wire-device": Part(
+        "messages to the device's daemon", _on(_device, partial(wire, DEVICE)), 50_000, 1_200
+    ),
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 1_200),
     "tenants": Part("days of one tenant against four", _tenants, 100, 6, alone=True),
-    "kill-agent": Part("kills of the device's daemon", _agent_killed, 100, 3),
-    "kill-beside": Part("kills beside pages and commands", _beside, 100, 2, pieces=2),
+    "kill-agent": Part("kills of the device's daemon", _on(_device, kills.agent_killed), 100, 3),
+    "kill-beside": Part(
+        "kills beside pages and commands", _on(beside.running, beside.beside), 100, 2, pieces=2
+    ),
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 100, 2, pieces=2),
     "kill-anywhere": Part("kills on both sides", _anywhere, 200, 4, pieces=2),
     "power-agent": Part("power cuts of the device", _agent_without_power, 100, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 50, 2, disks.needed),
-    "threads": Part("too few threads for the device", _threads, 100, 4, threads.needed),
+    "threads": Part(
+        "too few threads for the device", _on(_device, threads.threads), 100, 4, threads.needed
+    ),
     "clocks": Part("errands while clocks jump", _clocks, 96, 2, clocks.needed, pieces=2),
-    "soak": Part("rounds of mixed use", _soak, 0, 0, minutes=60),
+    "soak": Part("rounds of mixed use", _on(_world, soak), 0, 0, minutes=60),
 }

@@ -41,7 +41,7 @@ _LASTING: Final = ("charged", "labelled", "accounts")
 Figures = dict[str, float]
 
 
-def soak(world: World, tally: Tally, trials: Iterable[int]) -> None:
+def soak(world: World, tally: Tally, _: str, trials: Iterable[int]) -> None:
     """Run a round in each trial, and record both daemons' figures after each."""
     seen: list[Figures] = []
     for trial in trials:

@@ -291,13 +291,13 @@ def _compared(tally: Tally, quiet: list[float], attacked: dict[str, list[float]]
     """Record the 99th percentiles in milliseconds, and a fault if they differ too much."""
     everything = [each for times in attacked.values() for each in times]
     found = {"quiet": quiet, "attacked": everything, **attacked}
-    p99 = {name: _p99(times) for name, times in found.items() if len(times) > 1}
+    p99 = {
+        name: quantiles(times, n=100, method="inclusive")[98]
+        for name, times in found.items()
+        if len(times) > 1
+    }
     tally.figures |= {f"p99 ms, {name}": round(1000 * each, 1) for name, each in p99.items()}
     if "attacked" in p99:
         tally.figures["p99, times as long"] = times = round(p99["attacked"] / p99["quiet"], 2)
         if len(quiet) >= _ENOUGH and times > _TIMES_AS_LONG:
             tally.fault("unexplained", 0, f"under attack a text takes {times} times as long")
-
-
-def _p99(times: list[float]) -> float:
-    return quantiles(times, n=100, method="inclusive")[98]

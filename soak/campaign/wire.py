@@ -43,8 +43,8 @@ _READ: Final = 3
 
 
 def wire(
-    daemon: Daemon,
     services: tuple[str, ...],
+    daemon: Daemon,
     tally: Tally,
     seed: str,
     trials: Iterable[int],

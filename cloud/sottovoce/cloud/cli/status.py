@@ -126,7 +126,12 @@ def status(
     Addresses may be in the file that --config names, in a table [status]. Ends with 6 if the
     database or an address does not answer; all other results are shown.
     """
-    database = views.ask_for(lambda: _jobs(state, store))
+
+    def jobs() -> views.View:
+        with opened(state, store) as database:
+            return views.jobs_at_a_glance(database)
+
+    database = views.ask_for(jobs)
     found = {"database": database, **views.processes(health, metrics, tls_ca)}
     parts = (database, *found["health"], *found["metrics"])
     found["well"] = all("error" not in part and part.get("serving", True) for part in parts)
@@ -136,11 +141,6 @@ def status(
         _show(found)
     if not found["well"]:
         ctx.exit(Unavailable.exit_code)
-
-
-def _jobs(state: Path, store: str) -> views.View:
-    with opened(state, store) as database:
-        return views.jobs_at_a_glance(database)
 
 
 def _show(found: dict[str, Any]) -> None:

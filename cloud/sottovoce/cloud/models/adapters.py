@@ -178,6 +178,8 @@ def to_local(folder: Path, encoder: Any) -> LocalAdapter:
         raise _stays("its method updates layers as no device does")
     width = encoder.config.hidden_size
     packed = updates.packed if updates else None
+    layers = (encoder.get_submodule(name) for name in targets(encoder, False))
+    lora_width = sum(layer.in_features + layer.out_features for layer in layers)
     return LocalAdapter(
         labels=adapter.labels,
         backbone_sha256=adapter.backbone_sha256,
@@ -185,16 +187,11 @@ def to_local(folder: Path, encoder: Any) -> LocalAdapter:
         additions=Additions(
             _rows(row.prompt, width),
             _rows(row.prefix, prefix_width(encoder.config)),
-            _rows(packed, _lora_width(encoder)),
+            _rows(packed, lora_width),
         ),
         weight=adapter.weight.numpy(),
         bias=adapter.bias.numpy(),
     )
-
-
-def _lora_width(encoder: Any) -> int:
-    layers = (encoder.get_submodule(name) for name in targets(encoder, False))
-    return sum(layer.in_features + layer.out_features for layer in layers)
 
 
 def _rows(found: Tensor | None, width: int) -> NDArray[np.float32]:

@@ -101,7 +101,6 @@ class LoadedBackbone:
 
     @property
     def hidden_size(self) -> int:
-        """Width of the model's hidden states."""
         return int(self.model.config.hidden_size)
 
     @property
@@ -179,8 +178,9 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
             **(four_bits() if quantized else {"dtype": torch.float32}),
         )
     except Exception as error:  # readers raise errors of any kind on malformed files
+        said = str(error).strip().partition("\n")[0][:200]
         raise InvalidInput(
-            f"backbone {public_name(name)!r} cannot be read: {_first_line(error)}",
+            f"backbone {public_name(name)!r} cannot be read: {said}",
             fix="the folder needs config.json, model.safetensors and tokenizer.json",
             subject="backbone",
         ) from error
@@ -227,10 +227,6 @@ def hash_files(files: list[Path]) -> str:
             while block := opened.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200]
 
 
 def fast_bfloat16() -> bool:

@@ -62,16 +62,15 @@ class Encoder:
             Float (batch, width) on the CPU, rows of length 1.
 
         Raises:
-            InvalidInput: a text has no tokens, too many tokens, or another width.
+            InvalidInput: a text has no tokens, or too many.
         """
-        for text in inputs:
-            if text.ndim != 2 or text.shape[1] != self.width:
+        for n in map(len, inputs):
+            if not 1 <= n <= self.max_tokens:
                 raise InvalidInput(
-                    "the token embeddings have the wrong shape",
-                    fix=f"send rows of {self.width} numbers",
+                    f"the text has {n} tokens, this backbone takes 1 to {self.max_tokens}",
+                    fix="send a text in parts",
                     subject="embeddings",
                 )
-            self._check_length(len(text))
         before, after = (
             self._table(torch.tensor(ids, dtype=torch.int64, device=self.device))
             for ids in (self._before, self._after)
@@ -113,14 +112,6 @@ class Encoder:
         states = self._model(inputs_embeds=inputs, attention_mask=mask.long()).last_hidden_state
         return F.normalize(pool(states.float(), mask.float()), dim=1).cpu()
 
-    def _check_length(self, n: int) -> None:
-        if not 1 <= n <= self.max_tokens:
-            raise InvalidInput(
-                f"the text has {n} tokens, this backbone takes 1 to {self.max_tokens}",
-                fix="send a text in parts",
-                subject="embeddings",
-            )
-
 
 def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
     """Return the ids that ``tokenizer`` puts before and after every text."""
@@ -158,8 +149,6 @@ class PosteriorMean:
         log_prior: NDArray[np.float32],
         device: torch.device | str = "cpu",
     ) -> None:
-        if not len(space) == len(embeddings) == len(log_prior):
-            raise ValueError("space, embeddings and log_prior must speak of the same tokens")
         columns = np.vstack([-2 * space.T, np.square(space).sum(axis=1)])  # (r + 1, tokens)
         self._columns = torch.tensor(columns, device=device)
         self._embeddings = torch.tensor(np.asarray(embeddings), device=device)

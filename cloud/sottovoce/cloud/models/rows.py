@@ -55,7 +55,7 @@ def run_fronted(
         name = "input_ids" if inputs.ndim == 2 else "inputs_embeds"
         found = encoder(**{name: inputs}, attention_mask=attention, **options)
         return found.last_hidden_state  # type: ignore[no-any-return]
-    bare = _unwrapped(encoder)
+    bare = encoder.get_base_model() if hasattr(encoder, "get_base_model") else encoder
     embeds = bare.get_input_embeddings()(inputs) if inputs.ndim == 2 else inputs
     front = 0
     if any(p is not None for p in prompts):
@@ -117,10 +117,6 @@ def draw_prefix(encoder: Any, tokens: int) -> Tensor:
 def _random_ids(encoder: Any, tokens: int) -> Tensor:
     table = encoder.get_input_embeddings()
     return torch.randint(table.num_embeddings, (1, tokens)).to(table.weight.device)
-
-
-def _unwrapped(encoder: Any) -> Any:
-    return encoder.get_base_model() if hasattr(encoder, "get_base_model") else encoder
 
 
 def key_value_shape(config: Any) -> tuple[int, int, int]:

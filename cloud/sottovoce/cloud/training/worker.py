@@ -43,7 +43,7 @@ from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, W
 from sottovoce.cloud.jobs.records import BaseMoved
 from sottovoce.cloud.metrics import JobsCollector, TrainerMetrics, expose
 from sottovoce.cloud.models import backbone, decoder, methods
-from sottovoce.cloud.models.decoder import Decoder, no_decoder
+from sottovoce.cloud.models.decoder import no_decoder
 from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.store.adapters import AdapterFiles, digest, stored
 from sottovoce.cloud.store.objects import copy_files, one_by_one
@@ -387,17 +387,15 @@ class Worker:
         """Return the training function for the job, with its model loaded."""
         quantized = methods.from_options(job.training).quantized
         if job.training.writes:
-            return partial(train_generation, decoder=self._open_decoder(quantized))
+            if not self._decoder:  # the server was restarted without one
+                raise no_decoder()
+            writer = decoder.load(self._decoder, quantized=quantized)
+            return partial(train_generation, decoder=writer)
         loaded = backbone.load(self._backbone, quantized=quantized)
         if job.training.dp_epsilon:
             private = train_pate if job.training.pate else train_private
             return partial(private, backbone=loaded)
         return partial(train, backbone=loaded, base=base)
-
-    def _open_decoder(self, quantized: bool) -> Decoder:
-        if not self._decoder:  # the server was restarted without one
-            raise no_decoder()
-        return decoder.load(self._decoder, quantized=quantized)
 
 
 def _told(error: SottovoceError) -> str:

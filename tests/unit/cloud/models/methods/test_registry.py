@@ -69,12 +69,6 @@ def test_methods_are_called_alike_on_both_sides() -> None:
     assert set(methods.METHODS) == set(training_settings.METHODS)
 
 
-def test_a_method_nobody_knows_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidInput, match="unknown training method") as caught:
-        from_options(TrainingOptions("telepathy"))
-    assert "prefix" in caught.value.fix
-
-
 def test_qlora_is_refused_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
     qlora = from_options(TrainingOptions("qlora"))
     for name in methods.METHODS.keys() - {"qlora"}:

@@ -300,7 +300,7 @@ def main() -> None:
         options = TrainingOptions(reconstruction=True, plain_tokens=plain)
         released = examples(bundle, arguments.data, 2_000, plain)
         sets[plain] = Dataset.of(released, options, tokenizer)
-    every = {plain: recipe.every(each) for plain, each in sets.items()}
+    every = {plain: recipe.every(each.overhead) for plain, each in sets.items()}
     size = arguments.batch_size
     times = measure(sets, size, count, repeats)
     figures = {

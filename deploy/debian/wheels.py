@@ -7,7 +7,6 @@ files. A wheel is a zip file of the files to install.
 from __future__ import annotations
 
 import email
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from packaging.utils import canonicalize_name
 
 from deploy.debian.target import Target
 from deploy.locks import for_machine
+from sottovoce.core.bundle.manifest import sha256
 
 LEFT_OUT: Final = frozenset({"huggingface-hub"})
 """Asked for by `tokenizers`, which never loads it unless told to download: a client of a network,
@@ -57,7 +57,6 @@ class Wheel:
 
     @property
     def version(self) -> str:
-        """Its version."""
         return str(self.about["Version"])
 
     @property
@@ -94,8 +93,7 @@ class Wheel:
 
     @property
     def sha256(self) -> str:
-        """Of the file."""
-        return hashlib.sha256(self.file.read_bytes()).hexdigest()
+        return sha256(self.file)
 
 
 def fetch(target: Target, sources: Path, folder: Path, epoch: int) -> None:

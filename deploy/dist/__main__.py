@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import re
 import shutil
 import tarfile
@@ -17,6 +16,7 @@ from deploy.dist import packages
 from deploy.dist.first_minute import interpreters, walk
 from deploy.dist.user import Failed
 from sottovoce.cloud.store.keys import signing_key
+from sottovoce.core.bundle.manifest import sha256
 
 _OUT: Final = SOURCES / "build" / "dist"
 _DEBIAN: Final = "trixie"
@@ -59,7 +59,7 @@ def build(out: Path, bundle: Path, key: Path, only_packages: bool) -> None:
     (out / "NOTES.md").write_text(notes(changes, release), encoding="utf-8")
     (out / "SHA256SUMS").unlink()
     files = sorted(path for path in out.rglob("*") if path.is_file())
-    sums = [f"{_sha256(path)}  {path.relative_to(out).as_posix()}\n" for path in files]
+    sums = [f"{sha256(path)}  {path.relative_to(out).as_posix()}\n" for path in files]
     (out / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
     click.echo(f"{len(files)} files of {release} in {out}")
 
@@ -132,18 +132,13 @@ def _collect(out: Path, time: int) -> None:
                     archive.addfile(entry, content)
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _check_sums(out: Path) -> None:
     listed = out / "SHA256SUMS"
     if not listed.exists():
         raise click.ClickException(f"there is no release in {out}\nfix: make dist")
     for line in listed.read_text(encoding="ascii").splitlines():
         digest, _, name = line.partition("  ")
-        if _sha256(out / name) != digest:
+        if sha256(out / name) != digest:
             raise click.ClickException(f"{name} is not what was built\nfix: make dist")
 
 

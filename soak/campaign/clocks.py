@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from soak.campaign.network import ERRANDS, World, done
+from soak.campaign.network import ERRANDS, World, done, miscounted
 from soak.campaign.tally import Tally
 
 _LIBRARIES: Final = "lib/*/faketime/libfaketimeMT.so.1"
@@ -73,7 +73,7 @@ def clocks(
         which = [side for side in sides if chance.random() < 0.6] or [*sides]
         jumps = [chance.choice(_JUMPS) for _ in range(2)]
         errand.prepare(world, name)
-        charged, queued = world.releases(), len(world.jobs())
+        before = world.counts()
         timer = threading.Timer(chance.choice((0, 0.02, 0.2, 1)), _all, (sides, which, jumps[0]))
         timer.start()
         first, said = done(errand, world, name)
@@ -85,10 +85,8 @@ def clocks(
             tally.fault("lost", trial, f"{seen}: {said}; afterwards {problem}"[:600])
         elif first != second:
             tally.fault("crossed", trial, f"{seen}: {first} and then {second}"[:600])
-        elif world.releases() - charged != errand.charged:
-            tally.fault("lost", trial, f"{seen}: {world.releases() - charged} charged")
-        elif len(world.jobs()) - queued != errand.jobs:
-            tally.fault("lost", trial, f"{seen}: {len(world.jobs()) - queued} jobs")
+        elif wrong := miscounted(world, errand, before):
+            tally.fault("lost", trial, f"{seen}: {wrong}")
         else:
             tally.ended("as with a clock that goes right")
 

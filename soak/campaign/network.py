@@ -84,6 +84,10 @@ class World:
         status = self.agent.GetStatus(agent.GetStatusRequest(), timeout=_SECONDS)
         return int(status.ledger.releases)
 
+    def counts(self) -> tuple[int, int]:
+        """Return the numbers of releases charged and of jobs in the cloud."""
+        return self.releases(), len(self.jobs())
+
     def jobs(self) -> list[tuple[str, int]]:
         """Return state and number of examples of each job in the cloud."""
         place = self.cloud.folder / "state" / "sottovoce.db"
@@ -314,7 +318,7 @@ def network(world: World, tally: Tally, seed: str, trials: Iterable[int]) -> Non
         )
         name = f"{kind.replace(' ', '-')}-{trial}"
         errand.prepare(world, name)
-        charged, queued = world.releases(), len(world.jobs())
+        before = world.counts()
         if chance.random() < 0.5:
             world.line.cut()
         world.line.arm(fault)
@@ -328,10 +332,8 @@ def network(world: World, tally: Tally, seed: str, trials: Iterable[int]) -> Non
             tally.fault("crossed", trial, f"{seen}: {first} and then {second}"[:600])
         elif said is not None and not helps(said):
             tally.fault("unexplained", trial, f"{seen}: {said}")
-        elif world.releases() - charged != errand.charged:
-            tally.fault("lost", trial, f"{seen}: {world.releases() - charged} charged")
-        elif len(world.jobs()) - queued != errand.jobs:
-            tally.fault("lost", trial, f"{seen}: {len(world.jobs()) - queued} jobs")
+        elif wrong := miscounted(world, errand, before):
+            tally.fault("lost", trial, f"{seen}: {wrong}")
         else:
             ended = "done" if said is None else f"said why not: {said.code.name}"
             tally.ended(f"{ended}, {fault.kind}" if fault.met else "met no fault")
@@ -372,6 +374,13 @@ def differences(
         yield f"afterwards {problem}"
     if first != second[: len(first)] or (said is None and first != second):
         yield f"{first} and then {second}"
+
+
+def miscounted(world: World, errand: Errand, before: tuple[int, int]) -> str:
+    """Return what an errand charged and queued since ``before``; empty if it is as expected."""
+    charged, jobs = (now - then for now, then in zip(world.counts(), before, strict=True))
+    expected = (charged, jobs) == (errand.charged, errand.jobs)
+    return "" if expected else f"{charged} charged, {jobs} jobs"
 
 
 def helps(said: BaseException) -> bool:

@@ -14,9 +14,10 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import IO, Any, Final
@@ -268,23 +269,20 @@ def _renewed(
 def _tidied(line: grpc.Channel, tokens: dict[str, str]) -> None:
     """Cancel the attackers' jobs, so that the next trial starts with an idle cloud."""
     for name, token in tokens.items():
-        caller = Caller(line, credentials(name, token))
+        until(partial(_without_jobs, Caller(line, credentials(name, token))))
 
-        def running(caller: Caller = caller) -> list[Any]:
-            asked = training.ListJobsRequest(page_size=1_000)
-            jobs = caller.training.ListJobs(asked, metadata=caller.metadata).jobs
-            return [job for job in jobs if job.state <= training.JOB_STATE_RUNNING]
 
-        def over(caller: Caller = caller, running: Callable[[], list[Any]] = running) -> bool:
-            """Cancel all jobs; a late request may create one after a first round."""
-            left = running()
-            for job in left:
-                asked = training.CancelJobRequest(job_id=job.id)
-                with suppress(grpc.RpcError):  # it has ended meanwhile
-                    caller.training.CancelJob(asked, metadata=caller.metadata)
-            return not left
-
-        until(over)
+def _without_jobs(caller: Caller) -> bool:
+    """Cancel all jobs, and return whether there were none; a late request may create another."""
+    asked = training.ListJobsRequest(page_size=1_000)
+    jobs = caller.training.ListJobs(asked, metadata=caller.metadata).jobs
+    left = [job.id for job in jobs if job.state <= training.JOB_STATE_RUNNING]
+    for job in left:
+        with suppress(grpc.RpcError):  # it has ended meanwhile
+            caller.training.CancelJob(
+                training.CancelJobRequest(job_id=job), metadata=caller.metadata
+            )
+    return not left
 
 
 def _compared(tally: Tally, quiet: list[float], attacked: dict[str, list[float]]) -> None:

@@ -63,11 +63,9 @@ class ServerLimits:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
-    """A server with OpenAI's protocol, behind the cloud.
+    """A server with OpenAI's protocol, behind the cloud; see the options ``--upstream...``.
 
-    ``url`` is the address of its API, and ``model`` its name for the model that writes.
-    ``key_file`` holds its API key, if it needs one. ``adapters`` maps tenants' adapters to its
-    model names, each TENANT/ADAPTER=MODEL. ``plaintext`` allows http:// beyond this machine.
+    ``adapters`` maps tenants' adapters to the server's model names, each TENANT/ADAPTER=MODEL.
     """
 
     url: str
@@ -135,26 +133,11 @@ class UpstreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of a server, replica or front, as ``sotto-cloud serve`` takes them.
+    """Settings of a server, replica or front; most are options of ``sotto-cloud serve``.
 
-    ``bundles`` are bundle folders or ids of published bundles; the first is the default.
-    ``threads`` are CPU threads for predictions, ``training_threads`` those of the worker.
-    ``decoder`` is the model that writes, by name or path, "" for none.
-
-    ``adapter_memory`` is in bytes. ``precision`` of predictions is "auto", "float32" or "bfloat16".
-    ``metrics`` is HOST:PORT for Prometheus ("" for none), ``trainer_metrics`` the worker's.
-    ``log_format`` is one of `telemetry.LOG_FORMATS`. ``trace`` is the address of an OpenTelemetry
-    collector ("" for no tracing).
-
-    ``generation_memory`` is in bytes, for the state of texts in progress. ``upstream`` writes in
-    place of the decoder. ``store`` is the URL of a database, which may hold a password. ``objects``
-    is the URL of the store for adapters and checkpoints. ``trainer`` is False where other processes
-    train. ``jobs`` is False on a replica, where other processes take uploads and watches.
-    ``hand_out_adapters`` names the tenants whose devices may fetch their adapters, or
-    `EVERY_TENANT`.
-
-    ``client_ca`` is a PEM file of authorities. With it, every client must show a certificate that
-    one of them signed.
+    Memory is in bytes. "" stands for none. ``store`` may hold a password. ``trainer`` is False
+    where other processes train. ``jobs`` is False on a replica, where other processes take uploads
+    and watches.
     """
 
     state: Path
@@ -189,9 +172,7 @@ class Settings:
         """Refuse unsafe settings.
 
         Raises:
-            ConfigError: a wrong address, half a TLS pair, plaintext on a public address, both a
-                decoder and an upstream, an invalid tenant name, or certificates of clients
-                without TLS.
+            ConfigError: they contradict one another, or would serve plaintext on a public address.
         """
         if not self.listen.startswith("unix:"):
             split_address(self.listen)  # gRPC would take a port above 65535 modulo 65536

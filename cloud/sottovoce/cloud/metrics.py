@@ -92,8 +92,6 @@ class Metrics(CallMetrics):
 
 
 class TrainerMetrics(RoleMetrics):
-    """Metrics of a trainer."""
-
     OUTCOMES: Final = ("succeeded", "failed", "cancelled", "put_down", "lost")
     """How a job may leave a trainer; "put down" means released to the next, "lost" taken by
     another.

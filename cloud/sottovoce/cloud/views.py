@@ -118,7 +118,6 @@ _AT_ONCE: Final = 8
 
 
 def job(one: Job) -> View:
-    """Return a job's public fields."""
     told = one.progress
     return {
         "id": one.id,
@@ -195,7 +194,6 @@ def limits(database: Database, tenant: str) -> View:
 
 
 def act(one: AuditEvent) -> View:
-    """Return an entry of the audit log."""
     return {**asdict(one), "done": when(one.done)}
 
 

@@ -77,12 +77,7 @@ def find(bundles: Mapping[str, Bundle], bundle_id: str) -> Bundle:
 
 
 class BundlesService(bundles_pb2_grpc.BundlesServiceServicer):
-    """Serves the given bundles, the first one by default.
-
-    Args:
-        bundles: by id.
-        signatures: the manifests' signatures, by the same ids.
-    """
+    """Serves bundles by id, the first one by default, with the signatures of their manifests."""
 
     def __init__(self, bundles: Mapping[str, Bundle], signatures: Mapping[str, Signature]) -> None:
         self._bundles = bundles

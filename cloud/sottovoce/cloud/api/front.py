@@ -53,7 +53,6 @@ class Front:
         )
 
     def start(self) -> None:
-        """Start to accept calls."""
         self._listener.start()
 
     def stop(self) -> None:

@@ -95,16 +95,12 @@ _OPTIONS = (
 class Listener:
     """A gRPC server on ``settings.listen``.
 
-    Services are added before it starts.
+    Services are added to ``server`` before it starts. ``address`` has the actual port.
 
     Args:
         services: the names of its services, for health checks.
         calls: the most open calls of tenants; each holds a thread.
         news: see `IdleStreamReaper`.
-
-    Attributes:
-        server: the gRPC server, to which services are added.
-        address: the address with the actual port.
 
     Raises:
         ConfigError: the port is taken, or a TLS file is unreadable.
@@ -213,7 +209,6 @@ class _TlsFiles:
         self._seen: list[tuple[int, int, int]] = []
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return the credentials of a port."""
         self._seen = self._identities()
         return grpc.dynamic_ssl_server_credentials(
             self._read(),

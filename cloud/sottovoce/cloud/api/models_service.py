@@ -51,7 +51,6 @@ _TASKS = {number: name for name, number in TASKS.items()}
 
 
 def _options(settings: wire.TrainingSettings) -> TrainingOptions:
-    """Return the tenant's training options."""
     training_settings.check(settings)
     method = _METHODS[settings.method or wire.METHOD_LORA]
     task = _TASKS[settings.task or wire.TASK_CLASSIFICATION]

@@ -106,7 +106,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of the current worker."""
         return self._process.pid
 
     def _watch(self) -> None:
@@ -232,7 +231,6 @@ class Server:
             return to_local(folder, self.thread.encoder)
 
     def _write(self, upstream: Upstream | None, settings: Settings) -> Write | None:
-        """Return the text generator, if there is one."""
         if upstream is not None:
             return upstream.write
         if self.decoder is None:

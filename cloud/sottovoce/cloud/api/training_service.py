@@ -159,7 +159,6 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def GetJob(  # noqa: N802
         self, request: wire.GetJobRequest, context: grpc.ServicerContext
     ) -> wire.GetJobResponse:
-        """Return the job's current state."""
         job = self._jobs.get(request.job_id, self._tenant(context))
         return wire.GetJobResponse(job=job_message(job))
 
@@ -183,9 +182,7 @@ class TrainingService(training_pb2_grpc.TrainingServiceServicer):
     def CancelJob(  # noqa: N802
         self, request: wire.CancelJobRequest, context: grpc.ServicerContext
     ) -> wire.CancelJobResponse:
-        """Cancel a job; a running job ends within a step."""
-        tenant = self._tenant(context)
-        job = cancel(self._jobs, request.job_id, tenant)
+        job = cancel(self._jobs, request.job_id, self._tenant(context))
         return wire.CancelJobResponse(job=job_message(job))
 
     def ListJobs(  # noqa: N802

@@ -62,25 +62,12 @@ class Backend:
         return cls(*split_address(found["address"]), int(found["most"] or 1))
 
     def __str__(self) -> str:
-        """Return the address as text."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A balancer and the processes behind it.
-
-    Attributes:
-        listen: the address for devices.
-        replicas, fronts: the processes behind the balancer.
-        tls_cert: PEM file of the balancer's certificate chain and its key.
-        insecure_plaintext: whether other machines may reach it without TLS.
-        backend_ca: PEM of the authority for replicas' and fronts' certificates; None: plaintext.
-        peer_calls: calls a second from one address.
-        peer_connections: open connections from one address.
-        peer_streams: open calls without a token from one address.
-        metrics: HOST:PORT of the balancer's metrics, None for none.
-    """
+    """A balancer and the processes behind it; see the options of the command."""
 
     listen: Backend
     replicas: tuple[Backend, ...]
@@ -94,12 +81,7 @@ class Layout:
     metrics: Backend | None = None
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot work, or would be unsafe.
-
-        Raises:
-            ConfigError: no replica or front, certificates of bare IP addresses, or plaintext on a
-                public address.
-        """
+        """Refuse settings that cannot work, or would be unsafe."""
         for name, backends in (("replica", self.replicas), ("front", self.fronts)):
             if not backends:
                 raise ConfigError(f"no {name} behind the balancer", fix=f"give --{name} HOST:PORT")

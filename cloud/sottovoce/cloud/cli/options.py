@@ -39,7 +39,6 @@ folder = click.Path(file_okay=False, path_type=Path)
 
 
 def folder_option(name: str, default: str, text: str, **more: Any) -> Callable[[Any], Any]:
-    """Return an option for a folder."""
     return click.option(
         name, type=folder, default=Path(default), show_default=True, help=text, **more
     )

@@ -317,7 +317,6 @@ class Running:
         lease_seconds: time left on the lease. At 0 or less, the trainer died or stalled, and
             another one may take the job.
         attempts: rounds since the job last made progress, including this one.
-        progress: the job's progress.
     """
 
     job: str
@@ -328,7 +327,6 @@ class Running:
 
     @property
     def held(self) -> bool:
-        """Return whether the lease is still valid."""
         return self.lease_seconds > 0
 
 
@@ -353,12 +351,10 @@ class Overview:
 
     @property
     def expired(self) -> int:
-        """Count jobs in training with an expired lease."""
         return sum(not each.held for each in self.running)
 
     @property
     def examples_per_second(self) -> float:
-        """Return the total training speed of all running jobs."""
         return sum(each.progress.examples_per_second for each in self.running)
 
 

@@ -105,7 +105,6 @@ def drop(transaction: Transaction, job: str) -> None:
 
 
 def job_of(row: Row) -> Job:
-    """Return the job in a row of ``jobs``."""
     return Job(
         id=row["id"],
         tenant=row["tenant"],

@@ -42,8 +42,7 @@ def append(
         OutOfRange: a gap; metadata "next_sequence" holds the number to continue from.
         InvalidInput: a malformed example, or one that contradicts a stored example.
         NotReady: the job is no longer uploading.
-        QuotaExceeded: too many examples or bytes, for the job or for all unfinished jobs of the
-            tenant.
+        QuotaExceeded: too many examples or bytes, for the job or all the tenant's unfinished jobs.
         Unavailable: see `Keys.fetch`.
     """
     limits = quotas.of(jobs.database, tenant, jobs.limits)

@@ -47,12 +47,8 @@ class Adapter:
 
     Attributes:
         labels: in the order of the outputs; empty for generation.
-        method: the training method, which defines the meaning of ``tensors``.
         tensors: the method's parameters, under the names of `AdaptedEncoder.tensors`.
-        weight: of the head, Float (C, h); None for label words and for generation.
-        bias: Float (C,), or None.
-        words: the token ids of label words, or None.
-        backbone_sha256: hash of the backbone that it was trained on.
+        weight, bias: of the head, Float (C, h) and (C,); None for label words and generation.
         origin: bundle, release settings and training settings.
         task: "classification" or "generation".
     """

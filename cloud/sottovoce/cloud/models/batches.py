@@ -61,7 +61,6 @@ def encode(
 
     Args:
         tokenizer: a fast tokenizer (character offsets are needed).
-        texts: released texts.
         plain: for each text the example with the plain tokens for the front
             (RAPT v2, section III-B2).
         cue: token ids to append to each text. The last of these ids then stands for the text:
@@ -143,7 +142,6 @@ class Dataset:
         alone: each text without plain tokens.
         fronted: each text after its plain tokens; the same as ``alone`` without reconstruction.
         vocabulary: target of each plain token's word id.
-        pad: the tokenizer's padding.
     """
 
     labels: tuple[str, ...]
@@ -193,7 +191,7 @@ class Dataset:
 
     @property
     def overhead(self) -> float:
-        """Return the sub-tokens that plain tokens add, as a share of the texts' sub-tokens."""
+        """Return the sub-tokens that plain tokens add, as a share of the texts'."""
         without = sum(len(row.ids) for row in self.alone)
         return sum(len(row.ids) for row in self.fronted) / without - 1
 

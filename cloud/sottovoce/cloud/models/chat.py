@@ -46,7 +46,6 @@ class Chat:
     """Lays out turns.
 
     Attributes:
-        tokenizer: of the decoder; a fast tokenizer.
         template: Jinja, run by `transformers` in a sandbox.
         special: matches the texts that the tokenizer reads as special tokens.
         front: ids before the conversation, unless the template writes them.

@@ -39,7 +39,6 @@ class AdaptedModel(nn.Module):
 
     Args:
         encoder: is changed, because the method is built into it.
-        method: the training method, apart from the heads.
         vocabulary: plain tokens that the reconstruction head can name; 0 for no head.
         width: of the reconstruction head.
 
@@ -75,7 +74,6 @@ class AdaptedModel(nn.Module):
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Copy back all or some of the parameters from ``trained``."""
         trained = self.trained()
         for name, value in state.items():
             trained[name].copy_(value)
@@ -97,8 +95,7 @@ class TextClassifier(AdaptedModel):
     Args:
         backbone: freshly loaded; is changed, because the method is built into its model.
         labels: number of classes.
-        vocabulary: plain tokens that the reconstruction head can name; 0 for no head.
-        width: of the reconstruction head.
+        vocabulary, width: see `AdaptedModel`.
         words: output embeddings of the label words, Float (labels, h), which replace a trained
             head.
     """

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Final, Self
 import torch
 from torch import Tensor
 from torch.func import functional_call
-from torch.nn import functional as F  # noqa: N812 - its customary name  # noqa: N812 - its customary name
+from torch.nn import functional as F  # noqa: N812 - its customary name
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import (
@@ -82,7 +82,6 @@ class Decoder:
 
     @property
     def tokenizer(self) -> Any:
-        """A fast tokenizer."""
         return self.backbone.tokenizer
 
     @property
@@ -92,7 +91,6 @@ class Decoder:
 
     @property
     def hidden_size(self) -> int:
-        """Width of the hidden states."""
         return self.backbone.hidden_size
 
     @property
@@ -270,7 +268,7 @@ class TextGenerator(AdaptedModel):
 
     Args:
         decoder: freshly loaded; is changed, because the method is built into it.
-        vocabulary, width: of the reconstruction head, see `AdaptedModel`.
+        vocabulary, width: see `AdaptedModel`.
     """
 
     task: ClassVar[str] = "generation"
@@ -398,7 +396,6 @@ class Part:
 
     @property
     def length(self) -> int:
-        """Number of positions in this part."""
         return len(self.ids) + (0 if self.virtual is None else len(self.virtual))
 
 

@@ -32,11 +32,9 @@ _BATCH: Final = 32
 
 
 class Encoder:
-    """Sentence embeddings over one backbone; not safe to share between threads.
+    """Sentence embeddings over one backbone, whose model moves to ``device``.
 
-    Args:
-        backbone: as loaded; its model moves to ``device``.
-        device: where to compute.
+    Not safe to share between threads.
     """
 
     def __init__(self, backbone: LoadedBackbone, device: torch.device | str = "cpu") -> None:
@@ -156,7 +154,6 @@ class PosteriorMean:
 
     @property
     def dimensions(self) -> int:
-        """r, the dimensions of the privacy space."""
         return self._columns.shape[0] - 1
 
     @torch.no_grad()

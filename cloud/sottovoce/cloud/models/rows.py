@@ -232,7 +232,6 @@ class Row:
 
     @property
     def front(self) -> int:
-        """Positions before the text."""
         return 0 if self.prompt is None else len(self.prompt)
 
     @property

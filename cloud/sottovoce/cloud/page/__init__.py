@@ -106,12 +106,7 @@ def _sent(body: bytes) -> dict[str, str]:
 def endpoints(
     database: Database, health: Sequence[str], metrics: Sequence[str], tls_ca: Path | None
 ) -> dict[str, Endpoint]:
-    """Return the endpoint of each path.
-
-    Args:
-        database: the cloud's database; only read.
-        health, metrics, tls_ca: see `views.processes`.
-    """
+    """Return the endpoint of each path; they only read. See `views.processes` for the rest."""
 
     def overview(asked: Mapping[str, str]) -> views.View:
         only(asked)

@@ -52,11 +52,8 @@ _HEAD = 256
 class Sampling:
     """A caller's choices for drawing tokens.
 
-    Attributes:
-        max_tokens: largest number of new tokens.
-        temperature: 0 always takes the likeliest token.
-        top_p: probability of the nucleus to draw from (Holtzman et al.).
-        seed: of all draws; None for a random one.
+    Temperature 0 always takes the likeliest token. ``top_p`` is the probability of the nucleus to
+    draw from (Holtzman et al.). Without a seed, draws are random.
     """
 
     max_tokens: int = NEW_TOKENS
@@ -97,12 +94,7 @@ class Draw:
 
 
 def choose(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
-    """Return the next token of every row.
-
-    Args:
-        logits: Float32 (B, tokens), all finite.
-        draws: B draws.
-    """
+    """Return the next token of every row, for logits Float32 (B, tokens), all finite."""
     # On a CPU, numpy's argmax is ten times as fast as PyTorch's.
     likeliest: list[int] = (logits if logits.is_cuda else logits.numpy()).argmax(1).tolist()
     return [
@@ -115,10 +107,8 @@ def choose(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
 class Asked:
     """A request for text.
 
-    Attributes:
-        prompt: turns, of which the last is answered, or a text to continue.
-        sampling: the choice of tokens.
-        stops: strings that end the text, and are left out.
+    The prompt is turns, of which the last is answered, or a text to continue. The stop strings end
+    the text, and are left out.
     """
 
     prompt: tuple[Turn, ...] | str
@@ -231,7 +221,6 @@ class Reservations:
 
     @property
     def held(self) -> int:
-        """Bytes that are reserved now."""
         return self._held.total()
 
     def reserve(self, tenant: str, size: int) -> Callable[[], None]:

@@ -74,10 +74,6 @@ class DeviceThread(Batcher):
     Args:
         batch: largest number of requests in a batch.
         dtype: of the models' numbers, see `numbers`.
-
-    Attributes:
-        device: of the models.
-        dtype: of the models' numbers.
     """
 
     def __init__(
@@ -98,7 +94,6 @@ class DeviceThread(Batcher):
         )
 
     def passes(self, shapes: Sequence[tuple[int, int, int]]) -> list[list[int]]:
-        """Return the rows to run together on this device, see `passes`."""
         return passes(shapes, self._tokens_a_pass, self._overhead)
 
 

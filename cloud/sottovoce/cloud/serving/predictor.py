@@ -73,18 +73,9 @@ class _Request:
 
 
 class Predictor:
-    """Predictions with the model of ``thread``.
+    """Predictions with the model of ``thread``; ``memory`` is in bytes, for adapters."""
 
-    Args:
-        memory: bytes for adapters.
-    """
-
-    def __init__(
-        self,
-        thread: ModelThread,
-        *,
-        memory: int = BUDGET,
-    ) -> None:
+    def __init__(self, thread: ModelThread, *, memory: int = BUDGET) -> None:
         self._thread = thread
         self._backbone = thread.backbone
         self._encoder = thread.encoder
@@ -237,11 +228,7 @@ class _Query:
 
 
 class Embedder:
-    """Encodes queries with the model of ``thread``.
-
-    Args:
-        bundles: by id; a query names one.
-    """
+    """Encodes queries with the model of ``thread``; each names one of the bundles by id."""
 
     def __init__(self, thread: ModelThread, bundles: Mapping[str, Bundle]) -> None:
         self._thread = thread
@@ -255,8 +242,7 @@ class Embedder:
         """Queue one query of ``tenant``; the answer is Floats1d (width,), of length 1.
 
         Args:
-            bundle_id: of the bundle whose privacy space the vectors lie in.
-            noisy: received vectors, (tokens, r).
+            noisy: received vectors, (tokens, r), in the bundle's privacy space.
             eta: of their noise.
 
         Raises:

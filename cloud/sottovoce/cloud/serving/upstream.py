@@ -55,7 +55,6 @@ class Upstream:
     Args:
         url: of its API, "http://127.0.0.1:8000/v1", which is also the default path.
         model: its name for the model that answers without an adapter.
-        key: sent as a bearer token, if not empty.
         adapters: its names for the tenants' adapters, by tenant and adapter.
         patience: seconds to wait for the next byte.
     """
@@ -99,15 +98,10 @@ class Upstream:
                 subject="adapter",
             )
         where, body = _request(model, asked)
+        place = str(self._host), self._port
+        line = HTTPConnection(*place, timeout=CONNECT)
         if self._secure:
-            line: HTTPConnection = HTTPSConnection(
-                str(self._host),
-                self._port,
-                timeout=CONNECT,
-                context=ssl.create_default_context(),
-            )
-        else:
-            line = HTTPConnection(str(self._host), self._port, timeout=CONNECT)
+            line = HTTPSConnection(*place, timeout=CONNECT, context=ssl.create_default_context())
         call = _Call(self._path + where, json.dumps(body).encode(), self._headers)
         return _Answer(line, call, self._patience, asked)
 

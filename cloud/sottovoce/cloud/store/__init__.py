@@ -29,13 +29,15 @@ def open_database(
     Args:
         state: the folder of its files.
         store: ``postgresql://...``; "" for a SQLite file in the folder.
-        objects: ``file:///folder`` or ``s3://bucket/prefix``; "" for the folder itself.
+        objects: see `open_objects`.
         key_file: the master key's file; ``master.key`` in ``state`` if None.
+        create: create a missing state. False keeps a mistyped name from looking like an empty
+            state.
 
     Raises:
-        ConfigError: ``store`` is neither, the PostgreSQL driver is not installed, or the state has
-            another version; see also `open_objects`.
-        SottovoceError: see `SqliteDatabase` and `PostgresDatabase`.
+        ConfigError: ``store`` is no URL, its driver is not installed, or the state has another
+            version.
+        SottovoceError: see `open_objects`, `SqliteDatabase` and `PostgresDatabase`.
     """
     if not store:
         return SqliteDatabase(state, open_objects(objects, state), key_file, create=create)

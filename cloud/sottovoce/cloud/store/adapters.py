@@ -27,10 +27,7 @@ class AdapterFiles:
     A retrained adapter under the same name is a different object, so this object can be a cache
     key.
 
-    Attributes:
-        folder: the local folder; with ``objects``, a placeholder path.
-        sha256: its `digest`.
-        objects: the store to fetch it from.
+    With ``objects``, the store to fetch it from, ``folder`` is a placeholder path.
     """
 
     folder: Path

@@ -49,12 +49,7 @@ def operator() -> str:
 def record(
     transaction: Transaction, what: str, tenant: str, detail: str = "", *, who: str = ""
 ) -> None:
-    """Record an act in the transaction that performs it.
-
-    Args:
-        what: two or three words, for example ``token revoked``.
-        who: the actor; by default this process's operator.
-    """
+    """Record an act in the transaction that performs it; by default this process's operator's."""
     transaction.change(
         "INSERT INTO acts (done, who, what, tenant, detail) "
         "VALUES (:done, :who, :what, :tenant, :detail)",

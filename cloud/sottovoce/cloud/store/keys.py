@@ -81,7 +81,6 @@ class Cipher:
         return nonce + self._aead.encrypt(nonce, data, place.encode())
 
     def unseal_bytes(self, sealed: bytes, place: str) -> bytes:
-        """Decrypt bytes; see `unseal`."""
         try:
             return self._aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], place.encode())
         except (InvalidTag, ValueError) as error:

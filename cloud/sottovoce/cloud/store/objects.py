@@ -213,7 +213,6 @@ class Objects(ABC):
 
 
 def _is(found: bytes | None, owner: str) -> bool:
-    """Return whether an id belongs to an owner."""
     return found is not None and f"{found.decode(errors='replace')}.".startswith(f"{owner}.")
 
 

@@ -152,10 +152,7 @@ class PostgresDatabase:
 
     Args:
         url: ``postgresql://USER@HOST/DATABASE``, with all options of libpq.
-        objects: where adapters and checkpoints lie; in the folder, too, if None.
-        key_file: the master key's file, the same for all machines; ``master.key`` in the folder if
-            None.
-        create: create a missing schema.
+        key_file: the master key's file, the same for all machines.
         clock: replaces the server's clock.
 
     Raises:

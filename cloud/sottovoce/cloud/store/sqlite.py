@@ -28,10 +28,6 @@ class SqliteDatabase:
     """One process's connections to ``<state>/sottovoce.db``, shared by its threads.
 
     Args:
-        objects: where adapters and checkpoints lie; in the folder, too, if None.
-        key_file: the master key's file; ``master.key`` in the folder if None.
-        create: create a missing state. False keeps a mistyped name from looking like an empty
-            state.
         clock: SQLite runs within its users' processes, so this machine's clock is the database's.
 
     Raises:

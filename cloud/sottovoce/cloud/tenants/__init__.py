@@ -21,8 +21,7 @@ _ASK = "ask the provider for another (`sotto-cloud tokens new TENANT`)"
 class Tenant:
     """A tenant as the provider sees it.
 
-    ``created`` is in seconds since 1970. The record also counts valid tokens and remembered jobs,
-    and holds the time when the next token ends (None: none ends).
+    Times are in seconds since 1970. Only valid tokens and remembered jobs are counted.
     """
 
     name: str

@@ -58,7 +58,6 @@ class Credential:
     revoked: bool
 
     def valid_at(self, now: float) -> bool:
-        """Return whether the token is valid at that time."""
         return not self.revoked and (self.ends is None or self.ends > now)
 
 
@@ -67,7 +66,6 @@ def made() -> str:
 
 
 def hashed(token: str) -> bytes:
-    """Return the hash of a token, which the database stores."""
     return hashlib.sha256(token.encode()).digest()
 
 

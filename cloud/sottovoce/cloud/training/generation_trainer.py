@@ -72,12 +72,7 @@ class WrittenBatch:
 class GenerationDataset:
     """N examples as integers; see `sottovoce.cloud.models.batches.Dataset`.
 
-    Attributes:
-        train, held: indices of the training examples and of the held-out examples.
-        alone: each example without plain tokens.
-        fronted: each example after its plain tokens; the same as ``alone`` without
-            reconstruction.
-        vocabulary: target of each plain token's word id.
+    The attributes of the same name mean the same.
     """
 
     train: list[int]
@@ -88,12 +83,7 @@ class GenerationDataset:
 
     @classmethod
     def of(cls, examples: Sequence[Example], options: TrainingOptions, decoder: Decoder) -> Self:
-        """Check, split and encode.
-
-        Raises:
-            NotReady: too few examples.
-            InvalidInput: the decoder's template refuses a single turn.
-        """
+        """Check, split and encode; see `train_generation` for errors."""
         check_number(len(examples))
         most = min(LONGEST, decoder.context - from_options(options).front)
         alone = [encode(decoder.chat, e, most) for e in examples]
@@ -110,12 +100,10 @@ class GenerationDataset:
 
     @property
     def overhead(self) -> float:
-        """Return the tokens that plain tokens add, as a share of the examples' tokens."""
         without = sum(len(row.ids) for row in self.alone)
         return sum(len(row.ids) for row in self.fronted) / without - 1
 
     def batch(self, rows: Sequence[int], *, plain: bool = False) -> WrittenBatch:
-        """Return some examples, with or without plain tokens."""
         some = [(self.fronted if plain else self.alone)[i] for i in rows]
         shape = len(some), max(len(row.ids) for row in some)
         ids, attention = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)

@@ -193,7 +193,6 @@ class Plan:
         self._made: tuple[int, list[list[int]]] = (-1, [])
 
     def epoch(self, step: int) -> int:
-        """Return the epoch of a step, from 0."""
         return step // self._per_epoch
 
     def ends_epoch(self, done: int) -> bool:
@@ -201,7 +200,6 @@ class Plan:
         return done % self._per_epoch == 0
 
     def rows(self, step: int) -> list[int]:
-        """Return the indices of the step's examples."""
         epoch, place = divmod(step, self._per_epoch)
         if self._made[0] != epoch:
             made = batches(self._rows, self._lengths, self._size, self._seed, epoch)
@@ -237,13 +235,11 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 class Weights(Protocol):
-    """Trained parameters, by name."""
+    """Trained parameters, by name; `restore` copies back all or some of them."""
 
-    def trained(self) -> dict[str, Tensor]:
-        """Return the parameters that training changes."""
+    def trained(self) -> dict[str, Tensor]: ...
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Copy back all or some of the parameters from `trained`."""
+    def restore(self, state: dict[str, Tensor]) -> None: ...
 
 
 def _copy(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -353,7 +349,6 @@ class Meter:
         self._reconstruction: float | None = None
 
     def add(self, losses: Losses) -> None:
-        """Add a step's losses."""
         self._examples += len(losses.task)
         self._loss = _smooth(self._loss, losses.task.mean().item())
         if losses.reconstruction is not None:
@@ -424,7 +419,6 @@ class Watch:
             self.on_progress(progress)
 
     def kept(self) -> None:
-        """Report that a checkpoint was written."""
         if self.on_checkpoint:
             self.on_checkpoint()
 

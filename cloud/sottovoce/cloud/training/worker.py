@@ -106,7 +106,7 @@ class Scratch:
             one_by_one(self._objects, [(self._lease.job, remove)])
 
     def put_adapter(self) -> AdapterFiles:
-        """Copy the trained adapter to the objects, where its name will find it."""
+        """Copy the trained adapter to the objects."""
         self._queue.renew(self._lease)  # the job may have ended or been deleted meanwhile
         name = adapter_name(self._lease.job, self._lease.token)
         self._objects.put(self.adapter, name)
@@ -141,8 +141,7 @@ class Worker:
     """Trains the jobs of one database.
 
     Args:
-        state: the folder of this machine's files.
-        backbone_name: the backbone for jobs.
+        state, store, objects, key_file: see `open_database`.
         parent: process id of the worker's parent; the worker stops when the parent is gone. None
             for a separate worker.
         limits: a job that exceeds ``training_seconds`` ends as FAILED. Its weights are discarded: a
@@ -150,9 +149,6 @@ class Worker:
         decoder: the decoder for generation jobs; "" for none.
         owner: resumes at once the jobs of an earlier worker of this name, which must be dead; by
             default a new name.
-        store: URL of the database; "" for a file in the folder.
-        objects: URL for adapters and checkpoints; "" for the folder.
-        key_file: of the master key; ``master.key`` in the folder if None.
         lease_seconds: after this time, others take the job of a dead or stalled worker.
     """
 
@@ -186,7 +182,6 @@ class Worker:
         self._swept = time.monotonic()
 
     def stop(self) -> None:
-        """Tell the worker to put its job down and end."""
         self._stop = True
 
     @property
@@ -195,7 +190,6 @@ class Worker:
         return self._stop or (self._parent is not None and os.getppid() != self._parent)
 
     def run(self) -> None:
-        """Work until told to stop."""
         wakeup = Wakeup(self.database)
         while not self.stopping:
             try:

@@ -51,9 +51,8 @@ class Bound:
     """The result of an audit.
 
     Attributes:
-        epsilon: a lower bound, at confidence ``confidence``; 0 if nothing was shown.
+        epsilon: a lower bound; 0 if nothing was shown.
         confidence: over the coins and the training.
-        canaries: number of coins.
         guesses, right: of the test with the highest bound.
     """
 
@@ -166,8 +165,6 @@ def audit(
         examples: the canaries are taken from these, and get a wrong label.
         options: of the audited job; with an epsilon.
         open_backbone: returns a freshly loaded backbone.
-        canaries: number of coins.
-        on_progress: called after every step of the training.
         random: for tests only.
 
     Raises:

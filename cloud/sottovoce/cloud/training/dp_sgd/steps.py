@@ -126,7 +126,6 @@ class Trained:
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Copy back all or some of the parameters from `trained`."""
         for name, value in state.items():
             self.values[name].copy_(value)
 

@@ -86,8 +86,6 @@ class PrivatePlan:
 
     Attributes:
         records: number of examples; public.
-        budget: the requested budget.
-        head: the stage of the linear head.
         tuning: the stage of all trained parameters, or None if only the head is trained.
     """
 
@@ -168,7 +166,6 @@ def epsilon_of(stages: tuple[Stage, ...], delta: float) -> float:
 
 
 def _event(stage: Stage) -> Any:
-    """Return a stage in the accountant's terms."""
     import dp_accounting
 
     step = dp_accounting.PoissonSampledDpEvent(
@@ -399,9 +396,7 @@ def features(
     """Return a head's inputs for every text, before any tuning: Float (N, h), on the CPU.
 
     Args:
-        model: computes the states.
         texts: at least one.
-        pad: the tokenizer's padding.
         row: numbers that join every pass.
         go_on: called before every pass, and may raise.
     """
@@ -415,8 +410,7 @@ def features(
         if found is None:
             found = torch.empty(len(texts), states.shape[1])
         found[places] = states
-    if found is None:
-        raise ValueError("no texts")
+    assert found is not None
     return found
 
 

@@ -89,11 +89,7 @@ def life(
     """Check the whole life of a package, on a machine without it.
 
     Args:
-        machine: a running system.
-        service: runs the agent there.
-        packages: for its processor and Python.
-        folder: the cloud's state.
-        bundle: the cloud's bundle.
+        folder, bundle: of the cloud.
 
     Raises:
         AssertionError: a check fails; the message has the output.

@@ -48,15 +48,10 @@ class Machine:
         return Path(f"/proc/{self.first}/root")
 
     def run(self, *command: str, user: str = "", code: int | None = 0) -> str:
-        """Run a command there.
+        """Run a command there, by default as root, and return the text of both outputs.
 
         Args:
-            command: program and arguments.
-            user: runs the command, as with `sudo -u`; root by default.
             code: the expected exit status; None for any.
-
-        Returns:
-            The text of both outputs.
 
         Raises:
             AssertionError: another exit status.
@@ -123,7 +118,6 @@ def running(archive: Path, *, boots: bool = True) -> Iterator[Machine]:
     """Boot a machine from a system's archive, and delete it afterwards.
 
     Args:
-        archive: its files.
         boots: whether systemd starts; otherwise nothing runs by itself.
 
     Raises:

@@ -22,15 +22,11 @@ def pages(
 ) -> Iterator[tuple[str, str]]:
     """Yield the manual pages of a program and of each command.
 
+    A page has a name, for example "sotto-config-set", and its text.
+
     Args:
-        group: the program.
-        name: the program's name on the command line.
-        version: of the program.
         date: as "2026-01-31".
         files: the program's paths and their purpose, for the first page.
-
-    Yields:
-        A page's name, for example "sotto-config-set", and its text.
     """
     for context in _contexts(click.Context(group, info_name=name)):
         sections = "".join(_sections(context, files))

@@ -114,10 +114,7 @@ def build(
     """Build a package.
 
     Args:
-        wheels: the package's content.
-        target: the machine that it is for.
         sources: the repository's root.
-        out: folder for the package.
         version: of the package, as Debian writes it.
         epoch: the time of all its files, in seconds since 1970.
         compression: "none" is quick and large.

@@ -100,7 +100,6 @@ def fetch(target: Target, sources: Path, folder: Path, epoch: int) -> None:
     """Fill `folder` with all wheels that the device needs there, ours built from `sources`.
 
     Args:
-        target: the machine.
         sources: the repository's root; its `LOCK` pins the versions and the files.
         folder: emptied first.
         epoch: the time of all built files, in seconds since 1970.
@@ -165,11 +164,7 @@ def _requirements(wheel: Wheel, target: Target) -> list[Requirement]:
 
 
 def unpack(wheel: Wheel, site: Path) -> None:
-    """Lay a wheel's files out in a folder of Python packages.
-
-    Raises:
-        ValueError: it holds what does not belong there.
-    """
+    """Lay a wheel's files out in a folder of Python packages; see `Wheel.files`."""
     files = wheel.files
     with zipfile.ZipFile(wheel.file) as archive:
         for name, place in files.items():

@@ -108,12 +108,9 @@ def version(sources: Path, part: str = "edge") -> str:
 
 
 def build(sources: Path, part: str, out: Path, epoch: int, publisher: bytes) -> None:
-    """Build the wheel and the source archive of one of `PARTS`.
+    """Build the wheel and the source archive of one of `PARTS` into ``out``.
 
     Args:
-        sources: the repository's root.
-        part: its folder there.
-        out: where the two files go.
         epoch: seconds since 1970, the time of every file.
         publisher: the public key of the bundle packages, which the device's wheel names.
 
@@ -134,13 +131,6 @@ def build_bundles(
     """Build a bundle's packages: one of what every device needs, and one of its encoder if any.
 
     Both put their files below one folder, as one bundle.
-
-    Args:
-        sources: the repository's root.
-        bundle: the folder of the bundle.
-        key: signs the bundle.
-        out: where the files go.
-        epoch: seconds since 1970, the time of every file.
 
     Raises:
         DataLoss: the bundle is damaged.

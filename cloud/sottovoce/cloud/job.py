@@ -182,11 +182,7 @@ def check_labels(counts: Counter[str], most: int = MOST_LABELS) -> tuple[str, ..
 
 
 def check_number(examples: int) -> None:
-    """Refuse a job of too few examples.
-
-    Raises:
-        NotReady: the error names the required number.
-    """
+    """Raise `NotReady` for a job of too few examples."""
     if examples < FEWEST_EXAMPLES:
         raise NotReady(
             f"the job holds {examples} examples, training needs at least {FEWEST_EXAMPLES}",

@@ -184,11 +184,7 @@ def token(one: Credential, now: float) -> View:
 
 
 def limits(database: Database, tenant: str) -> View:
-    """Return a tenant's limits by name: value, unit and origin.
-
-    Raises:
-        InvalidInput: no such tenant.
-    """
+    """Return a tenant's limits by name: value, unit and origin."""
     found = quotas.in_force(database, tenant)
     return {name: {**asdict(each), "unit": quotas.UNITS[name]} for name, each in found.items()}
 
@@ -229,12 +225,7 @@ def ask_for(question: Callable[[], View]) -> View:
 
 
 def processes(health: Iterable[str], metrics: Iterable[str], tls_ca: Path | None) -> View:
-    """Query all processes at once.
-
-    Args:
-        health: addresses for health checks.
-        tls_ca: PEM to trust for health checks; plaintext if None.
-    """
+    """Query all processes at once; ``tls_ca`` is for health checks, see `answers_calls`."""
 
     def well(address: str) -> View:
         found = ask_for(lambda: {"serving": answers_calls(address, tls_ca)})

@@ -49,11 +49,7 @@ from sottovoce.core.errors import InvalidInput, NotFound
 def load_tokenizer(folder: Path) -> Any:
     """Return the tokenizer in a model's folder, without running code from the folder.
 
-    Args:
-        folder: with tokenizer.json, or the files of a slow tokenizer.
-
-    Raises:
-        Exception: any error of the readers on malformed files.
+    Malformed files raise any error of their readers.
     """
     found = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     file = folder / "tokenizer.json"
@@ -396,11 +392,7 @@ class LabelWords:
 
 
 def check_decoder(backbone: LoadedBackbone) -> None:
-    """Refuse a backbone that is no decoder.
-
-    Raises:
-        InvalidInput: the backbone is no decoder.
-    """
+    """Raise `InvalidInput` unless the backbone is a decoder."""
     config = backbone.model.config
     if config.is_encoder_decoder or config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise InvalidInput(

@@ -242,11 +242,7 @@ class Row:
 
     @property
     def numbers(self) -> Tensor:
-        """Return all learned numbers as one tensor.
-
-        Raises:
-            ValueError: the row is empty, or has weights.
-        """
+        """Return all learned numbers as one tensor; ValueError for an empty row or weights."""
         packed = self.updates.packed if self.updates else None
         found = [t for t in (self.prompt, self.prefix, packed) if t is not None]
         if len(found) != 1 or self.weights is not None:

@@ -180,9 +180,7 @@ def opened(folder: Path, task: str, sha256: str) -> Adapter:
     """Return the adapter in ``folder``, for a server with one model.
 
     Args:
-        folder: as written by a trainer.
-        task: of the server's model, as in `TrainingOptions`.
-        sha256: of the server's model.
+        task, sha256: of the server's model.
 
     Raises:
         NotReady: the adapter has the other task. BundleMismatch: it belongs to another model.
@@ -202,11 +200,7 @@ def opened(folder: Path, task: str, sha256: str) -> Adapter:
 
 
 def check_bundle(asked: str, trained: str) -> None:
-    """Check that a text's bundle ``asked`` is the adapter's bundle ``trained``.
-
-    Raises:
-        BundleMismatch: the bundles differ.
-    """
+    """Raise `BundleMismatch` unless a text's bundle ``asked`` is the adapter's ``trained``."""
     if asked != trained:
         raise BundleMismatch(
             f"the adapter was trained on bundle {trained}, not on the text's",

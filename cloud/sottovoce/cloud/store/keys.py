@@ -67,11 +67,7 @@ class Cipher:
         return self.seal_bytes(data, place)
 
     def unseal(self, sealed: bytes, place: str) -> list[Any]:
-        """Decrypt values sealed for this place.
-
-        Raises:
-            DataLoss: altered, sealed for another place, or with another key.
-        """
+        """Decrypt values sealed for this place, by this key; anything else is `DataLoss`."""
         values: list[Any] = json.loads(self.unseal_bytes(sealed, place).rstrip(b"\0"))
         return values
 

@@ -226,12 +226,6 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
-        """See `Database.read`.
-
-        Raises:
-            Unavailable: the server cannot be reached.
-            InvalidInput: see `write`.
-        """
         with _reached(), self._pool.connection() as connection:
             yield _Transaction(connection, self._clock)
 

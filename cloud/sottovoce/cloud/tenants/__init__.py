@@ -65,11 +65,7 @@ class Tenants:
         return token
 
     def renew(self, name: str) -> str:
-        """Return a new first token for a tenant; the old one stops working at once.
-
-        Raises:
-            InvalidInput: no such tenant.
-        """
+        """Return a new first token for a tenant; the old one stops working at once."""
         return credentials.Credentials(self._database).new(name, FIRST, replace=True)
 
     def all(self) -> list[Tenant]:

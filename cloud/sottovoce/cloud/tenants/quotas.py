@@ -44,11 +44,9 @@ class InForce:
 
 
 def note(database: Database, limits: ServerLimits, names: Sequence[str]) -> None:
-    """Store the limits that a process enforces for all tenants.
+    """Store the named limits, which a process enforces for all tenants.
 
-    Args:
-        database: of the cloud. The process that started last counts.
-        names: fields of ``limits`` that the process enforces.
+    The process that started last counts.
     """
     with database.write() as transaction:
         for name in names:
@@ -61,11 +59,7 @@ def note(database: Database, limits: ServerLimits, names: Sequence[str]) -> None
 
 
 def in_force(database: Database, tenant: str) -> dict[str, InForce]:
-    """The limits of a tenant by name, in the order of `CHANGEABLE`.
-
-    Raises:
-        InvalidInput: unknown tenant.
-    """
+    """Return the limits of a tenant by name, in the order of `CHANGEABLE`; see `own`."""
     changed = own(database, tenant)
     with database.read() as transaction:
         rows = transaction.rows("SELECT name, value FROM common_limits")
@@ -83,11 +77,7 @@ def in_force(database: Database, tenant: str) -> dict[str, InForce]:
 
 
 def own(database: Database, tenant: str) -> dict[str, int]:
-    """Return the limits changed for a tenant.
-
-    Raises:
-        InvalidInput: unknown tenant.
-    """
+    """Return the limits changed for a tenant; see `check_tenant`."""
     with database.read() as transaction:
         check_tenant(transaction, tenant)
         rows = transaction.rows(
@@ -97,11 +87,7 @@ def own(database: Database, tenant: str) -> dict[str, int]:
 
 
 def of(database: Database, tenant: str, common: ServerLimits) -> ServerLimits:
-    """Return a tenant's limits: ``common`` with the tenant's own changes.
-
-    Raises:
-        InvalidInput: unknown tenant.
-    """
+    """Return a tenant's limits: ``common`` with the tenant's `own` changes."""
     return replace(common, **own(database, tenant))
 
 
@@ -164,11 +150,7 @@ def lock(transaction: Transaction, tenant: str) -> None:
 
 
 def check_tenant(transaction: Transaction, tenant: str) -> None:
-    """Check that the tenant exists.
-
-    Raises:
-        InvalidInput: it does not exist.
-    """
+    """Raise `InvalidInput` unless the tenant exists."""
     if transaction.row("SELECT 1 FROM tenants WHERE name = :tenant", tenant=tenant) is None:
         raise InvalidInput(
             f"no tenant {tenant!r}", fix="add it with `sotto-cloud enroll`", subject="tenant"

@@ -85,11 +85,8 @@ def fit(
 ) -> Iterator[Losses]:
     """Make a step for every batch, and yield its losses.
 
-    Each step is made on request, so the caller may score, save or stop between two steps.
-
-    Args:
-        batches: one for each step.
-        schedule: the learning rate of each step; as long as ``batches``.
+    Each step is made on request, so the caller may score, save or stop between two steps. The
+    schedule has the learning rate of each step.
     """
     for batch, rate in zip(batches, schedule, strict=True):
         yield update(model, batch, rate)
@@ -406,11 +403,7 @@ class Watch:
     should_stop: Callable[[], bool] | None = None
 
     def go_on(self) -> None:
-        """Return, unless the run should stop.
-
-        Raises:
-            Stopped: the run should stop.
-        """
+        """Raise `Stopped` if the run should stop."""
         if self.should_stop and self.should_stop():
             raise Stopped
 

@@ -39,11 +39,7 @@ class Method(ABC):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Return the method from the JSON form of `to_dict`.
-
-        Raises:
-            TypeError: ``facts`` describe something else.
-        """
+        """Return the method from the JSON form of `to_dict`; TypeError for other facts."""
         return cls(**facts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,11 +47,7 @@ class Method(ABC):
         return asdict(self)
 
     def check_available(self) -> None:  # noqa: B027 - most methods run anywhere
-        """Refuse a method that this machine cannot run.
-
-        Raises:
-            NotReady: names an alternative.
-        """
+        """Raise `NotReady`, with an alternative, if this machine cannot run the method."""
 
     @property
     def quantized(self) -> bool:
@@ -91,11 +83,7 @@ class Method(ABC):
         """
 
     def tensors(self, row: Row) -> dict[str, Tensor]:
-        """Return the tensors of a row: the reverse of `row`, if the row is one tensor.
-
-        Raises:
-            ValueError: this method's row is not one tensor.
-        """
+        """Return the tensors of a row: the reverse of `row`, if the row is one tensor."""
         raise ValueError("this method's row is not one tensor")
 
 

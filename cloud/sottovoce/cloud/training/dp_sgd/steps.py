@@ -143,11 +143,7 @@ class Trained:
 
     @property
     def copies(self) -> Mapping[str, Tensor]:
-        """The copies for the examples of the current batch.
-
-        Raises:
-            RuntimeError: outside of `copied`.
-        """
+        """The copies for the examples of the current batch, inside of `copied`."""
         if not self._copies:
             raise RuntimeError("no copies were made")
         return self._copies

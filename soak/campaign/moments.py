@@ -8,6 +8,7 @@ the standard library is imported here, as every such process does.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -40,202 +41,64 @@ class Moment:
     calls: int = 1
 
 
-_EDGE: Final = "sottovoce.edge."
-_CLOUD: Final = "sottovoce.cloud."
-_CALLS: Final = f"{_EDGE}client.cloud:Cloud."
-_HOME: Final = f"{_EDGE}state.adapters:AdapterFolder."
-_FILES: Final = "sottovoce.core.platform.files:"
+_TABLE: Final = """\
+device   predict       after   edge.state.ledger:Ledger.charge_once         1   charged, not released
+device   predict many  before  edge.state.database:sign_ledger              12  in the ledger's row, not in its code
+device   embed         before  edge.state.ledger:Accounts.add               1   in the ledger, not in its account
+device   chat          after   edge.state.conversations:_packed             1   conversation packed, not sealed
+device   chat          after   edge.state.conversations:Conversations.keep  1   conversation noted, end of the answer not sent
+device   customize     after   edge.state.outbox:Outbox.insert              1   examples queued, not committed
+device   customize     after   edge.client.cloud:Cloud.create_job           1   job made, its id not noted
+device   customize     before  edge.client.cloud:Cloud.start_job            1   last example up, job not started
+device   customize     after   edge.client.cloud:Cloud.start_job            1   job started, not noted
+device   customize     before  edge.state.outbox:Outbox.save                3   new state of a job seen, not noted
+device   rm            before  edge.client.cloud:Cloud.delete_job           1   to be deleted, cloud not told
+device   rm            after   edge.client.cloud:Cloud.delete_job           1   deleted in the cloud, not here
+device   rollback      after   edge.client.cloud:Cloud.reinstate_adapter    1   rolled back in the cloud, not here
+device   cancel        before  edge.client.cloud:Cloud.cancel_job           1   cancelled here, cloud not told
+command  pull          before  edge.bundle:_complete                        12  between two files of a bundle
+command  pull          before  edge.bundle:_put                             1   bundle checked, not in its place
+command  pull          before  edge.bundle:_switch                          1   bundle in its place, not in use
+command  fetch         before  edge.state.adapters:AdapterFolder.install    1   adapter fetched and checked, not in its place
+command  fetch         before  edge.state.adapters:AdapterFolder._note      2   adapter in its place, not on the list
+command  fetch         before  core.platform.files:sync_tree                2   file written aside, not synced
+command  fetch         after   core.platform.files:sync_tree                2   file synced, not renamed
+command  fetch         before  core.platform.files:sync_folder              3   file renamed, its folder not synced
+command  first text    after   edge.state.device_key:Seal.make              1   first start: key on the disk, no database
+command  first text    before  edge.state.database:_seal_of                 1   first start: database, and the key without its name
+command  rotate        after   edge.state.device_key:Seal.new_secret        1   new key drawn, not in its row
+command  rotate        before  edge.state.database:Store.overwrite          1   new key in use, the old one not overwritten
+command  learn         before  edge.state.adapters:AdapterFolder.install    1   learnt, record written, head not in its place
+command  learn         after   edge.state.adapters:AdapterFolder.install    1   learnt, head in its place, not tidied
+worker   train         after   core.platform.files:sync_tree                3   checkpoint written aside, not renamed
+command  learn         after   core.platform.files:sync_tree                2   head, then its list, written aside and not renamed
+command  enroll        after   core.platform.files:sync_tree                2   token, then configuration, written aside and not renamed
+command  enroll        before  edge.client.cloud:Cloud.redeem_code          1   token on the disk, code not used
+command  enroll        after   edge.client.cloud:Cloud.redeem_code          1   code used, token not in its place
+cloud    enroll        after   cloud.tenants.credentials:add                1   code used, not committed
+cloud    enroll        after   cloud.tenants.credentials:Codes.redeem       1   code used, not answered
+cloud    customize     before  cloud.jobs.uploads:_insert                   24  in the midst of a message of examples
+cloud    customize     after   cloud.jobs.uploads:append                    1   examples committed, not answered
+cloud    customize     after   cloud.jobs:Jobs.create                       1   job committed, not answered
+cloud    customize     after   cloud.jobs:Jobs.start                        1   job queued, not answered
+cloud    rm            before  cloud.jobs.ending:discard                    1   row of a job gone, its objects not
+cloud    rm            before  cloud.jobs:Jobs.purge                        1   objects of a job gone, its rows not purged
+worker   train         after   cloud.training.run:Checkpoint.save           2   checkpoint's file written, not among the objects
+worker   train         before  cloud.jobs.queue:Queue.keep                  2   checkpoint among the objects, not in its row
+worker   train         after   cloud.jobs.queue:Queue.keep                  2   checkpoint in its row, the one before not removed
+worker   train         before  cloud.jobs.queue:Queue.finish                1   adapter among the objects, not in its row
+worker   train         after   cloud.store.adapters:install                 1   adapter in its row, not committed
+worker   train         before  cloud.jobs.ending:_leave_adapter             1   job ended, checkpoints not removed
+"""  # noqa: E501
+"""Process, errand, when, place without "sottovoce.", calls, and name of each moment."""
 
-MOMENTS: Final = (
-    Moment(
-        "charged, not released",
-        *("device", f"{_EDGE}state.ledger:Ledger.charge_once", "after", "predict"),
-    ),
-    Moment(
-        "in the ledger's row, not in its code",
-        *("device", f"{_EDGE}state.database:sign_ledger", "before", "predict many", 12),
-    ),
-    Moment(
-        "in the ledger, not in its account",
-        *("device", f"{_EDGE}state.ledger:Accounts.add", "before", "embed"),
-    ),
-    Moment(
-        "conversation packed, not sealed",
-        *("device", f"{_EDGE}state.conversations:_packed", "after", "chat"),
-    ),
-    Moment(
-        "conversation noted, end of the answer not sent",
-        *("device", f"{_EDGE}state.conversations:Conversations.keep", "after", "chat"),
-    ),
-    Moment(
-        "examples queued, not committed",
-        *("device", f"{_EDGE}state.outbox:Outbox.insert", "after", "customize"),
-    ),
-    Moment(
-        "job made, its id not noted",
-        *("device", f"{_CALLS}create_job", "after", "customize"),
-    ),
-    Moment(
-        "last example up, job not started",
-        *("device", f"{_CALLS}start_job", "before", "customize"),
-    ),
-    Moment(
-        "job started, not noted",
-        *("device", f"{_CALLS}start_job", "after", "customize"),
-    ),
-    Moment(
-        "new state of a job seen, not noted",
-        *("device", f"{_EDGE}state.outbox:Outbox.save", "before", "customize", 3),
-    ),
-    Moment(
-        "to be deleted, cloud not told",
-        *("device", f"{_CALLS}delete_job", "before", "rm"),
-    ),
-    Moment(
-        "deleted in the cloud, not here",
-        *("device", f"{_CALLS}delete_job", "after", "rm"),
-    ),
-    Moment(
-        "rolled back in the cloud, not here",
-        *("device", f"{_CALLS}reinstate_adapter", "after", "rollback"),
-    ),
-    Moment(
-        "cancelled here, cloud not told",
-        *("device", f"{_CALLS}cancel_job", "before", "cancel"),
-    ),
-    Moment(
-        "between two files of a bundle",
-        *("command", f"{_EDGE}bundle:_complete", "before", "pull", 12),
-    ),
-    Moment(
-        "bundle checked, not in its place",
-        *("command", f"{_EDGE}bundle:_put", "before", "pull"),
-    ),
-    Moment(
-        "bundle in its place, not in use",
-        *("command", f"{_EDGE}bundle:_switch", "before", "pull"),
-    ),
-    Moment(
-        "adapter fetched and checked, not in its place",
-        *("command", f"{_HOME}install", "before", "fetch"),
-    ),
-    Moment(
-        "adapter in its place, not on the list",
-        *("command", f"{_HOME}_note", "before", "fetch", 2),
-    ),
-    Moment(
-        "file written aside, not synced",
-        *("command", f"{_FILES}sync_tree", "before", "fetch", 2),
-    ),
-    Moment(
-        "file synced, not renamed",
-        *("command", f"{_FILES}sync_tree", "after", "fetch", 2),
-    ),
-    Moment(
-        "file renamed, its folder not synced",
-        *("command", f"{_FILES}sync_folder", "before", "fetch", 3),
-    ),
-    Moment(
-        "first start: key on the disk, no database",
-        *("command", f"{_EDGE}state.device_key:Seal.make", "after", "first text"),
-    ),
-    Moment(
-        "first start: database, and the key without its name",
-        *("command", f"{_EDGE}state.database:_seal_of", "before", "first text"),
-    ),
-    Moment(
-        "new key drawn, not in its row",
-        *("command", f"{_EDGE}state.device_key:Seal.new_secret", "after", "rotate"),
-    ),
-    Moment(
-        "new key in use, the old one not overwritten",
-        *("command", f"{_EDGE}state.database:Store.overwrite", "before", "rotate"),
-    ),
-    Moment(
-        "learnt, record written, head not in its place",
-        *("command", f"{_HOME}install", "before", "learn"),
-    ),
-    Moment(
-        "learnt, head in its place, not tidied",
-        *("command", f"{_HOME}install", "after", "learn"),
-    ),
-    Moment(
-        "checkpoint written aside, not renamed",
-        *("worker", f"{_FILES}sync_tree", "after", "train", 3),
-    ),
-    Moment(
-        "head, then its list, written aside and not renamed",
-        *("command", f"{_FILES}sync_tree", "after", "learn", 2),
-    ),
-    Moment(
-        "token, then configuration, written aside and not renamed",
-        *("command", f"{_FILES}sync_tree", "after", "enroll", 2),
-    ),
-    Moment(
-        "token on the disk, code not used",
-        *("command", f"{_CALLS}redeem_code", "before", "enroll"),
-    ),
-    Moment(
-        "code used, token not in its place",
-        *("command", f"{_CALLS}redeem_code", "after", "enroll"),
-    ),
-    Moment(
-        "code used, not committed",
-        *("cloud", f"{_CLOUD}tenants.credentials:add", "after", "enroll"),
-    ),
-    Moment(
-        "code used, not answered",
-        *("cloud", f"{_CLOUD}tenants.credentials:Codes.redeem", "after", "enroll"),
-    ),
-    Moment(
-        "in the midst of a message of examples",
-        *("cloud", f"{_CLOUD}jobs.uploads:_insert", "before", "customize", 24),
-    ),
-    Moment(
-        "examples committed, not answered",
-        *("cloud", f"{_CLOUD}jobs.uploads:append", "after", "customize"),
-    ),
-    Moment(
-        "job committed, not answered",
-        *("cloud", f"{_CLOUD}jobs:Jobs.create", "after", "customize"),
-    ),
-    Moment(
-        "job queued, not answered",
-        *("cloud", f"{_CLOUD}jobs:Jobs.start", "after", "customize"),
-    ),
-    Moment(
-        "row of a job gone, its objects not",
-        *("cloud", f"{_CLOUD}jobs.ending:discard", "before", "rm"),
-    ),
-    Moment(
-        "objects of a job gone, its rows not purged",
-        *("cloud", f"{_CLOUD}jobs:Jobs.purge", "before", "rm"),
-    ),
-    Moment(
-        "checkpoint's file written, not among the objects",
-        *("worker", f"{_CLOUD}training.run:Checkpoint.save", "after", "train", 2),
-    ),
-    Moment(
-        "checkpoint among the objects, not in its row",
-        *("worker", f"{_CLOUD}jobs.queue:Queue.keep", "before", "train", 2),
-    ),
-    Moment(
-        "checkpoint in its row, the one before not removed",
-        *("worker", f"{_CLOUD}jobs.queue:Queue.keep", "after", "train", 2),
-    ),
-    Moment(
-        "adapter among the objects, not in its row",
-        *("worker", f"{_CLOUD}jobs.queue:Queue.finish", "before", "train"),
-    ),
-    Moment(
-        "adapter in its row, not committed",
-        *("worker", f"{_CLOUD}store.adapters:install", "after", "train"),
-    ),
-    Moment(
-        "job ended, checkpoints not removed",
-        *("worker", f"{_CLOUD}jobs.ending:_leave_adapter", "before", "train"),
-    ),
-)
+
+def _read(line: str) -> Moment:
+    process, errand, when, place, calls, name = re.split(r" {2,}", line)
+    return Moment(name, process, f"sottovoce.{place}", when, errand, int(calls))
+
+
+MOMENTS: Final = tuple(map(_read, _TABLE.splitlines()))
 
 
 class Death:

@@ -14,7 +14,6 @@ import click
 from deploy.debian.target import ARCHITECTURES, SOURCES, Target, epoch
 from deploy.dist import packages
 from deploy.dist.first_minute import interpreters, walk
-from deploy.dist.user import Failed
 from sottovoce.cloud.store.keys import signing_key
 from sottovoce.core.bundle.manifest import sha256
 
@@ -85,7 +84,7 @@ def check(ctx: click.Context, out: Path, pythons: tuple[str, ...]) -> None:
         try:
             for what, seen in walk(python, out / "packages", SOURCES):
                 click.echo(f"  {what:34} {seen}")
-        except Failed as error:
+        except AssertionError as error:
             click.echo(f"FAILED: {error}", err=True)
             ctx.exit(1)
         checked += 1

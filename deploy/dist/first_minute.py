@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.live.testbed import Cloud
-from deploy.dist.user import User, check
+from deploy.dist.user import User
 from tests.support.upstream_server import openai_server
 
 PYTHONS: Final = ("3.11", "3.12", "3.13")
@@ -65,7 +65,7 @@ def walk(python: Path, wheels: Path, sources: Path) -> Iterator[tuple[str, str]]
         sources: the checkout, which must not be used.
 
     Raises:
-        Failed: a step failed.
+        AssertionError: a step failed.
     """
     with tempfile.TemporaryDirectory(prefix="sotto") as name:
         user = User(Path(name), python)
@@ -78,17 +78,17 @@ def walk(python: Path, wheels: Path, sources: Path) -> Iterator[tuple[str, str]]
         user.pip("install", "--no-index", "--find-links", str(others), *own)
         installed = time.monotonic() - started
         released = user.sotto("privatize", _TEXT)
-        check(not any(word in released for word in _PRIVATE), "privatize left a name")
+        assert not any(word in released for word in _PRIVATE), "privatize left a name"
         taken, work = time.monotonic() - started, _processor() - before
         spent = f"{taken:.0f} s ({installed:.0f} s of pip), {work:.0f} s of processor"
         yield "from wheels to a privatised text", spent
         yield "sotto privatize", released.strip()
-        check("balanced" in user.sotto("try", _TEXT), "try showed no level")
+        assert "balanced" in user.sotto("try", _TEXT), "try showed no level"
         yield "sotto try", "shows the levels"
         listed = user.run("python", "-m", "pip", "list", "--format=freeze")
-        check(not any(f"{each}==" in listed for each in _HIDDEN), f"installed too much: {listed}")
+        assert not any(f"{each}==" in listed for each in _HIDDEN), f"installed too much: {listed}"
         where = user.run("python", "-c", "import sottovoce.edge as e; print(e.__file__)")
-        check(not Path(where.strip()).is_relative_to(sources), "the checkout was used")
+        assert not Path(where.strip()).is_relative_to(sources), "the checkout was used"
         told = f"{len(listed.split())} packages, {user.megabytes():.0f} MB on disk"
         yield "nothing of the cloud, no torch", told
         yield from _conversations(user)
@@ -96,7 +96,7 @@ def walk(python: Path, wheels: Path, sources: Path) -> Iterator[tuple[str, str]]
         yield from app(user, sources)
         user.pip("uninstall", "-y", "sottovoce-bundle-en", "sottovoce-bundle-en-encoder")
         told = user.sotto("try", _TEXT, code=3)
-        check("pip install 'sottovoce-edge[en]'" in told, "no bundle, and no line to type")
+        assert "pip install 'sottovoce-edge[en]'" in told, "no bundle, and no line to type"
         yield "without a bundle", told.strip().splitlines()[-1].strip()
         yield from classifier(user, sources)
 
@@ -111,11 +111,11 @@ def _conversations(user: User) -> Iterator[tuple[str, str]]:
     with openai_server() as server:
         options = ("--upstream", server.url, "--model", "a-model")
         answer = user.sotto("chat", *options, typed=f"{_TEXT}\n")
-        check(_NAME in answer, "chat did not restore the name")
+        assert _NAME in answer, "chat did not restore the name"
         yield "sotto chat", "the server saw other names, the answer has yours"
         seen = str([body for _, _, body in server.asked])
-        check(len(server.asked) >= 1, "the server was not asked")
-        check(not any(word in seen for word in _PRIVATE), "a name reached the server")
+        assert len(server.asked) >= 1, "the server was not asked"
+        assert not any(word in seen for word in _PRIVATE), "a name reached the server"
 
 
 def _learning(user: User, found: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -125,11 +125,11 @@ def _learning(user: User, found: Sequence[str]) -> Iterator[tuple[str, str]]:
     table.write_text("\n".join(("text\tlabel", *rows, "")), encoding="utf-8")
     user.pip("uninstall", "-y", "sottovoce-bundle-en-encoder")
     told = user.sotto("learn", "mood", "--input", str(table), code=3)
-    check("pip install sottovoce-bundle-en-encoder" in told, "no encoder, and no line to type")
+    assert "pip install sottovoce-bundle-en-encoder" in told, "no encoder, and no line to type"
     user.pip("install", *found, "sottovoce-edge[en-encoder]")
     user.sotto("learn", "mood", "--input", str(table))
     label = user.sotto("predict", "mood", "The soup was cold.")
-    check("bad" in label, f"the adapter said {label}")
+    assert "bad" in label, f"the adapter said {label}"
     yield "sotto learn, sotto predict", "after pip install 'sottovoce-edge[en-encoder]'"
 
 
@@ -148,22 +148,20 @@ def app(user: User, sources: Path) -> Iterator[tuple[str, str]]:
         sources: the checkout, with the page.
 
     Raises:
-        Failed: a step failed.
+        AssertionError: a step failed.
     """
     page = sources / "docs" / "tutorial_app.md"
     (program,) = _PYTHON.findall(page.read_text(encoding="utf-8"))
-    check(_SAID in program, f"{page.name} says another text now")
+    assert _SAID in program, f"{page.name} says another text now"
     (user.home / "app.py").write_text(program, encoding="utf-8")
     with openai_server() as server:
         user.sotto("config", "set", "chat.upstream", server.url)
         with user.serving():
             answer = user.sotto("run", "--", "python", "app.py")
-        check(_SAID in answer, f"the app got another text back: {answer}")
+        assert _SAID in answer, f"the app got another text back: {answer}"
         seen = str([body for _, _, body in server.asked])
-    check(bool(server.asked), "the server was not asked")
-    check(
-        not any(each in seen for each in ("Elena", "Marsh", "68042")), "a name reached the server"
-    )
+    assert server.asked, "the server was not asked"
+    assert not any(each in seen for each in ("Elena", "Marsh", "68042")), "a name reached the server"
     yield "tutorial: an app", "got its names back; the server saw others"
 
 
@@ -175,7 +173,7 @@ def classifier(user: User, sources: Path) -> Iterator[tuple[str, str]]:
         sources: the checkout, with the cloud, its bundle and the examples.
 
     Raises:
-        Failed: a step failed.
+        AssertionError: a step failed.
     """
     folder = user.home.parent / "provider"
     folder.mkdir()
@@ -196,8 +194,8 @@ def classifier(user: User, sources: Path) -> Iterator[tuple[str, str]]:
             user.sotto("try", "My daughter Hannah has had asthma since March", "--draws", "2")
             user.sotto("customize", "desk", "--input", "train.tsv", "--method", "head")
             label = user.sotto("predict", "desk", _QUESTION)
-            check(_LABEL in label, f"the adapter said {label}")
-            check("ready" in user.sotto("list"), "the adapter is not ready")
+            assert _LABEL in label, f"the adapter said {label}"
+            assert "ready" in user.sotto("list"), "the adapter is not ready"
             (spent,) = re.findall(r"^spent +(.+?);", user.sotto("ledger"), re.MULTILINE)
     finally:
         cloud.stop()

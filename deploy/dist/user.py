@@ -18,16 +18,6 @@ from deploy.locks import FOLDER
 _WAIT: Final = 60
 
 
-class Failed(Exception):
-    """A step of the walk broke its promise to a new user."""
-
-
-def check(holds: bool, otherwise: str) -> None:
-    """Raise `Failed` with ``otherwise`` unless it ``holds``."""
-    if not holds:
-        raise Failed(otherwise)
-
-
 class User:
     """A new user with a home, an environment and nothing else.
 
@@ -36,7 +26,7 @@ class User:
         python: makes the environment.
 
     Raises:
-        Failed: the environment could not be made.
+        AssertionError: the environment could not be made.
     """
 
     def __init__(self, folder: Path, python: Path) -> None:
@@ -92,7 +82,7 @@ class User:
         if done.returncode != code:
             shown = " ".join(command[:4])
             said = f"{done.stdout}{done.stderr}"
-            raise Failed(f"{shown} ended with {done.returncode}, not {code}\n{said}")
+            raise AssertionError(f"{shown} ended with {done.returncode}, not {code}\n{said}")
         return done.stderr if code else done.stdout
 
     def set(self, **variables: str) -> None:
@@ -111,7 +101,8 @@ class User:
             env=self._environment,
         ) as agent:
             try:
-                check(bool(agent.stdout and agent.stdout.readline()), "the agent did not start")
+                assert agent.stdout is not None
+                assert agent.stdout.readline(), "the agent did not start"
                 yield
             finally:
                 agent.send_signal(signal.SIGTERM)

@@ -16,6 +16,7 @@ from sottovoce.cloud.cli.options import (
     say,
     state_option,
     store_option,
+    taking,
 )
 from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.audit_log import KEPT, recorded
@@ -142,17 +143,24 @@ def _write_private(file: Path, token: str) -> None:
 
 GRACE_SECONDS: Final = 3600.0
 
-scope_option = click.option(
-    "--scope",
-    type=click.Choice([str(scope) for scope in Scope]),
-    help="Permitted calls.  [default: all; with --replace, as before]",
+device_options = taking(
+    click.option("--name", required=True, help="Name of the device."),
+    click.option(
+        "--scope",
+        type=click.Choice([str(scope) for scope in Scope]),
+        help="Permitted calls.  [default: all; with --replace, as before]",
+    ),
+    click.option(
+        "--ends-in",
+        "seconds",
+        type=DURATION,
+        help="Lifetime of the token, like 90d.  [default: unlimited; with --replace, as before]",
+    ),
+    click.option(
+        "--replace", is_flag=True, help="Replace the token of this name, which then ends."
+    ),
 )
-seconds_option = click.option(
-    "--ends-in",
-    "seconds",
-    type=DURATION,
-    help="Lifetime of the token, like 90d.  [default: unlimited; with --replace, as before]",
-)
+"""Options for a device's next token."""
 
 
 @click.group("tokens")
@@ -181,10 +189,7 @@ def list_tokens(database: Database, tenant: str, as_json: bool) -> None:
 
 @tokens.command("new", cls=Command)
 @click.argument("tenant")
-@click.option("--name", required=True, help="Name of the device.")
-@scope_option
-@seconds_option
-@click.option("--replace", is_flag=True, help="Replace the token of this name, which then ends.")
+@device_options
 @click.option(
     "--grace",
     type=DURATION,
@@ -225,10 +230,7 @@ def new_token(
 
 @tokens.command("code", cls=Command)
 @click.argument("tenant")
-@click.option("--name", required=True, help="Name of the device.")
-@scope_option
-@seconds_option
-@click.option("--replace", is_flag=True, help="Replace the token of this name, which then ends.")
+@device_options
 @click.option(
     "--valid",
     type=DURATION,

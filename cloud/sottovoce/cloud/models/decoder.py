@@ -90,15 +90,6 @@ class Decoder:
         return self.backbone.model
 
     @property
-    def hidden_size(self) -> int:
-        return self.backbone.hidden_size
-
-    @property
-    def layers(self) -> int:
-        """Number of blocks, each with separate keys and values."""
-        return int(self.stack.config.num_hidden_layers)
-
-    @property
     def vocabulary(self) -> int:
         """Number of logits; some belong to no token of the tokenizer, see `tokens`."""
         return int(self.model.get_output_embeddings().weight.shape[0])

@@ -37,7 +37,8 @@ def test_every_family_opens_and_says_what_an_engine_needs(family: str, tmp_path:
     opened = decoder.load(str(folder))
 
     assert opened.name == "tiny"
-    assert (opened.layers, opened.hidden_size) == (2, 48)
+    config = opened.stack.config
+    assert (config.num_hidden_layers, config.hidden_size) == (2, 48)
     assert (opened.vocabulary, opened.tokens, opened.context) == (
         640,
         len(opened.tokenizer),

@@ -30,11 +30,10 @@ from sottovoce.cloud.models.classifier import AdaptedModel
 from sottovoce.cloud.models.methods import Method, from_dict, to_dict
 from sottovoce.cloud.models.methods.lora import LoraUpdates, targets
 from sottovoce.cloud.models.rows import prefix_width
-from sottovoce.cloud.store.adapters import damaged
 from sottovoce.core.bundle.adapter import LocalAdapter
 from sottovoce.core.bundle.encoder import Additions
 from sottovoce.core.bundle.manifest import sha256
-from sottovoce.core.errors import NotReady, SottovoceError
+from sottovoce.core.errors import DataLoss, NotReady, SottovoceError
 from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of
 
 FORMAT = "sottovoce.adapter.v1"
@@ -148,7 +147,11 @@ def load(folder: Path) -> Adapter:
             task=str(task),
         )
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged() from error
+        raise DataLoss(
+            "the adapter's files are damaged",
+            fix="customise again under the same name",
+            subject="adapter",
+        ) from error
 
 
 def to_local(folder: Path, encoder: Any) -> LocalAdapter:

@@ -36,6 +36,13 @@ _HELD: Final = 20
 _STREAMED: Final = 16
 
 
+def asked(text: str, bundle: str) -> inference.InferenceServicePredictRequest:
+    """Return a request for a tenant's adapter."""
+    return inference.InferenceServicePredictRequest(
+        adapter="topics", released_text=text, bundle_id=bundle
+    )
+
+
 @dataclass
 class Attacker:
     """One thread of a hostile tenant during one attack.
@@ -77,9 +84,7 @@ class Attacker:
 
     def asked(self, text: str) -> inference.InferenceServicePredictRequest:
         """Return a request for the attacker's adapter, which has the name of the victim's."""
-        return inference.InferenceServicePredictRequest(
-            adapter="topics", released_text=text, bundle_id=self.bundle
-        )
+        return asked(text, self.bundle)
 
     def text(self, words: int) -> str:
         """Return a text of words that all adapters know."""

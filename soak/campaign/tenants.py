@@ -25,7 +25,7 @@ from typing import IO, Any, Final
 import grpc
 
 from soak.campaign.daemons import Daemon
-from soak.campaign.malice import KINDS
+from soak.campaign.malice import KINDS, asked
 from soak.campaign.tally import Tally
 from sottovoce.cloud.job import State, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
@@ -184,21 +184,13 @@ def _texts() -> list[str]:
     return [" ".join(chance.choices(WORDS, k=12)) for _ in range(_TEXTS)]
 
 
-def _asked(text: str, bundle: str) -> inference.InferenceServicePredictRequest:
-    return inference.InferenceServicePredictRequest(
-        adapter="topics", released_text=text, bundle_id=bundle
-    )
-
-
 def _scores(answer: inference.InferenceServicePredictResponse) -> tuple[object, ...]:
     return tuple(sorted((score.label, round(score.probability, 2)) for score in answer.scores))
 
 
 def _answers(one: Caller, bundle: str) -> Iterator[tuple[str, tuple[object, ...]]]:
     for text in _texts():
-        answer = one.inference.Predict(
-            _asked(text, bundle), metadata=one.metadata, timeout=_SECONDS
-        )
+        answer = one.inference.Predict(asked(text, bundle), metadata=one.metadata, timeout=_SECONDS)
         yield text, _scores(answer)
 
 
@@ -223,9 +215,7 @@ def _day(
 def _rest_of_day(one: Caller, bundle: str, expected: dict[str, Any], job: str) -> Iterator[str]:
     known = {"metadata": one.metadata, "timeout": _SECONDS}
     requests = (
-        inference.InferenceServicePredictStreamRequest(
-            request_id=text, request=_asked(text, bundle)
-        )
+        inference.InferenceServicePredictStreamRequest(request_id=text, request=asked(text, bundle))
         for text in expected
     )
     answered = {
@@ -258,7 +248,7 @@ def _renewed(
     tokens[name] = known.renew(name)
     found = []
     try:
-        old.inference.Predict(_asked("the oven", bundle), metadata=old.metadata, timeout=_SECONDS)
+        old.inference.Predict(asked("the oven", bundle), metadata=old.metadata, timeout=_SECONDS)
         found.append("a token that was renewed opened a call")
     except grpc.RpcError as error:
         if error.code() is not grpc.StatusCode.UNAUTHENTICATED:  # type: ignore[attr-defined]

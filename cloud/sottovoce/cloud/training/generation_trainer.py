@@ -22,7 +22,7 @@ from sottovoce.cloud.job import Example, TrainingOptions, check_number
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import computing, fast_bfloat16, to_bfloat16
-from sottovoce.cloud.models.batches import split
+from sottovoce.cloud.models.batches import IGNORE, split
 from sottovoce.cloud.models.chat import Chat, Turn
 from sottovoce.cloud.models.decoder import Decoder, TextGenerator
 from sottovoce.cloud.models.methods import from_options
@@ -31,8 +31,6 @@ from sottovoce.cloud.training.trainer import Hyperparameters
 
 LONGEST: Final = 1024
 """Tokens of an example; memory grows with them."""
-
-IGNORE: Final = -100
 
 
 @dataclass(frozen=True, slots=True)

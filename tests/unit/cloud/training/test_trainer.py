@@ -183,10 +183,10 @@ def test_plain_tokens_cost_no_more_than_they_may(bert: str, plain: int) -> None:
     options = TrainingOptions(reconstruction=True, plain_tokens=plain)
     data = Dataset.of(examples(30, plain=plain), options, backbone.load(bert).tokenizer)
     assert data.overhead == pytest.approx(plain / 10)  # 8 words and 2 special tokens
-    every = Hyperparameters(reconstruction_cost=0.45).every(data)
+    every = Hyperparameters(reconstruction_cost=0.45).every(data.overhead)
     assert data.overhead / every <= 0.45
     assert every == 1 or data.overhead / (every - 1) > 0.45
-    assert Hyperparameters(reconstruction_cost=100.0).every(data) == 1  # as published
+    assert Hyperparameters(reconstruction_cost=100.0).every(data.overhead) == 1  # as published
 
 
 @pytest.mark.parametrize("method", ["prompt", "prefix", "full"])

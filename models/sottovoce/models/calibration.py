@@ -314,8 +314,8 @@ def calibrate_by_class(
     targets = (*map(single_word, NAMES.values()), *ATTACK_ON_CURVE)
 
     def hiding(name: str) -> list[ClassLevel]:
-        of_class = Hiding.of(text.space, every.weights[name], every.members(name), seed=seed)
-        return of_class.levels(targets, survival)
+        weights, members = every.weights[name], every.members(name)
+        return Hiding.of(text.space, weights, members, _CLASS_DRAWS, seed).levels(targets, survival)
 
     found = dict(zip(every.weights, run(hiding, every.weights), strict=True))
     by_class = [

@@ -23,6 +23,7 @@ from sottovoce.core.text.tagger import UPOS, SpacyTagger
 from sottovoce.edge import cli as edge_cli
 from sottovoce.models import cli as models_cli
 from sottovoce.models import frequencies
+from tests.support.rough_levels import rough_levels
 
 GERMAN = {
     "code": "de",
@@ -146,11 +147,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     facts = root / "models" / "facts" / "words.tsv"
     facts.parent.mkdir()
     facts.write_text("word\tkind\nkrank\thealth\nzwei\tnumber\n", encoding="utf-8")
-    built = invoke(
-        *(models_cli.main, "build-bundle", "--models", root / "models", "--dimensions", "8"),
-        *("--spacy", root / "pipeline", "--backbone", root / "bert"),
-        *("--out", root / "data" / "current"),
-    )
+    with rough_levels():
+        built = invoke(
+            *(models_cli.main, "build-bundle", "--models", root / "models", "--dimensions", "8"),
+            *("--spacy", root / "pipeline", "--backbone", root / "bert"),
+            *("--out", root / "data" / "current"),
+        )
     return Made(root, built)
 
 

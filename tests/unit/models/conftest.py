@@ -1,4 +1,4 @@
-"""Fixtures of the builder's tests: the shipped models and a small bundle."""
+"""Fixtures of the builder's tests: the shipped models and tiny backbones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.text.tagger import OnnxTagger
-from sottovoce.models import bundle as building
 from sottovoce.models import frequencies
 from sottovoce.models.frequencies import FrequencyTable
 from tests.support import backbones
@@ -31,14 +29,6 @@ def table(shipped_models: Path) -> FrequencyTable:
 def tagger(shipped_models: Path) -> OnnxTagger:
     """The shipped tagger."""
     return OnnxTagger.load(shipped_models / "tagger")
-
-
-@pytest.fixture(scope="session")
-def small_build(shipped_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """A bundle of the default backbone's first 1,500 whole words."""
-    folder = tmp_path_factory.mktemp("bundles") / "small"
-    building.build(folder, models=shipped_models, words=1_500)
-    return Bundle.open(folder)
 
 
 @pytest.fixture(scope="session")

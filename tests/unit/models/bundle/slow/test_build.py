@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import multiprocessing
 import shutil
-import signal
-import subprocess
-import sys
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,23 @@ from sottovoce.core.text.tagger import UPOS, OnnxTagger
 from sottovoce.models import bundle as building
 from sottovoce.models import calibration_attack as token_levels
 from sottovoce.models.bundle import replacing
+from tests.support.rough_levels import rough_levels
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rough() -> Iterator[None]:
+    with rough_levels():
+        yield
+
+
+@pytest.fixture(scope="module")
+def small_build(
+    _rough: None, shipped_models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Bundle:
+    """A bundle of the default backbone's first 1,500 whole words."""
+    folder = tmp_path_factory.mktemp("bundles") / "small"
+    building.build(folder, models=shipped_models, words=1_500)
+    return Bundle.open(folder)
 
 
 def test_the_device_can_use_it(small_build: Bundle) -> None:
@@ -258,22 +275,23 @@ def test_two_at_once_are_refused(tmp_path: Path) -> None:
         _make(tmp_path / "out", "second")
 
 
+def _half(out: Path, told: Connection) -> None:
+    with replacing(out, "marker") as folder:
+        (folder / "half").touch()
+        told.send("half")
+        time.sleep(60)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # the child runs no other
 def test_what_a_killed_run_leaves_is_swept_away(tmp_path: Path) -> None:
     out = tmp_path / "out"
     _make(out, "first")
-    script = (
-        "import pathlib, runpy, sys, time\n"
-        "replacing = runpy.run_path(sys.argv[2])['replacing']\n"
-        "with replacing(pathlib.Path(sys.argv[1]), 'marker') as folder:\n"
-        "    (folder / 'half').touch()\n"
-        "    print('half', flush=True)\n"
-        "    time.sleep(60)\n"
-    )
-    command = [sys.executable, "-c", script, str(out), building.__file__]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
-        assert run.stdout is not None
-        run.stdout.readline()
-        os.kill(run.pid, signal.SIGKILL)
+    told, tells = multiprocessing.Pipe()
+    run = multiprocessing.get_context("fork").Process(target=_half, args=(out, tells))
+    run.start()
+    assert told.recv() == "half"
+    run.kill()
+    run.join()
     assert (out / "inner" / "file").read_text() == "first"
 
     _make(out, "second")

@@ -72,9 +72,13 @@ def mentions() -> Mentions:
 
 
 @pytest.fixture(scope="module")
-def finder(tmp_path_factory: pytest.TempPathFactory) -> NameFinder:
-    network = fit(sentences(400, 1), sentences(100, 2), mentions(), LISTED, RECIPE)
-    return write(network, sentences(200, 3), LISTED, tmp_path_factory.mktemp("names"), RECIPE)
+def trained() -> Network:
+    return fit(sentences(400, 1), sentences(100, 2), mentions(), LISTED, RECIPE)
+
+
+@pytest.fixture(scope="module")
+def finder(trained: Network, tmp_path_factory: pytest.TempPathFactory) -> NameFinder:
+    return write(trained, sentences(200, 3), LISTED, tmp_path_factory.mktemp("names"), RECIPE)
 
 
 def test_learns_what_only_looks_tell(finder: NameFinder) -> None:
@@ -98,13 +102,12 @@ def test_words_that_are_drawn_anyway_are_not_counted(finder: NameFinder) -> None
     assert (measured.words, measured.found) == (2, 0)
 
 
-def test_the_threshold_lets_so_many_be_called_names(tmp_path: Path) -> None:
-    network = fit(sentences(400, 1), [], mentions(), LISTED, RECIPE)
+def test_the_threshold_lets_so_many_be_called_names(trained: Network, tmp_path: Path) -> None:
     # A quarter of the words look like names and are said to be none.
     kept = [replace(s, allowed=(NONE,) * 4) for s in sentences(200, 3)]
     thresholds, overdrawn = [], []
     for share in (0.3, 0.125, 0.0):
-        finder = write(network, kept, LISTED, tmp_path, replace(RECIPE, overdrawn=share))
+        finder = write(trained, kept, LISTED, tmp_path, replace(RECIPE, overdrawn=share))
         told = json.loads((tmp_path / "names.json").read_text("utf-8"))["thresholds"]
         assert told["PERSON"] == told["PLACE"] <= told["OTHER"] == 0.5
         thresholds.append(told["PERSON"])

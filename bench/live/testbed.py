@@ -26,8 +26,6 @@ READY_SECONDS = 180.0
 _PATIENCE = 900.0
 """Maximum seconds of a command; a longer one is stuck."""
 
-_KEPT: list[socket.socket] = []
-
 
 def command(name: str) -> str:
     """Return the path of an installed command, from this Python's environment."""
@@ -41,10 +39,11 @@ def free_address() -> str:
     port. A server can still listen there, because all our servers set SO_REUSEADDR.
     """
     kept = socket.socket()
-    _KEPT.append(kept)
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind(("127.0.0.1", 0))
-    return f"127.0.0.1:{kept.getsockname()[1]}"
+    port = kept.getsockname()[1]
+    kept.detach()  # an object would be closed, or warned about at exit
+    return f"127.0.0.1:{port}"
 
 
 def serving(address: str) -> bool:

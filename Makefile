@@ -45,8 +45,9 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 	$(BIN)/pip $(OURS) -e protos -e core -e edge -e cloud -e models
 	@touch $@
 
-# The device's environment, as a Pi has it: no torch, no transformers.
-.venv-edge/.done: $(LOCKS)/edge-tests.txt $(PARTS)
+# The device's environment, as a Pi has it: no torch, no transformers. Never both at once: each
+# build of our packages writes beside their sources.
+.venv-edge/.done: $(LOCKS)/edge-tests.txt $(PARTS) | .venv/.done
 	$(call fill,.venv-edge,edge-tests)
 	$(EDGE_BIN)/pip $(OURS) -e protos -e core -e edge
 	@touch $@

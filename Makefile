@@ -82,12 +82,12 @@ try: $(HOME_BUNDLE)  ## Show how a text would leave, and send nothing (TEXT="...
 demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
-# Tests of the device run without torch. The long files of e2e go first. A folder `slow` holds tests
-# for `make test-all`. So does the mark `server`: of tests that hold for two databases, that of the
-# server is left to `make test-all`.
+# Tests of the device run without torch. The folders with the longest files go first: the campaign,
+# then e2e. A folder `slow` holds tests for `make test-all`. So does the mark `server`: of tests that
+# hold for two databases, that of the server is left to `make test-all`.
 DEVICE_TESTS := tests/unit/edge tests/unit/core tests/contract/protos
-OTHER_TESTS := tests/e2e tests/unit/cloud tests/unit/models tests/unit/bench tests/unit/soak tests/contract
-slow = $(sort $(shell find $(1) -type d -name slow))
+OTHER_TESTS := tests/unit/soak tests/e2e tests/unit/models tests/unit/bench tests/unit/cloud tests/contract
+slow = $(foreach part,$(1),$(sort $(shell find $(part) -type d -name slow)))
 
 # Tests start hundreds of Python processes. If the environment forbids bytecode files, each of them
 # would compile our sources anew, for a second.

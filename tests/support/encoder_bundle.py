@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, StoredFile, sha256
@@ -48,8 +50,18 @@ def copied_with_encoder(bundle: Path, to: Path) -> Path:
 
 
 def _encoded(folder: Path, backbone: str) -> Path:
+    (folder / ENCODER).mkdir()
+    for name, data in _encoder(backbone).items():
+        (folder / ENCODER / name).write_bytes(data)
+    return offered(folder)
+
+
+@cache
+def _encoder(backbone: str) -> dict[str, bytes]:
+    """The files of an encoder, by name: the campaign has that of the default one four times."""
     from sottovoce.cloud.models import backbone as backbones
     from sottovoce.models import encoder as device_encoder  # only where there is torch
 
-    device_encoder.write(backbones.load(backbone), folder / ENCODER)
-    return offered(folder)
+    with TemporaryDirectory() as folder:
+        device_encoder.write(backbones.load(backbone), Path(folder, ENCODER))
+        return {file.name: file.read_bytes() for file in Path(folder, ENCODER).iterdir()}

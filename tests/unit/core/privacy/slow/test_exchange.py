@@ -1,8 +1,8 @@
 """The promise: exchanging a word for another of its class and shape decides nothing about others.
 
-Two thousand of our sentences. In each, one word is exchanged for a word with the same reading and
-case. Treatment, class, strength of the noise and starting point of all other words must stay.
-Choices are seeded, so a failure is a breach.
+Each policy has a thousand of our sentences to itself. In each, one word is exchanged for a word
+with the same reading and case. Treatment, class, strength of the noise and starting point of all
+other words must stay. Choices are seeded, so a failure is a breach.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sottovoce.core.text.word_classes import READINGS
 from sottovoce.core.text.words import Kind, iter_words, split
 from tests.support.paths import HELPDESK, SENTENCES
 
-TRIALS = 2_000
+TRIALS = 1_000
 STRANGERS = ("qzxvbk", "Zorblax", "BRZG", "grelm", "Fnarrow", "xoiu")
 """Words of no list, for those of no list."""
 
@@ -50,15 +50,15 @@ def sentences() -> list[str]:
 class Exchanges:
     """Sentences and the same with one word exchanged."""
 
-    def __init__(self, bundle: Bundle) -> None:
-        self._bundle = bundle
+    def __init__(self, bundle: Bundle, seed: int = 13) -> None:
+        self._bundle, self._seed = bundle, seed
         readings = np.asarray(bundle.readings)
         self._pools = [np.flatnonzero(readings == n).tolist() for n in range(len(READINGS))]
         self._clitics = bundle.manifest.clitics
 
     def __iter__(self) -> Iterator[tuple[str, str, int]]:
         """The sentence, the other one, and which word of both it is."""
-        random = np.random.default_rng(13)
+        random = np.random.default_rng(self._seed)
         every = sentences()
         while True:
             text = every[random.integers(len(every))]
@@ -111,11 +111,11 @@ def fates(decision: Decision, but: int, mechanism: Mechanism) -> list[tuple[obje
 
 
 def others_changed(
-    decider: Decider, bundle: Bundle, mechanism: Mechanism, policy: str, trials: int
+    decider: Decider, bundle: Bundle, mechanism: Mechanism, policy: str, trials: int, seed: int = 13
 ) -> list[tuple[str, str]]:
     """Exchanges after which something else is decided about another word."""
     changed = []
-    for text, exchanged, place in islice(Exchanges(bundle), trials):
+    for text, exchanged, place in islice(Exchanges(bundle, seed), trials):
         before = decided(decider, bundle, text, mechanism, policy)
         after = decided(decider, bundle, exchanged, mechanism, policy)
         if fates(before, place, mechanism) != fates(after, place, mechanism):
@@ -130,12 +130,14 @@ def decider(bundle: Bundle) -> Decider:
     return Decider(bundle, bundle.readings, finder, lambda: tagger, 0.7, lambda _: nullcontext())
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if not POLICIES[name].context])
+@pytest.mark.parametrize(
+    ("seed", "policy"), [*enumerate(name for name in POLICIES if not POLICIES[name].context)]
+)
 def test_nothing_else_is_decided_about_any_other_word(
-    decider: Decider, bundle: Bundle, privatizer: Privatizer, policy: str
+    decider: Decider, bundle: Bundle, privatizer: Privatizer, seed: int, policy: str
 ) -> None:
     mechanism = privatizer.mechanism(Setting("strong", "pct2t.v2", policy))
-    assert others_changed(decider, bundle, mechanism, policy, TRIALS) == []
+    assert others_changed(decider, bundle, mechanism, policy, TRIALS, seed) == []
 
 
 def test_a_tagger_that_reads_context_breaks_it(

@@ -416,14 +416,15 @@ def stub_cloud(
     *,
     trains: bool = True,
 ) -> Iterator[StubCloud]:
-    """A running cloud with small chunks and short waits.
+    """A running cloud with small chunks and short waits. The real bundle would take long in these.
 
     Args:
         bundle: the folder of the bundle to serve.
         trains: whether queued jobs are trained at once; else `StubCloud.work` trains them.
     """
+    size = sum(file.stat().st_size for file in bundle.rglob("*") if file.is_file()) if bundle else 0
     with (
-        patch.object(bundles_service, "CHUNK", CHUNK),
+        patch.object(bundles_service, "CHUNK", CHUNK if size < 1 << 21 else 1 << 16),
         patch.object(models_service, "CHUNK", CHUNK),
         patch.object(training_service, "POLL_SECONDS", POLL),
         patch.object(training_service, "_LOOK_SECONDS", 5 * POLL),

@@ -198,25 +198,25 @@ def test_more_than_a_message_holds_is_kept_and_what_stops_it_named(
         assert sorted(_shown(trained)) == sorted(PAIRS)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["correct", "desk", RIVER], 2, "a text without its label"),
-        (["correct", "desk", RIVER, "wet", "--input", "x.tsv"], 2, "both TEXT and --input"),
-        (["correct", "desk", " ", "wet"], 2, "the text is empty"),
-        (["correct", "none", RIVER, "wet"], 4, "no such adapter"),
-        (["corrections", "none"], 4, "no adapter 'none'"),
-        (["corrections", "none", "--show"], 4, "no adapter 'none'"),
-        (["corrections", "desk", "--forget"], 2, "add --yes"),
-        (["corrections", "desk", "--text", RIVER], 2, "--text without --forget"),
-        (["corrections", "desk", "--forget", "--show"], 2, "--show together with --forget"),
-        (["customize", "desk", "--corrections"], 2, "ask for add too"),
-        (["customize", "desk", "--add"], 2, "--input"),
-    ],
+WRONG: tuple[tuple[list[str], int, str], ...] = (
+    (["correct", "desk", RIVER], 2, "a text without its label"),
+    (["correct", "desk", RIVER, "wet", "--input", "x.tsv"], 2, "both TEXT and --input"),
+    (["correct", "desk", " ", "wet"], 2, "the text is empty"),
+    (["correct", "none", RIVER, "wet"], 4, "no such adapter"),
+    (["corrections", "none"], 4, "no adapter 'none'"),
+    (["corrections", "none", "--show"], 4, "no adapter 'none'"),
+    (["corrections", "desk", "--forget"], 2, "add --yes"),
+    (["corrections", "desk", "--text", RIVER], 2, "--text without --forget"),
+    (["corrections", "desk", "--forget", "--show"], 2, "--show together with --forget"),
+    (["customize", "desk", "--corrections"], 2, "ask for add too"),
+    (["customize", "desk", "--add"], 2, "--input"),
 )
-def test_what_is_wrong_is_said(trained: Device, arguments: list[str], code: int, said: str) -> None:
+
+
+def test_what_is_wrong_is_said(trained: Device) -> None:
     with running(trained.config):
-        assert said in trained.sotto(*arguments, code=code).stderr
+        for arguments, code, said in WRONG:
+            assert said in trained.sotto(*arguments, code=code).stderr, arguments
 
 
 def test_they_are_forgotten_one_or_all_and_with_the_adapter(trained: Device) -> None:

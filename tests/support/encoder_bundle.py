@@ -50,7 +50,7 @@ def copied_with_encoder(bundle: Path, to: Path) -> Path:
 
 
 def _encoded(folder: Path, backbone: str) -> Path:
-    (folder / ENCODER).mkdir()
+    (folder / ENCODER).mkdir(exist_ok=True)
     for name, data in _encoder(backbone).items():
         (folder / ENCODER / name).write_bytes(data)
     return offered(folder)

@@ -54,6 +54,7 @@ _BY_HAND: Final[Mapping[str, int]] = {
     "computing": Mark.PUBLIC,
     "companies": Mark.PUBLIC,
     "terms": Mark.PUBLIC,
+    "nations": Mark.PLACE,
 }
 """The lists that are written by hand, and what they make of a word."""
 

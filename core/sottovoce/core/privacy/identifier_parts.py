@@ -19,11 +19,16 @@ from sottovoce.core.text import name_lists
 from sottovoce.core.text.name_lists import Listed
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 
-__all__ = ["Part", "is_name", "joined", "part_marks", "private_parts", "says_nothing"]
+__all__ = [
+    *("Part", "is_card_label", "is_name", "joined", "part_marks", "private_parts"),
+    "says_nothing",
+]
 
 _IDENTIFIER: Final = "identifier"
 _USER: Final = Shape(_IDENTIFIER, identifiers.USER)
-_IN_PARTS: Final = frozenset({"contacts", "numbers", "secrets", "unlisted"})
+_IN_PARTS: Final = frozenset(
+    {"contacts", "numbers", "organisations", "persons", "places", "secrets", "unlisted"}
+)
 _SETTING = re.compile(r"(-{0,2}[A-Za-z_][\w.-]{0,39}=)([^&;=]+)")
 _LINK = re.compile(
     r"(?P<scheme>(?:jdbc:)?[a-z][a-z0-9+.-]{1,20}://)(?P<user>[^@/\s]*@)?(?P<host>[\w.-]+)"
@@ -45,6 +50,8 @@ _KEYS: Final = frozenset().union(
     )
 )
 _DIRECTORIES: Final = listed_signs("directories")
+_CARD_LABELS: Final = listed_signs("card_labels")
+_FIELD = re.compile(r"[^;:]+")
 _ESCAPED = re.compile(r"\\[nrt]")
 _SHORT: Final = 4
 _NAMES: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN | Listed.GIVEN
@@ -67,11 +74,36 @@ def private_parts(text: str, hides: str) -> list[Part] | None:
     """
     if hides not in _IN_PARTS:
         return None
-    found = _setting(text, hides)
+    found = _card(text, hides) or _setting(text, hides)
     if not found and hides != "secrets":
         found = _login(text) or _link(text) or _path(text) or _escaped(text)
     whole = found and len(found) == 1 and found[0][:2] == (0, len(text))
     return None if not found or whole else found
+
+
+def is_card_label(text: str) -> bool:
+    """Return whether a text is all names and parameters of a vCard: "DTSTART;VALUE=DATE:"."""
+    fields = _FIELD.findall(text)
+    return bool(fields) and text[-1] in ";:" and all(map(_is_card_label, fields))
+
+
+def _is_card_label(field: str) -> bool:
+    name, _, value = field.partition("=")
+    labelled = name.lower() in _CARD_LABELS and name != "CN"
+    return labelled and (not value or not any(map(str.isdigit, value)))
+
+
+def _card(text: str, hides: str) -> list[Part]:
+    """Return the private fields of a line of a vCard: "TEL;TYPE=cell:07700900199"."""
+    fields = [*_FIELD.finditer(text)]
+    if len(fields) < 2 or not any(_is_card_label(field[0]) for field in fields[:-1]):
+        return []
+    found: list[Part] = []
+    for field in fields:
+        if not _is_card_label(field[0]):
+            parts = private_parts(field[0], hides) or [_whole(field[0])]
+            found += _moved(parts, field.start())
+    return found
 
 
 def says_nothing(text: str) -> bool:

@@ -6,6 +6,8 @@ the form in which it was typed: "14.3.79", "March 14th, 1979", "1979-03-14T10:15
 
 A date without a year moves on a circle of 366 days, and a month of a year by whole months. No two
 such dates become the same.
+
+"4/3", "3.4." and "20260312" may be other numbers, so they count only beside a sign of a date.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from datetime import date, timedelta
 from itertools import takewhile
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy.identifier_parts import is_card_label
 from sottovoce.core.privacy.noise import Random
+from sottovoce.core.privacy.signs import listed
 from sottovoce.core.privacy.surrogates import below, case, fill, layout
 from sottovoce.core.privacy.surrogates.identifiers import CODE, MONTHS, SHORT_MONTHS, shape
 from sottovoce.core.text import word_classes
@@ -78,11 +82,13 @@ class Written(NamedTuple):
     Attributes:
         start, end: its place, with the time of day that is joined to it.
         readings: the likelier one first; two where day and month can be exchanged.
+        doubtful: whether it is a date only beside a sign of one: "4/3", "3.4.", "20260312".
     """
 
     start: int
     end: int
     readings: tuple[Reading, ...]
+    doubtful: bool = False
 
     def rewritten(self, text: str, day: Day, reading: Reading | None = None) -> str:
         """Return the date with other numbers, in the same form.
@@ -153,35 +159,59 @@ _PATTERNS: Final = (
 )
 """1979-03-14, 14.3.79, 14 March 1979, March 14th, 1979, and March 1979. The first letter of a
 group's name says which of them, and the second which part of a date."""
-_FORMS = re.compile(f"{_BEFORE}(?:{'|'.join(_PATTERNS)})", re.IGNORECASE)
+_DOUBTFUL: Final = (
+    r"(?P<cy>(?:19|20)\d\d)(?P<cm>\d\d)(?P<cd>\d\d)(?:(?=T\d{4})|(?![\w:])(?![-/.,]\d))",
+    r"(?P<sa>\d{1,2})/(?P<sb>\d{1,2})(?!\w)(?![-/.,:]\d)",
+    r"(?P<gd>\d{1,2})\.(?P<gm>\d{1,2})\.(?!\w)",
+)
+"""19790314, 14/3, and 14.3. in German."""
+_FORMS, _DOUBTFUL_FORMS = (
+    re.compile(f"{_BEFORE}(?:{'|'.join(patterns)})", re.IGNORECASE)
+    for patterns in (_PATTERNS, _DOUBTFUL)
+)
 _DIGIT = re.compile(r"(?<!\d)\d")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _MONTH_REACH: Final = 16
 """Characters from the first of a month's name to the first digit after it, at most."""
+_TOLD = re.compile(
+    r"(?:^|[^\w])(?P<sign>[^\W\d_]+(?:-[^\W\d_]+)?)[.:,=]{0,2}[ \t]{0,2}"
+    r"(?:(?:the|den|dem)[ ])?\(?\Z"
+)
+"""A sign before a date: "since 4/3", "Tue, 4/3", "due: 4/3"."""
+_SIGNS: Final = listed("date_signs") | listed("foreign_weekdays")
+_IMPROPER: Final = ("by", "from", "to", "and")
+"""Signs of a day over 12, as such a fraction is rare."""
+_FRACTION = re.compile(
+    r"\s?[″%+*=<>÷×^]|[ -]?(?:of|inch|inches|in|ft|cups?|tsp|tbsp|teaspoons?|tablespoons?|lbs?|oz"
+    r"|pints?|miles?|hours?|full|empty|times?|size|lengths?|ths?|x|de|des|der)\b",
+    re.IGNORECASE,
+)
+"""What follows a fraction: "3/4 of", "3/4 inch"."""
+_WEAK_SIGNS: Final = frozenset({"on", "until", "till", "since"})
+"""Signs that also stand before fractions: "until 3/4 done"."""
+_GOES_ON = re.compile(
+    r"\s*(?:[.,;:!?)\]\"'”’]|\Z|\n)|\s+(?:[A-Z]|(?:and|as|at|because|but|by|for|from|he|i|if|in|it|my"
+    r"|or|she|so|that|the|then|they|to|until|we|when|which|with)\b)"
+)
+"""What follows a date rather than a fraction."""
+_AT = re.compile(r"[ ]?(?:,|at|@|um)[ ]?\d{1,2}(?:[:.]\d\d|[ ]?[ap]m\b|[ ]Uhr)", re.IGNORECASE)
+"""A time of day after a date."""
+_NO_DAYS: Final = frozenset({"24/7", "9/11"})
+_BEFORE_SIGN: Final = 24
+_SERIES: Final = 80
+"""Characters within which a date of the same form follows without a sign of its own."""
 _TIME = re.compile(r"[T:]\d\d(?::?\d\d){0,2}(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?!\w)")
 _VERBS: Final = frozenset({"may", "march", "mar"})
 """Months that are other words in small letters."""
 
-_FIRST = re.compile(r"\d{1,4}(?!\d)|(?P<name>[^\W\d_]{3,9}+)")
+_FIRST = re.compile(r"(?:\d{1,4}|\d{8})(?!\d)|(?P<name>[^\W\d_]{3,9}+)")
 _INSIDE = re.compile(r"(?:[^\W_]|[ \xa0.,:/&'’–—-])*")
 _PIECES = re.compile(r"[^\W\d_]+|\d+")
 _KNOWN: Final = frozenset(
     (
         *_NUMBERED,
-        "of",
-        "de",
-        "the",
-        "st",
-        "nd",
-        "rd",
-        "th",
-        "t",
-        "to",
-        "and",
-        "until",
-        "till",
-        "through",
-        "or",
+        *("of", "de", "the", "st", "nd", "rd", "th", "t"),
+        *("to", "and", "until", "till", "through", "or"),
     )
 )
 """Words that may stand in a date."""
@@ -218,8 +248,12 @@ def match(text: str, start: int) -> Written | None:
 
 def parse(text: str) -> Written | None:
     """Return the date that a text is; None for other texts."""
-    found = next(_find(text, 0, len(text)), None)
-    return found if found and (found.start, found.end) == (0, len(text)) else None
+    found = match(text, 0)
+    if found is None:
+        return None
+    time = _TIME.match(text, found.end)
+    end = time.end() if time else found.end
+    return found._replace(end=end) if end == len(text) else None
 
 
 def parts(text: str) -> list[str]:
@@ -271,7 +305,7 @@ class Dates:
 
 def _find(text: str, start: int, end: int) -> Iterator[Written]:
     """Yield the dates. All have digits, which are found faster than names of months."""
-    done = start
+    done, told = start, -_SERIES
     for digit in _DIGIT.finditer(text, start, end):
         first = digit.start()
         if first < done:
@@ -279,10 +313,39 @@ def _find(text: str, start: int, end: int) -> Iterator[Written]:
         month = _month_before(text, max(first - _MONTH_REACH, done), first)
         for place in (first,) if month is None else (month, first):
             if written := _match(text, place, end):
+                if written.doubtful:
+                    if not _is_told(text, written, told):
+                        break
+                    told = written.end
                 time = _TIME.match(text, written.end, end)
                 done = time.end() if time else written.end
                 yield written._replace(end=done)
                 break
+
+
+def _is_told(text: str, written: Written, told: int) -> bool:
+    """Return whether a doubtful date has a sign, or follows one that ends at ``told``."""
+    start, end = written.start, written.end
+    if text[end : end + 1] == "T":
+        return True
+    day, number = written.readings[0].day, text[start:end]
+    if _FRACTION.match(text, end) or number in _NO_DAYS:
+        return False
+    sign = _TOLD.search(text, max(start - _BEFORE_SIGN, 0), start)
+    word = sign["sign"].lower() if sign else ""
+    improper = day.day > 12 and not day.year
+    fits = improper or "/" not in number or _GOES_ON.match(text, end) is not None
+    if word in _SIGNS and (fits or word not in _WEAK_SIGNS):
+        return True
+    if day.year or number[-1] == ".":
+        return False
+    if (improper and word in _IMPROPER) or _AT.match(text, end):
+        return True
+    near = start - told < _SERIES and "\n" not in text[told:start]
+    return near and fits and text[max(start - 3, 0) : start].rstrip()[-1:] not in _OPERATORS
+
+
+_OPERATORS: Final = frozenset("+-*/=<>÷×^")
 
 
 def _month_before(text: str, start: int, end: int) -> int | None:
@@ -298,14 +361,19 @@ def _month_before(text: str, start: int, end: int) -> int | None:
 
 def _match(text: str, start: int, end: int) -> Written | None:
     found = _FORMS.match(text, start, end)
-    if found is None:
-        return None
-    name = found["dm"] or found["mm"] or found["ym"]
-    return _written(found) if name is None or name.lower() in _NUMBERED else None
+    name = found and (found["dm"] or found["mm"] or found["ym"])
+    if found is None or (name and name.lower() not in _NUMBERED):
+        found = _DOUBTFUL_FORMS.match(text, start, end)
+    return _written(found) if found else None
+
+
+_ORDERS: Final = {"i": "ymd", "d": "", "m": "", "y": "", "c": "ymd", "g": _DAY_FIRST}
+"""How the forms that have one order are read, by the first letter of their groups."""
 
 
 def _written(found: re.Match[str]) -> Written | None:
-    for prefix, order in (("i", "ymd"), ("d", ""), ("m", ""), ("y", "")):
+    doubtful = found.re is _DOUBTFUL_FORMS
+    for prefix, order in _ORDERS.items():
         spots = tuple(
             (field.replace("z", "y"), *found.span(prefix + field))
             for field in "efdmyzs"
@@ -315,15 +383,17 @@ def _written(found: re.Match[str]) -> Written | None:
             readings = [_reading(found, order, spots)]
             break
     else:
-        a, b, y = found.span("na"), found.span("nb"), found.span("ny")
+        form = "s" if doubtful else "n"
+        a, b = found.span(form + "a"), found.span(form + "b")
+        y = () if doubtful else (("y", *found.span("ny")),)
         readings = [
-            _reading(found, _DAY_FIRST, (("d", *a), ("m", *b), ("y", *y))),
-            _reading(found, _MONTH_FIRST, (("m", *a), ("d", *b), ("y", *y))),
+            _reading(found, _DAY_FIRST, (("d", *a), ("m", *b), *y)),
+            _reading(found, _MONTH_FIRST, (("m", *a), ("d", *b), *y)),
         ]
     known = tuple(each for each in readings if each)
-    if found["sign"] == ".":
+    if not doubtful and found["sign"] == ".":
         known = known[:1]  # nobody writes the month first with full stops
-    return Written(*found.span(), known) if known else None
+    return Written(*found.span(), known, doubtful) if known else None
 
 
 def _reading(
@@ -507,4 +577,6 @@ class ShiftedDates:
 
     def _other(self, start: int, end: int) -> str:
         text = self._text[start:end]
+        if is_card_label(text):
+            return text
         return fill(layout(text), self._stream("beside dates", text)) if text else ""

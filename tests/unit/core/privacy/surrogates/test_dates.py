@@ -81,6 +81,31 @@ def test_what_is_no_date_is_not_found(text: str) -> None:
     assert not found(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("since 4/3", ["4/3"]),
+        ("Tue, 4/3 and Wed 5/3", ["4/3", "5/3"]),
+        ("due 17/4, paid 18/4.", ["17/4", "18/4"]),
+        ("at 4/3, 9:30 am", ["4/3"]),
+        ("by 17/4", ["17/4"]),
+        ("vom 3.4. bis 7.4.", ["3.4.", "7.4."]),
+        ("DTSTART:20260312T091500Z", ["20260312T091500Z"]),
+        ("since 20260312", ["20260312"]),
+        ("on 3/4 of it", []),
+        ("until 3/4 done", []),
+        ("3/4 + 4/3 = 2", []),
+        ("multiply by 4/3", []),
+        ("on 3/4 inch", []),
+        ("open 24/7, on 24/7 and since 9/11", []),
+        ("Version 3.4. and 20260312", []),
+        ("since 31/31 or 45.3.", []),
+    ],
+)
+def test_a_short_date_needs_a_sign(text: str, dates: list[str]) -> None:
+    assert [text[each.start : each.end] for each in found(text)] == dates
+
+
 def test_other_dates_in_a_text_say_whether_the_month_comes_first() -> None:
     assert [each.readings[0].day.month for each in found("03/04/1979 and 03/14/1979")] == [3, 3]
     assert [each.readings[0].day.month for each in found("03/04/1979 and 14/03/1979")] == [4, 3]

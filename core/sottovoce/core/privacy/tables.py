@@ -1,6 +1,7 @@
 """Finds the cells of tables with a telling header, over a whole document.
 
-Markdown tables, values between commas, semicolons or tabs, and rows of SQL are read. One pass over
+Markdown tables, values between commas, semicolons or tabs, rows of SQL, and lines of vCards and
+calendars are read. One pass over
 the lines is enough, so time grows linearly with the text. A header may be far above a cell, so the
 signs that read near words cannot find these cells.
 """
@@ -8,12 +9,13 @@ signs that read near words cannot find these cells.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.signs import Sight, key_parts, listed
+from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
 
@@ -33,12 +35,28 @@ _BY_KEYS: Final = (
     ("numbers", listed("number_keys")),
 )
 _SURE_NAMES: Final = listed("sure_name_keys")
+_KEYS: Final = frozenset().union(*(keys for _, keys in _BY_KEYS))
+_HEADER: Final = ""
 _NAMES: Final = "names"
 """Of a column that may also hold names of things; only words that can be names are drawn."""
 _INSERT = re.compile(r"insert\s{1,9}into\s{1,9}[\w.\"`\[\]]{1,99}\s{0,9}\(", re.IGNORECASE)
 _VALUES = re.compile(r"\)\s{0,9}values\s{0,9}\(", re.IGNORECASE)
 _MARKS = re.compile(r"[',();]")
 _RULE = re.compile(r"[\s|:+=-]+")
+_CARD = re.compile(
+    r"^(?:item\d{1,2}\.)?(?P<name>[A-Z-]{1,20})"
+    r"(?P<more>(?:;[^:;\n\"]{0,80}(?:\"[^\"\n]{0,80}\")?[^:;\n\"]{0,20}){0,9}):(?P<value>[^\r\n]*)",
+    re.MULTILINE,
+)
+"""A line of a vCard or a calendar: "TEL;TYPE=home:020 7946 0991"."""
+_COMMON_NAME = re.compile(r";CN=\"?([^\";:]+)")
+_ON_CARDS: Final = {
+    **dict.fromkeys(("FN", "N", "NICKNAME"), "persons"),
+    "ORG": "organisations",
+    **dict.fromkeys(("ADR", "LABEL", "LOCATION"), "places"),
+    **dict.fromkeys(("TEL", "EMAIL", "IMPP", "URL"), "contacts"),
+    **dict.fromkeys(("BDAY", "ANNIVERSARY"), "dates"),
+}
 _FEWEST_DIGITS: Final = 3
 _QUOTES: Final = "\"'`"
 
@@ -49,13 +67,26 @@ class Cell(NamedTuple):
     start: int
     end: int
     hides: str
-    """Of `hiding.KINDS`, or `_NAMES`."""
+    """Of `hiding.KINDS`, or `_NAMES`; empty for the name of a column."""
 
 
 def cells(document: str) -> list[Cell]:
     """Return the cells under telling headers, in order."""
     found = [*_lines(document), *_inserts(document)]
+    start, end = document.find("BEGIN:V"), document.rfind("END:V")
+    if 0 <= start < end:
+        found = [cell for cell in found if not start <= cell.start < end]
+        found += _on_cards(document, start, end)
     return sorted(found)
+
+
+def _on_cards(document: str, start: int, end: int) -> Iterator[Cell]:
+    """Yield the values of vCards and calendars between two places."""
+    for line in _CARD.finditer(document, start, end):
+        for name in _COMMON_NAME.finditer(document, line.start("more"), line.end("more")):
+            yield Cell(*name.span(1), "persons")
+        if hides := _ON_CARDS.get(line["name"]):
+            yield Cell(*line.span("value"), hides)
 
 
 def _kind(name: str) -> str:
@@ -74,6 +105,7 @@ def _is_name(text: str) -> bool:
 
 def _lines(document: str) -> Iterator[Cell]:
     header: list[str] = []
+    columns: list[tuple[int, int]] = []
     delimiter, start = "", 0
     while start < len(document):
         end = document.find("\n", start)
@@ -83,6 +115,8 @@ def _lines(document: str) -> Iterator[Cell]:
             continue
         parts = [*_split(document, start, end, delimiter)] if header else []
         if header and len(parts) == len(header):
+            yield from (Cell(first, last, _HEADER) for first, last in columns)
+            columns = []
             yield from (
                 Cell(first, last, hides)
                 for (first, last), hides in zip(parts, header, strict=True)
@@ -90,6 +124,7 @@ def _lines(document: str) -> Iterator[Cell]:
             )
         else:
             header, delimiter = _header(document[start : min(end, start + _LONGEST_HEADER)])
+            columns = [*_split(document, start, end, delimiter)] if header else []
         start = end + 1
 
 
@@ -98,14 +133,14 @@ def _header(line: str) -> tuple[list[str], str]:
     for delimiter in _DELIMITERS:
         if delimiter not in line:
             continue
-        names = [line[first:last] for first, last in _split(line, 0, len(line), delimiter)]
-        if len(names) < 2 or not all(map(_is_name, names)):
+        titles = [line[first:last] for first, last in _split(line, 0, len(line), delimiter)]
+        if len(titles) < 2 or not all(map(_is_name, titles)):
             continue
-        if not all(name.strip() for name in names[1:]):
+        if not all(name.strip() for name in titles[1:]):
             continue  # rather a statement: "String name;"
-        if delimiter == "," and len(names) == 2 and names[1][:1].isspace():
+        if delimiter == "," and len(titles) == 2 and titles[1][:1].isspace():
             continue  # rather a sentence
-        hides = [_kind(name) for name in names]
+        hides = [_kind(name) for name in titles]
         if any(hides):
             return hides, delimiter
     return [], ""
@@ -138,8 +173,8 @@ def _inserts(document: str) -> Iterator[Cell]:
         values = _VALUES.search(document, insert.end(), min(insert.end() + _LONGEST_HEADER, end))
         if not values:
             continue
-        names = document[insert.end() : values.start()].split(",")
-        hides = [_kind(name) for name in names]
+        titles = document[insert.end() : values.start()].split(",")
+        hides = [_kind(name) for name in titles]
         first, place = values.end(), 0
         quoted = False
         for mark in _MARKS.finditer(document, values.end(), end):
@@ -164,10 +199,18 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
     starts = [cell.start for cell in found]
     for place, word in enumerate(sight.words):
         at = bisect_right(starts, word.start) - 1
+        if at < 0 or word.start >= found[at].end:
+            at = bisect_left(starts, word.end) - 1  # "TEL:0207946" begins before its value
         if at < 0 or word.start >= found[at].end or word.kind is Kind.PUNCTUATION:
             continue
         hides, digits = found[at].hides, sum(map(str.isdigit, word.text))
-        if sight.lower[place] in plain or word.clitic:
+        marks, lower = sight.marks[place], sight.lower[place]
+        if hides == _HEADER:
+            ordinary = marks & Mark.WORD and not (marks & Mark.NAME and names.gender(lower))
+            if ordinary or lower in _KEYS:
+                yield place, hides
+            continue
+        if lower in plain or word.clitic:
             continue
         after = sight.words[place + 1].text if place + 1 < len(sight.words) else ""
         if len(word.text) == 1 and after[:1] in ("'", "’"):
@@ -176,7 +219,6 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
             continue
         if hides in ("dates", "contacts") and word.kind is not Kind.IDENTIFIER:
             continue
-        marks = sight.marks[place]
         listed_word = marks and not marks & Mark.NAME
         if hides in ("persons", _NAMES) and marks & Mark.TITLE:
             continue

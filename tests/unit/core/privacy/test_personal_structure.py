@@ -51,6 +51,49 @@ def test_an_address_is_drawn_but_for_kinds(privatizer: Privatizer, text: str, pr
     assert not _standing(privatizer, text) & {*private.split()}
 
 
+CARD = """BEGIN:VCARD
+FN:Hope Achterberg
+N:Achterberg;Hope;;Dr.;
+ORG:Finch & Long Ltd
+TEL;TYPE=work,voice:+44 20 7946 0852
+TEL;TYPE=cell:07700900199
+ADR;TYPE=home:;;14 Saddler Row;Petworth;West Sussex;GU28 0AN;UK
+EMAIL;TYPE=internet:hope@achterberg.example
+BDAY:1974-08-21
+END:VCARD"""
+CALENDAR = """BEGIN:VCALENDAR
+DTSTART;TZID=Europe/London:20260312T091500
+LOCATION:Tiverton Hall
+ORGANIZER;CN="Hope Vane":mailto:hope@kestrel.example
+ATTENDEE;CN=Hugh Marlowe;ROLE=CHAIR:mailto:hugh@marlowe.example
+END:VCALENDAR"""
+
+
+@pytest.mark.parametrize(
+    ("text", "private", "kept"),
+    [
+        (
+            CARD,
+            "Hope Achterberg Finch Long +44 20 7946 0852 07700900199 Saddler Petworth GU28"
+            " 0AN hope@ 1974-08-21",
+            "FN N ORG TEL;TYPE=work TEL;TYPE=cell: ADR;TYPE=home: EMAIL;TYPE=internet: BDAY: Ltd",
+        ),
+        (
+            CALENDAR,
+            "20260312 Tiverton Hope Vane Hugh Marlowe marlowe kestrel",
+            "DTSTART;TZID=Europe/London: T091500 LOCATION ORGANIZER;CN= ATTENDEE;CN= ROLE=CHAIR",
+        ),
+    ],
+)
+def test_the_values_of_cards_and_calendars_are_drawn(
+    privatizer: Privatizer, text: str, private: str, kept: str
+) -> None:
+    left = privatizer.release(text, PERSONAL, key=KEY).text
+    assert [each for each in private.split() if each in left] == []
+    assert [each for each in kept.split() if each not in left] == []
+    assert left.count("\n") == text.count("\n")
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

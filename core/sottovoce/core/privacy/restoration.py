@@ -28,6 +28,7 @@ from sottovoce.core.privacy.surrogate_table import (
     Entry,
     Found,
     Meaning,
+    NumberTable,
     Place,
     table,
 )
@@ -131,6 +132,7 @@ class Restoration:
         self._common = common
         self._known = Known(places)
         self._dates = DateTable(places)
+        self._grouped = NumberTable(places)
         self._words: dict[str, Entry] = {}
         self._runs: dict[str, list[tuple[str, Entry]]] = {}
         entries = table(places, common, ordinary)
@@ -175,6 +177,7 @@ class Restoration:
             self._common,
             addresses,
             self._dates,
+            self._grouped,
             self._numbers,
         )
 
@@ -247,6 +250,7 @@ class Stream:
         longest: characters of a word that may be a surrogate.
         addresses: finds the addresses; None where surrogates are turned back in them too.
         dated: knows the dates.
+        grouped: knows the numbers in other groups.
         numbers: tells numbers that may be computed; None where none is.
     """
 
@@ -258,6 +262,7 @@ class Stream:
         common: Set[str],
         addresses: Addresses | None,
         dated: DateTable,
+        grouped: NumberTable,
         numbers: _Numbers | None,
     ) -> None:
         self.restored: Counter[tuple[str, str]] = Counter()
@@ -266,7 +271,7 @@ class Stream:
         """How many addresses hold a surrogate and stayed as they came."""
         self._words, self._runs, self._longest, self._common = words, runs, longest, common
         self._addresses = addresses
-        self._dates, self._numbers = dated, numbers
+        self._dates, self._grouped, self._numbers = dated, grouped, numbers
         self._counted = 0
         self._held = ""
         self._spans: list[_Span] = []
@@ -328,6 +333,7 @@ class Stream:
             word = token[0].lower()
             begins = bool(self._dates) and dates.begins(word)
             begins |= self._numbers is not None and word[0].isdecimal()
+            begins |= self._grouped.begins(word)
             if begins or word in self._words or word in self._runs:
                 address = spans[at] if at < len(spans) else None
                 near = (last + text[max(start - _LAST, 0) : start])[-_LAST:]
@@ -382,8 +388,17 @@ class Stream:
             joined = _JOINED_BEFORE.search(around.last)
             date = None if joined else self._dates.at(text, start, free)
             one = not word.isalpha() and not word.isdecimal()  # "18JAN"
-            if date and (date.end > end or (one and date.end == end)):
+            if date and (date.end > end or (one and date.end == end) or date.compact):
                 return self._dated(text, start, date)
+        if not inside and self._grouped.begins(word) and not _JOINED_BEFORE.search(around.last):
+            last = self._grouped.end(text, start, final=final)
+            if last is None:
+                return None
+            came = text[start:last]
+            if came and last <= free and not all(map(self._words.__contains__, came.split())):
+                instead = self._grouped.rewritten(came)
+                _count(self.restored, (came, instead))
+                return last, instead
         if entry is None:
             return (end, None) if inside else self._computed(text, start, end, around, final)
         if address is None or not inside:

@@ -35,6 +35,7 @@ __all__ = [
     "Entry",
     "Found",
     "Meaning",
+    "NumberTable",
     "Place",
     "forms",
     "observe",
@@ -59,8 +60,10 @@ _NAMES: Final = frozenset({*NAMES[1:], UNLISTED})
 _JOINTS: Final = frozenset({"", " ", "-", ". ", "'", "’"})
 """What may stand between two words of one name."""
 
-_LONG_NUMBER: Final = 7
-"""Digits of a number in groups that may come as one."""
+_LONG_NUMBER: Final = 6
+"""Digits of a number that may come in other groups."""
+_GROUPED: Final = frozenset(" -./\xa0\u202f")
+"""What may stand between two groups."""
 _SURE_DIGITS: Final = 3
 """A number with fewer digits comes too often by itself."""
 
@@ -176,7 +179,8 @@ def _places(release: Release, words: Sequence[WordRelease], keys: Set[str]) -> I
         released = text[begin:end]
         if number in dated:
             yield from dated[number]
-            if not _WHOLE.fullmatch(released):
+            longer = any(date.released in released[1:] for date in dated[number])  # "BDAY:1979..."
+            if not longer and not _WHOLE.fullmatch(released):
                 continue  # the day or the month of a date of several words
         if released.lower() not in keys:
             bare = None if released.isalnum() else _bare(released, released)
@@ -341,7 +345,7 @@ def table(
 
 
 def _joined(places: Sequence[Place]) -> Iterator[Place]:
-    """Yield names and numbers written as one word: "NadiaKerr", "02079460991"."""
+    """Yield names written as one word: "NadiaKerr"."""
     for one, other in pairwise(places):
         beside = one.within & 2 and other.within & 1 and one.after == other.released.lower()
         if beside and one.kind == other.kind == "PERSON" and len(one.released) > 1:
@@ -350,15 +354,6 @@ def _joined(places: Sequence[Place]) -> Iterator[Place]:
                 yield one._replace(released=released, true=true, after=other.after)
                 small = released.lower(), true.lower()
                 yield one._replace(released=small[0], true=small[1], after=other.after)
-    left = true = last = ""
-    for place in places:
-        groups = "".join(TOKEN.findall(place.released)), "".join(TOKEN.findall(place.true))
-        number = place.kind == IDENTIFIER and all(map(str.isdecimal, groups))
-        goes_on = number and last and place.before == last
-        left, true = (left + groups[0], true + groups[1]) if goes_on else groups
-        last = groups[0] if number else ""
-        if goes_on and len(left) >= _LONG_NUMBER and len(left) == len(true):
-            yield place._replace(released=left, true=true)
 
 
 def _is_weak(form: Place) -> bool:
@@ -368,6 +363,77 @@ def _is_weak(form: Place) -> bool:
     return form.kind == "NUMBER" or len(characters) == 1 or few
 
 
+class NumberTable:
+    """Looks up numbers that an answer groups in another way: "3192-6819" for "31926819".
+
+    Args:
+        places: of one conversation; only identifiers among them are read.
+    """
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self._true: dict[str, str] = {}
+        unsure = set()
+        left = true = last = ""
+        for place in places:
+            groups = "".join(TOKEN.findall(place.released)), "".join(TOKEN.findall(place.true))
+            plain = place.kind == IDENTIFIER and all(map(str.isdecimal, groups))
+            goes_on = plain and last and place.before == last
+            left, true = (left + groups[0], true + groups[1]) if goes_on else groups
+            last = groups[0] if plain else ""
+            key = left.lower()
+            if not _is_number(place, left) or len(left) != len(true) or key == true.lower():
+                continue
+            if self._true.setdefault(key, true) != true:
+                unsure.add(key)
+        for key in unsure:
+            del self._true[key]
+        self._keys = sorted(self._true)
+
+    def begins(self, word: str) -> bool:
+        """Return whether a number may begin with a run of letters and digits in small letters."""
+        at = bisect_left(self._keys, word)
+        return at < len(self._keys) and self._keys[at].startswith(word)
+
+    def end(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return where the number ends that begins at ``start``; ``start`` where none does.
+
+        None where more has to come to tell.
+        """
+        key, at, found = "", start, start
+        while token := TOKEN.match(text, at):
+            key += token[0].lower()
+            if not self.begins(key):
+                break
+            at = token.end()
+            if len(text) < at + 2 and not final:
+                return None
+            joint, after = text[at : at + 1], text[at + 1 : at + 2]
+            if key in self._true and not (joint in "-./" and joint and after.isdigit()):
+                found = at
+            if joint not in _GROUPED:
+                break
+            at += 1
+        return found
+
+    def rewritten(self, came: str) -> str:
+        """Return the true number in the groups of the answer."""
+        characters = iter(self._true["".join(TOKEN.findall(came)).lower()])
+        return "".join(next(characters) if TOKEN.match(each) else each for each in came)
+
+
+def _is_number(place: Place, characters: str) -> bool:
+    """Return whether letters and digits are a long number that is no amount or address."""
+    digits = sum(map(str.isdecimal, characters))
+    mixed = "@" in place.released or "://" in place.released or not place.released[:1].isalnum()
+    return (
+        place.kind == IDENTIFIER
+        and digits >= _LONG_NUMBER
+        and 2 * digits > len(characters)
+        and not mixed
+        and (place.released.isdecimal() or not _AMOUNT.fullmatch(place.released))
+    )
+
+
 class Found(NamedTuple):
     """A date in an answer.
 
@@ -375,11 +441,13 @@ class Found(NamedTuple):
         end: where it ends.
         instead: what takes its place; None where the conversation has no such date.
         full: whether it says a day, so that it may be computed from others.
+        compact: whether it is written without signs: "20541012".
     """
 
     end: int
     instead: str | None
     full: bool
+    compact: bool
 
 
 class DateTable:
@@ -412,6 +480,9 @@ class DateTable:
         if written is None or written.end > end:
             return None
         came = text[start : written.end]
+        short = written.doubtful and not written.readings[0].day.year
+        if short and came not in self._written:
+            return None  # rather a fraction
         meanings = self._written.get(came, ())
         instead = next(iter(meanings)) if len(meanings) == 1 else None
         if instead is None:
@@ -421,7 +492,10 @@ class DateTable:
                     if len(days) == 1 and instead is None:
                         (day,) = days
                         instead = written.rewritten(text, day, reading)
-        return Found(written.end, instead, bool(written.readings[0].day.day))
+        if instead is None and written.doubtful:
+            return None
+        day = written.readings[0].day
+        return Found(written.end, instead, bool(day.day), written.doubtful and day.full)
 
     def _add(self, released: str, true: str) -> None:
         one, other = dates.parse(released), dates.parse(true)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import date
 
@@ -111,6 +112,32 @@ def test_a_date_of_slashes_comes_back_with_the_month_as_a_word() -> None:
     assert restored(restoration, "On 12 October 2054.").text == "On 14 March 1979."
     assert restored(restoration, "On October 12th, 2054").text == "On March 14th, 1979"
     assert restored(restoration, "December 10, 2054!").text == "March 14, 1979!"  # month first
+
+
+def test_a_compact_date_of_the_answer_comes_back_compact() -> None:
+    restoration = Restoration([Place("12 October 2054", "14 March 1979", DATE)])
+    came = "a_20541012.csv, 20541012; 20541012T101500Z, not 20541013 or 12054101"
+    there = "a_20541012.csv, 19790314; 19790314T101500Z, not 20541013 or 12054101"
+    assert restored(restoration, came).text == there
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["due 17/4, paid 18/4.", "on Tue 4/3", "vom 3.4. bis 7.4.", "DTSTART:20260312T091500Z"],
+)
+def test_a_short_date_beside_a_sign_is_shifted_and_comes_back(
+    privatizer: Privatizer, text: str
+) -> None:
+    release, restoration = released(privatizer, text, Key(bytes(32)))
+    assert not {*re.findall(r"\d+[./]\d+|\d{8}", text)} & {
+        *re.findall(r"\d+[./]\d+|\d{8}", release.text)
+    }
+    assert restored(restoration, release.text).text == text
+
+
+def test_a_fraction_of_an_answer_stays() -> None:
+    restoration = Restoration([Place("1 February 2054", "14 March 1979", DATE)])
+    assert restored(restoration, "use 1/2 cup, 2/1").text == "use 1/2 cup, 2/1"
 
 
 def test_dates_keep_their_order_and_what_lies_between(privatizer: Privatizer) -> None:

@@ -8,7 +8,14 @@ from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.surrogate_table import Meaning, Place, forms, observe, table
+from sottovoce.core.privacy.surrogate_table import (
+    Meaning,
+    NumberTable,
+    Place,
+    forms,
+    observe,
+    table,
+)
 
 KEY = Key(bytes(range(32)))
 
@@ -131,6 +138,37 @@ def test_the_parts_of_an_identifier_that_may_come_alone(
 def test_short_numbers_and_single_letters_are_weak(released: str, kind: str, weak: bool) -> None:
     found = table([Place(released, "true", kind)], frozenset(), lambda word: False)
     assert found[released.lower()].weak is weak
+
+
+def test_a_number_comes_back_in_the_groups_of_the_answer() -> None:
+    numbers = NumberTable(
+        [
+            Place("48213377", "31926819", "IDENTIFIER"),
+            Place("020", "011", "IDENTIFIER", before="call"),
+            Place("7946", "4960", "IDENTIFIER", before="020"),
+            Place("WE99EVTE951998", "GB29NWBK601613", "IDENTIFIER"),
+            Place("4,512.80", "9,001.10", "IDENTIFIER"),
+            Place("cask", "washer", "UNLISTED"),
+        ]
+    )
+    for came, true in (
+        ("482 133 77", "319 268 19"),
+        ("4821-3377", "3192-6819"),
+        ("48213377", "31926819"),
+        ("0207 946", "0114 960"),
+        ("WE99 EVTE 9519 98", "GB29 NWBK 6016 13"),
+    ):
+        end = numbers.end(came + ", ", 0, final=False)
+        assert end == len(came)
+        assert numbers.rewritten(came) == true
+        assert numbers.end(came, 0, final=False) is None
+    for other in ("482 133 78", "4821-3377-5", "451280", "cask"):
+        assert numbers.end(other, 0, final=True) == 0
+
+
+def test_a_number_with_two_meanings_stays() -> None:
+    places = [Place("482133", end, "IDENTIFIER") for end in ("111111", "222222")]
+    assert not NumberTable(places).begins("482")
 
 
 def test_a_given_name_beside_a_surname_may_come_as_its_initial() -> None:

@@ -94,6 +94,10 @@ _GROUPED = re.compile(r"\W{0,3}\d{1,3}(?:[.,_]\d{3})*(?:[.,]\d+)?\W{0,3}")
 _SERIAL = re.compile(
     r"[A-Z]{1,6}[-/]?\d{4,}|\d{4,}[-/]?[A-Z]{1,6}|[A-Z]{2}\d{2}[A-Z]{3}|[A-Z]\d{5,}"
 )
+_PUBLIC_CODE = re.compile(
+    r"E0\d{3}|(?:CS|LNK|MSB|TS)\d{4}|ORA-\d{5}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|(?:RFC|PEP|JEP)-?\d{3,4}"
+)
+"""What compilers and vendors call an error, and what standards are called."""
 _POSTCODE = re.compile(r"(?:GIR0AA|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\d[A-Z]\d)")
 _KEY = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{20,}")
 """As long a run of letters and digits may be a key."""
@@ -186,6 +190,8 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         return CONTACTS
     if _PRECISE.fullmatch(text):
         return NUMBERS
+    if _PUBLIC_CODE.fullmatch(text):
+        return ""
     if _SERIAL.fullmatch(text) or _POSTCODE.fullmatch(text.upper()):
         letters = "".join(filter(str.isalpha, text))
         known = marks(letters) & Mark.PUBLIC and len(letters) > 1  # "ISO27001"
@@ -296,7 +302,10 @@ def compound(text: str, marks: Marks) -> bool:
     return True
 
 
-_POSTCODES = re.compile(r"[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}|[A-Z]\d[A-Z] \d[A-Z]\d|\d{4} [A-Z]{2}")
+_POSTCODES = re.compile(
+    r"[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}|[A-Z]\d[A-Z] \d[A-Z]\d|\d{4} [A-Z]{2}"
+    r"|[AC-FHKNPRTV-Y]\d[\dW] ?(?=.{0,3}[A-Z])(?=.{0,3}\d)[0-9AC-FHKNPRTV-Y]{4}"
+)
 
 
 _ELEMENTS: Final = (
@@ -318,7 +327,7 @@ def formula(text: str) -> bool:
 
 
 def is_postcode(text: str) -> bool:
-    """Return whether a text is a postcode of Britain, Canada or the Netherlands.
+    """Return whether a text is a postcode of Britain, Ireland, Canada or the Netherlands.
 
     >>> is_postcode("LS1 4AB"), is_postcode("x2 y3")
     (True, False)

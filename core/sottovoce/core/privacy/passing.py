@@ -38,6 +38,12 @@ _WEEKDAYS: Final = listed("foreign_weekdays")
 _BEFORE_WEEKDAYS: Final = listed("before_weekdays")
 _STANDARDS: Final = listed("standards")
 _STANDARD = re.compile(r"\d{3,5}(?:-\d{1,4})?(?::\d{4})?")
+_QUARTERS: Final = frozenset(
+    {
+        *("north", "south", "east", "west", "northern", "southern", "eastern", "western"),
+        *("central", "great", "greater"),
+    }
+)
 _STREETS: Final = listed("streets")
 _LEADING_STREETS: Final = listed("leading_streets")
 _ARTICLES: Final = listed("street_articles")
@@ -66,6 +72,8 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     """
     yield from _orders(sight)
     for place in range(1, len(sight.words)):  # "ISO 27001"
+        if sight.marks[place] & Mark.PLACE and sight.lower[place - 1] in _QUARTERS:
+            yield place - 1  # "South Korea"
         mail = sight.lower[place - 1] == "mail" and sight.gaps[place] == " "
         if mail and "@" in sight.words[place].text:
             yield place - 1  # "Mail ann@kerr.example"

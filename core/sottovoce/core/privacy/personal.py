@@ -35,6 +35,7 @@ from sottovoce.core.privacy.persons import (
     hide_house_numbers,
     hide_initials,
     hide_numbers,
+    hide_places_again,
     name_persons,
     pass_times,
     pass_titles,
@@ -52,7 +53,7 @@ from sottovoce.core.privacy.scripts import (
     passes_abroad,
 )
 from sottovoce.core.privacy.secret_values import secret_values
-from sottovoce.core.privacy.signs import Sight, signs
+from sottovoce.core.privacy.signs import Sight, is_field, signs
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
@@ -179,6 +180,7 @@ class Personal:
         for place in addresses(sight, hides):
             hides[place] = "places"
         pass_streets(sight, hides)
+        hide_places_again(sight, hides, self._past.others, found[:, :3].sum(axis=1).tolist())
         cities = self._past.cities if self._past.private else None
         self.cities |= pass_cities(document, sight, hides, found[:, 1].tolist(), cities)
         if "facts" in self._hiding.kinds:
@@ -251,9 +253,21 @@ class Personal:
         ordinary = marks and not marks & Mark.NAME
         if (ordinary or sight.lower[place] in _FIELDS) and _is_field(sight, place):
             return ""
-        label = word.text.isupper() and sight.lower[place] in _LABELS
-        if label and (not marks or _is_label(sight, place)):
-            return ""  # "MRN 00482913"; its value has a sign
+        if sight.lower[place] in _LABELS:
+            unlisted = word.text.isupper() and not marks
+            if unlisted or _is_label(sight, place):
+                return ""  # "MRN 00482913"; its value has a sign
+        glued = "::" in (document[word.end : word.end + 2], document[word.start - 2 : word.start])
+        if glued and marks & Mark.WORD:
+            return ""  # "crate::dale::Glen"
+        if word.text in _DECLARE and in_code(document, word.start):
+            return ""
+        itself = sight.lower[place] in _ITSELF and _begins(sight, place)  # "Me and Rose"
+        if itself or (marks & Mark.WORD and is_field(sight, place)):
+            return ""
+        after_name = place and sight.capital(place - 1)  # "the Marsh brothers"
+        if word.text.removesuffix("s") in _RELATIONS and not after_name:
+            return ""  # "my dads results"
         if capital and is_eponym(sight, place) and self._is_public(word.text):
             return ""
         if not marks and not self._every and is_foreign(word.text):
@@ -278,7 +292,12 @@ class Personal:
         if marks & Mark.DATE and named < 0.9 and _beside_dates(sight, place):
             return ""  # "April and May"
         least = _least(marks, best, capital, first)
-        if capital and not marks & Mark.NAME and in_code(document, word.start):
+        typed = not marks & Mark.NAME or (
+            marks & Mark.WORD
+            and not names.gender(sight.lower[place])
+            and _TYPED.search(document[max(word.start - 2, 0) : word.end + 1])
+        )
+        if capital and typed and in_code(document, word.start):
             least = max(least, _SURE)
         if _is_acronym(word.text) and marks & Mark.PUBLIC and _mixed(document, word.start):
             least = max(least, _SURE)  # "ISO" is a given name too
@@ -332,6 +351,12 @@ def _is_mixed(sight: Sight, place: int) -> bool:
 
 
 _LABELS: Final = listed_signs("number_keys") | listed_signs("date_keys")
+_TYPED = re.compile(r"\A(?:.?[<(.\[]|: )\w+|\w[(.<]\Z", re.DOTALL)
+"""The name of a type in a program: "holder: Person", "Person.NONE"."""
+_DECLARE: Final = frozenset({"val", "mod", "fun", "mut", "var"})
+"""Words of programs that are also names."""
+_RELATIONS: Final = listed_signs("relations") - {"ex"}
+_ITSELF: Final = listed_signs("first_persons") - {"i", "mine"}
 _FIELDS: Final = _LABELS | listed_signs("person_keys") | listed_signs("address_labels")
 
 _DOUBT: Final = 0.1
@@ -363,10 +388,10 @@ def _is_field(sight: Sight, place: int) -> bool:
 def _is_label(sight: Sight, place: int) -> bool:
     """Return whether a word names the number, date or field after it: "DOB 22/11/1958"."""
     after = [word.text for word in sight.words[place + 1 : place + 3]]
-    if after[:1] == ["is"]:
+    while after[:1] in (["is"], ["."], ["no"], ["No"]):
         del after[0]
     sign = "".join(after[:1])[:1]
-    return sight.lower[place] in _LABELS and (sign == ":" or sign.isdigit())
+    return sight.lower[place] in _LABELS and (sign in (":", "+", "(") or sign.isdigit())
 
 
 def _beside_dates(sight: Sight, place: int) -> bool:
@@ -435,6 +460,8 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             if text.isupper() and _is_label(sight, other):
                 continue
             name = marks & Mark.NAME or not marks or (len(text) == 1 and text not in ("I", "A"))
+            if other < place and sight.lower[other] in _ORDERS and _begins(sight, other):
+                name = False  # "Call Rose Kerr"
             if marks & Mark.WORD and _shouted(sight, other):
                 name = False  # "EMAIL TO MY BOSS DIANE"
             inner = not _begins(sight, other) and not marks & Mark.PUBLIC
@@ -450,6 +477,8 @@ def _shouted(sight: Sight, place: int) -> bool:
 
 
 _SHOUTED: Final = 3
+_ORDERS: Final = listed_signs("addressed") | {"call", "contact", "meet", "ring", "visit"}
+"""Verbs before a name."""
 
 
 _COMPANY_ENDS: Final = listed_signs("company_ends")
@@ -513,7 +542,7 @@ def _places(words: Sequence[Word], start: int, end: int) -> Iterator[int]:
 
 def drawn_as(word: Word, hidden: str) -> str:
     """Return what kind of word takes the place of one that hides something."""
-    if word.kind is Kind.IDENTIFIER or hidden == "dates":
+    if word.kind is Kind.IDENTIFIER or hidden in ("dates", "numbers"):
         return IDENTIFIER
     return UNLISTED if is_ideograph(word.text) else _KIND.get(hidden, UNLISTED)
 

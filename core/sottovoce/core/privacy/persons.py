@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 from sottovoce.core.privacy.passing import is_city
 from sottovoce.core.privacy.signs import GREETING, TITLES, Sight, listed
 from sottovoce.core.privacy.surrogates import identifiers, names
-from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "hide_house_numbers",
     "hide_initials",
     "hide_numbers",
+    "hide_places_again",
     "name_persons",
     "pass_times",
     "pass_titles",
@@ -33,6 +34,9 @@ __all__ = [
 _PERSON: Final = "persons"
 _ENDS: Final = frozenset('.!?:;•*-|#>"“')
 _PLACE: Final = "places"
+_LASTING: Final = (_PLACE, "organisations")
+"""Kinds besides persons of which later mentions are hidden."""
+_DOUBT: Final = 0.01
 _SAY: Final = listed("person_verbs")
 """Verbs that only persons are the subject of."""
 _ADDRESS: Final = listed("addressed")
@@ -46,8 +50,33 @@ _POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
 _OTHERS: Final = ~(Mark.WORD | Mark.NAME | Mark.COMMON)
 
 
+def hide_places_again(
+    sight: Sight, hides: list[str], known: Mapping[str, str], named: Sequence[float]
+) -> None:
+    """Hide words that are parts of known places and organisations, and no ordinary words.
+
+    Args:
+        hides: what each word hides; changed.
+        known: what the conversation hid before: parts of names, in small letters, and their kind.
+        named: the finder's probability that each word is a name. A word that only this text hides
+            needs some, as a product may share the name.
+    """
+    found = {
+        **known,
+        **{sight.lower[at]: hidden for at, hidden in enumerate(hides) if hidden in _LASTING},
+    }
+    for place, hidden in enumerate(hides):
+        word = sight.words[place]
+        if hidden or word.kind is not Kind.WORD or word.clitic or len(word.text) < _SHORTEST_STREET:
+            continue
+        hides_again = found.get(sight.lower[place], "")
+        sure = sight.lower[place] in known or named[place] >= _DOUBT
+        if sure and not sight.marks[place] & ~Mark.NAME:
+            hides[place] = hides_again
+
+
 def hide_again(sight: Sight, hides: list[str], known: Set[str]) -> None:
-    """Hide words that are parts of known names.
+    """Hide words that are parts of known names of persons.
 
     An ordinary word is hidden only if it has a capital within a sentence.
 
@@ -148,8 +177,20 @@ _YEARS = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d")
 _ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?(?!\w)")
 """The number of a bank account in groups, with the letters of the bank."""
 _ACCOUNT_DIGITS: Final = 8
-_PLATE = re.compile(r"(?<!\w)[A-Z]{2}\d\d [A-Z]{3}(?!\w)")
-"""The number of a British car."""
+_PLATE = re.compile(
+    r"(?<!\w)(?:[A-Z]{2}\d\d [A-Z]{3}"
+    r"|(?P<town>[A-ZÄÖÜ]{1,3})-(?P<letters>[A-Z]{1,2})[ -]?(?P<digits>\d{1,4})[EH]?)"
+    r"(?!\w|[.,:/%-]\w)"
+)
+"""The number of a car, as in Britain and in Germany: "M-AB 1234"."""
+_OF_CARS = re.compile(
+    r"\b(?:plates?|reg|registration|cars?|vans?|vehicles?|auto|wagen|pkw|lkw|fahrzeug\w*"
+    r"|kfz\w*|\w*kennzeichen|nummernschild)\b",
+    re.IGNORECASE,
+)
+_NEAR_CARS: Final = 80
+_FEWEST_LETTERS: Final = 3
+"""Letters of a German number that counts without a word about cars."""
 _LAST_DIGITS = re.compile(
     r"\b(?:card|account|visa|mastercard|debit|credit|phone|number|iban)\b[^.!?\n]{0,30}?"
     r"\b(?:ending|ends)(?:(?: in| with|:) ?| )[*xX.]{0,12}(\d{3,6})\b",
@@ -178,7 +219,8 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
         for match in _ACCOUNT.finditer(document, words[0].start, ends)
         if sum(map(str.isdigit, match[0])) >= _ACCOUNT_DIGITS
     )
-    spans += (match.span() for match in _PLATE.finditer(document, words[0].start, ends))
+    plates = _PLATE.finditer(document, words[0].start, ends)
+    spans += (match.span() for match in plates if _is_plate(document, match))
     if _OF_CARDS.search(document, words[0].start, ends):
         spans += (each.span(1) for each in _EXPIRY.finditer(document, words[0].start, ends))
     for start, end in spans:
@@ -209,6 +251,22 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
             if run.stop - run.start > 1:
                 hides[start + run.start : start + run.stop] = ["numbers"] * (run.stop - run.start)
         start = max(end, start + 1)
+
+
+def _is_plate(document: str, found: re.Match[str]) -> bool:
+    """Return whether a match is the number of a car and no term as "HDL-C 45"."""
+    if not found["town"]:
+        return True
+    begin = document.rfind("\n", max(found.start() - _NEAR_CARS, 0), found.start()) + 1
+    if _OF_CARS.search(document, max(begin, found.start() - _NEAR_CARS), found.start()):
+        return True
+    town, letters = found["town"], found["letters"]
+    marks = Vocabulary.shipped().marks
+    term = len(town) > 1 and marks(town) and (len(letters) == 1 or marks(letters))
+    digits = len(found["digits"])
+    term |= letters in ("XL", "XS")
+    fewest = len(town + letters) >= _FEWEST_LETTERS and digits > 1
+    return fewest and (not term or (digits > 2 and len(letters) > 1))  # not "AC-DC 12"
 
 
 def _begins_with_date(text: str) -> bool:

@@ -32,6 +32,8 @@ _NO_STREETS: Final = (
 _FLATS: Final = frozenset({"apt", "apartment", "flat", "suite", "ste", "pmb", "apto", "wohnung"})
 _ROOMS: Final = listed("rooms")
 _LABELS: Final = listed("address_labels")
+_POSTCODE_KEYS: Final = frozenset({"postcode", "postcodes", "zip", "zipcode", "zipcodes", "zips"})
+_NUMBER_KEYS: Final = (listed("number_keys") | listed("contact_keys")) - _POSTCODE_KEYS
 _NUMBERED: Final = listed("numbered_streets")
 """Kinds of streets of other languages that also count in small letters after a number."""
 _NAMED: Final = listed("named_streets")
@@ -40,6 +42,8 @@ _FOREIGN_STREETS: Final = listed("foreign_streets")
 """Those of both that are no English words."""
 _ZIP_WITHIN: Final = 8
 """Words after a street in small letters within which a postcode must follow."""
+_SAID: Final = frozenset({"and", "in"})
+"""Words between two places that are no part of one: "Todmorden in Yorkshire"."""
 _IN_SENTENCES: Final = listed("in_sentences")
 _TALK: Final = listed("first_persons") | listed("asking") | {"can", "do", "is", "you", "please"}
 _MOST_NAMES: Final = 4
@@ -109,7 +113,7 @@ def _bridges(sight: Sight, hides: Sequence[str], drawn: Container[int]) -> Itera
             end += 1
         between = start < end < len(hides) and start and is_place(start - 1) and is_place(end)
         address = start - 1 in drawn or end in drawn
-        if between and (address or "and" not in sight.lower[start:end]):
+        if between and (address or _SAID.isdisjoint(sight.lower[start:end])):
             yield from range(start, end)
         start = max(end, start + 1)
 
@@ -173,7 +177,7 @@ def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
             kind = text in _STREETS and capital  # "8 Park Road"
             if text in _IN_SENTENCES or (text in _NO_STREETS and not kind):
                 break
-            if sight.marks[back] & Mark.UNIT:
+            if sight.marks[back] & Mark.UNIT and not sight.capital(back):
                 break
             names += 1
         elif not word.clitic and (text not in _IN_STREETS or (text == "," and names)):
@@ -257,6 +261,8 @@ def _onward(sight: Sight, place: int, step: int) -> list[int]:
         if sight.breaks(edge) and (sight.gaps[edge].count("\n") > 1 or not _line(sight, at, step)):
             break
         word, text = sight.words[at], sight.lower[at]
+        if step > 0 and _names_number(sight, at):
+            break
         if word.kind is Kind.PUNCTUATION:
             if not _goes_on(sight, at, small=small, step=step):
                 break
@@ -279,6 +285,19 @@ def _onward(sight: Sight, place: int, step: int) -> list[int]:
             break
         at += step
     return found
+
+
+def _names_number(sight: Sight, at: int) -> bool:
+    """Return whether a word names the number after it, which is no part of an address."""
+    if sight.lower[at] in _ROOMS or sight.lower[at] not in _NUMBER_KEYS:
+        return False
+    after = at + 1
+    while after < len(sight.words) and sight.words[after].text in (".", ":"):
+        after += 1
+    if after >= len(sight.words) or sight.breaks(after):
+        return False
+    digits = sum(map(str.isdigit, sight.words[after].text))
+    return digits > 0 and not _ZIP.fullmatch(sight.words[after].text)
 
 
 def _apart(sight: Sight, place: int) -> bool:

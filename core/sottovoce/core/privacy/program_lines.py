@@ -15,7 +15,11 @@ from sottovoce.core.text.words import Word
 
 _CODE_LINE = re.compile(
     r"[;{}]\s*$|\w\(.*\)|^\s*(?:def|class|import|from|return|const|let|var|func|fn|public|#include"
-    r"|select|insert|update|</?\w)|\w\s*(?:[=!<>+*/-]=|=>|->|::|&&|\|\|)\s*\w|\w\[\w",
+    r"|select|insert|update|</?\w)"
+    r"|^\s*(?:@\w+\s+)*(?:(?:pub(?:\(\w+\))?|private|protected|internal|override|data|sealed|suspend"
+    r"|inline|open|abstract|static|final|lateinit|mutating)\s+)*(?:(?:enum|extension|fun|impl|interface"
+    r"|mod|object|protocol|struct|trait|typealias|val|use|var)\s+\w+\s*[<({:=;]"
+    r"|impl\s+\w+\s+for\s|va[lr]\s+\w+\s+by\s|(?:enum|interface|protocol|struct|trait)\s+\w+\s*$)|\w\s*(?:[=!<>+*/-]=|=>|->|::|&&|\|\|)\s*\w|\w\[\w",
     re.IGNORECASE,
 )
 _RULE: Final = frozenset("|:- \t")

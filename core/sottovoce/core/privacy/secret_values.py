@@ -120,6 +120,7 @@ _LABELS: Final = (
     _KEYS
     | {"pass", "code", "codes", "combination", "combo", "key"}
     | _NETWORKS
+    | {"alarm", "keypad", "lockbox", "padlock"}
     | {second for _, second in _PHRASES}
 )
 _NAMING: Final = frozenset({"is", "was", "are", "'s", "’s", "to"})
@@ -130,6 +131,11 @@ _HOLDERS: Final = listed("holders")
 _LOCKS: Final = listed("locks")
 """What a code opens."""
 _CODES: Final = frozenset({"code", "codes", "combination", "combo", "key"})
+_ALARMS: Final = frozenset({"alarm", "keypad", "lockbox", "padlock"})
+"""What a code follows at once: "alarm 9920"."""
+_LOCK_CODE = re.compile(r"\d{4,6}#?")
+_LOGINS: Final = _NETWORKS | {"account", "login", "network", "ssid", "user", "username"}
+_NEAR_LOGIN: Final = 6
 _ASSIGNING: Final = frozenset({"set", "setx", "export"})
 _IN_SENTENCES: Final = listed("in_sentences")
 _FEWEST_WORDS: Final = 4
@@ -194,6 +200,14 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
         at = start or place + 1 + (place + 1 < len(sight.words) and _names(sight, place + 1))
         token = _token(sight, at) if start or at > place + 1 or keys & _CODES else []
         if _digits(sight, token) >= _FEWEST_DIGITS or (keys == {"pass"} and _mixed(sight, token)):
+            yield from token
+        near = sight.lower[max(place - _NEAR_LOGIN, 0) : place]
+        if keys == {"pass"} and not token and not _LOGINS.isdisjoint(near):
+            bare = _token(sight, place + 1)  # "network HeronNest pass otter2291"
+            yield from bare if _mixed(sight, bare) else ()
+    elif sight.lower[place] in _ALARMS:
+        token = _token(sight, place + 1)
+        if len(token) == 1 and _LOCK_CODE.fullmatch(sight.words[token[0]].text):
             yield from token
     elif sight.lower[place] in _NETWORKS and (start := value_after(sight, place)):
         for at in _value(sight, start, separated=True):

@@ -13,6 +13,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
@@ -22,6 +23,7 @@ __all__ = [
     "TITLES",
     "Sight",
     "Sign",
+    "is_field",
     "key_parts",
     "listed",
     "signs",
@@ -290,6 +292,9 @@ def _capitals(sight: Sight, start: int) -> Iterator[int]:
             return
         if at == start and word.kind is _IDENTIFIER and _MEMBER.fullmatch(word.text):
             return  # "o.customer_id = c.id WHERE"
+        called = at + 1 < len(sight.words) and sight.words[at + 1].text[0] == "("
+        if at == start and called and not sight.gaps[at + 1]:
+            return  # "tenant = Tenant(1)"
         if word.text == quote and (at + 1 == len(sight.words) or sight.gaps[at + 1]):
             return  # the value ends: name='Rose Long' AND ...
         if at > start and (sight.breaks(at) or "\t" in sight.gaps[at] or _begins_key(sight, at)):
@@ -392,11 +397,74 @@ def _speakers(sight: Sight) -> Iterator[Sign]:
     for place, mark in enumerate(sight.marks[:-1]):
         if not mark & Mark.NAME or mark & (Mark.PUBLIC | Mark.COMMON) or not sight.capital(place):
             continue
-        if sight.lower[place] in _PERSON_KEYS:
+        if sight.lower[place] in _PERSON_KEYS or (mark & Mark.WORD and is_field(sight, place)):
             continue
         begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in "\"'.!?>“"
         if begins and sight.words[place + 1].text[0] == ":" and not sight.gaps[place + 1]:
             yield Sign(place, "persons")
+
+
+def is_field(sight: Sight, place: int) -> bool:
+    """Return whether an ordinary word that is also a name names a value: "Price: 10", "Urea 14".
+
+    Numbers tell it, or other fields near it. A given name needs both.
+    """
+    given = len(sight.lower[place]) > _LONGEST_ELEMENT and names.gender(sight.lower[place])
+    if _counted(sight, place) and not given:
+        return True
+    value = place + 2
+    if value >= len(sight.words) or sight.words[place + 1].text != ":" or sight.gaps[place + 1]:
+        return False
+    if not sight.gaps[value]:  # "BEGIN:VCARD"
+        return not given
+    number = not sight.breaks(value) and (
+        _AMOUNT.match(sight.words[value].text) or _counted(sight, value)
+    )
+    if number and not given:
+        return True
+    near = range(max(place - _NEAR_FIELDS, 0), min(place + _NEAR_FIELDS, len(sight.words) - 1))
+    fields = [
+        sight.marks[at]
+        for at in near
+        if at != place and sight.words[at + 1].text == ":" and sight.words[at].kind is _WORD
+    ]
+    plain = sum(bool(mark) and not mark & Mark.NAME for mark in fields)
+    told = plain >= _FEWEST_VALUES and 2 * plain > len(fields)
+    return told and bool(number or not given)
+
+
+def _counted(sight: Sight, place: int) -> bool:
+    """Return whether a word and a number are among others on a line: "Na 131, K 5.6, Urea 14"."""
+    end = len(sight.words) - 1
+    if place >= end or not _is_counted(sight, place):
+        return False
+    near = range(max(place - _NEAR_VALUES, 0), min(place + _NEAR_VALUES, end))
+    others = [at for at in near if at != place and _is_counted(sight, at)]
+    plain = [at for at in others if sight.marks[at] and not sight.marks[at] & Mark.NAME]
+    return len(plain) >= _FEWEST_VALUES and 2 * len(plain) > len(others)
+
+
+def _is_counted(sight: Sight, place: int) -> bool:
+    return (
+        sight.words[place].kind is _WORD
+        and sight.gaps[place + 1] == " "
+        and _VALUE.fullmatch(sight.words[place + 1].text) is not None
+        and (
+            place + 2 == len(sight.words)
+            or sight.breaks(place + 2)
+            or sight.words[place + 2].text[0] in ",;)."
+        )
+    )
+
+
+_VALUE = re.compile(r"[-+<>]?\d{1,4}(?:[.,]\d{1,3})?%?")
+_NEAR_VALUES: Final = 12
+_LONGEST_ELEMENT: Final = 2
+"""Letters of the symbol of a chemical element: "Na 131"."""
+_FEWEST_VALUES: Final = 2
+"""Other words with numbers, so that a word with one is in a list of values."""
+_AMOUNT = re.compile(r"[-+~<>$€£¥]{0,2}\d")
+_NEAR_FIELDS: Final = 30
 
 
 def _relations(sight: Sight) -> Iterator[Sign]:
@@ -453,7 +521,7 @@ def _subjects(sight: Sight) -> Iterator[Sign]:
 
 def _origins(sight: Sight) -> Iterator[Sign]:
     for place, mark in enumerate(sight.marks):
-        if not mark & Mark.ORIGIN or not (sight.capital(place) or not mark & Mark.WORD):
+        if not mark & Mark.ORIGIN:
             continue
         before = sight.lower[max(place - _REACH, 0) : place]
         after = sight.lower[place + 1 : place + 2]
@@ -463,11 +531,20 @@ def _origins(sight: Sight) -> Iterator[Sign]:
                 break
         if before and before[-1] in _LANGUAGE and not (after and after[0] in _WHO):
             continue
+        if not sight.capital(place) and mark & Mark.WORD and not _is_said(before):
+            continue
         told = (_PEOPLE & {*before} and {*before} & _BEING) or _SEXES & {*before[-_NEAR:]}
         if told or (after and after[0] in _WHO):
             yield Sign(place, "origins")
 
 
+def _is_said(before: Sequence[str]) -> bool:
+    """Return whether "I am", "he is a" and the like end just before an origin in small letters."""
+    last = [word for word in before[-3:] if word not in ("a", "an", "also", "half", "not")]
+    return last[-1:] == ["im"] or (len(last) > 1 and last[-1] in _BEING and last[-2] in _SUBJECTS)
+
+
+_SUBJECTS: Final = frozenset({"i", "he", "she", "we", "they", "husband", "wife", "bf", "gf"})
 _SEXES: Final = frozenset({"female", "male"})
 """Beside an origin, in notes about persons: "(female, 27, Inuit)"."""
 _NEAR: Final = 4

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sottovoce.core.privacy.persons import hide_again, hide_initials, pass_titles
+from sottovoce.core.privacy.persons import (
+    hide_again,
+    hide_initials,
+    hide_places_again,
+    pass_titles,
+)
 from sottovoce.core.privacy.signs import Sight
 from sottovoce.core.text.vocabulary import Vocabulary
 from sottovoce.core.text.words import Kind, split
@@ -48,6 +53,15 @@ def test_a_name_that_was_found_is_hidden_in_the_same_text() -> None:
     hides = [PERSON, *[""] * (len(seen.words) - 1)]
     hide_again(seen, hides, frozenset())
     assert hidden(seen, hides) == ["Quarnivel", "quarnivel"]
+
+
+def test_places_and_organisations_are_hidden_again_and_no_ordinary_words() -> None:
+    seen = sight("is Quarnivel or zyxglorp cheap, and bath, and a rose")
+    hides = [""] * len(seen.words)
+    known = {"quarnivel": "places", "zyxglorp": "organisations", "bath": "places", "rose": "places"}
+    hide_places_again(seen, hides, known, [0.0] * len(hides))
+    assert hidden(seen, hides) == ["Quarnivel", "zyxglorp"]
+    assert hides[seen.lower.index("zyxglorp")] == "organisations"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
@@ -29,6 +30,8 @@ _NOBODYS: Final = frozenset({_CITY, "UNLISTED", "word"})
 """Sorts of surrogates, and of cities that passed, that belong to nobody."""
 _ATTEMPTS: Final = 16
 _KINDS: Final = frozenset({"PERSON", "PLACE", "ORGANISATION", "NAME", "UNLISTED"})
+_LASTING: Final = {"PLACE": "places", "ORGANISATION": "organisations"}
+"""What hides the later mentions of a kind of name, besides those of persons."""
 _UNSURE: Final = frozenset({"NAME", "UNLISTED", "PLACE"})
 """Kinds of words that are persons where they follow a person's given name."""
 
@@ -50,11 +53,13 @@ class Past(NamedTuple):
 
     Attributes:
         persons: the parts of persons' names, in small letters.
+        others: the kind of each part of the name of a place or an organisation.
         cities: the public cities that passed.
         private: whether names or numbers were drawn.
     """
 
     persons: Set[str] = frozenset()
+    others: Mapping[str, str] = MappingProxyType({})
     cities: Set[str] = frozenset()
     private: bool = False
 
@@ -99,7 +104,8 @@ class KnownNames:
         for sort, form in self._owners.values():
             forms[sort].add(form)
         private = not forms.keys() <= _NOBODYS
-        return Past(frozenset(forms["PERSON"]), frozenset(forms[_CITY]), private)
+        others = {form: hides for sort, hides in _LASTING.items() for form in forms[sort]}
+        return Past(frozenset(forms["PERSON"]), others, frozenset(forms[_CITY]), private)
 
     def keep_cities(self, cities: Iterable[str]) -> None:
         """Note public cities, in small letters, that passed; no surrogate is one of them."""

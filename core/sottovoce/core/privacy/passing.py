@@ -44,6 +44,7 @@ _QUARTERS: Final = frozenset(
         *("central", "great", "greater"),
     }
 )
+_ROOMS: Final = listed("rooms")
 _STREETS: Final = listed("streets")
 _LEADING_STREETS: Final = listed("leading_streets")
 _ARTICLES: Final = listed("street_articles")
@@ -157,35 +158,59 @@ def _goes_on(sight: Sight, hides: Sequence[str], place: int, step: int) -> bool:
 
 
 def pass_streets(sight: Sight, hides: list[str]) -> None:
-    """Let the kind of a street pass beside its drawn name: "Road" in "12 Ashby Road".
+    """Let the kind of a street pass beside its drawn name: "Road" in "12 Quarry Hill Road".
 
-    A kind that is also a name ("Lane") passes only after a house number and the street's name.
+    A kind that is also a name ("Lane") passes only after a house number and the street's name. The
+    kind of a room passes before its number: "flat 4b".
     """
     for place, lower in enumerate(sight.lower):
         if hides[place] != "places":
             continue
-        if lower in _STREETS and _is_street(sight, hides, place - 1, place):
-            numbered = place > 1 and sight.lower[place - 2][:1].isdigit()
-            if numbered or not sight.marks[place] & Mark.NAME:
+        if lower in _ROOMS and _follows(sight, hides, place + 1):
+            if sight.lower[place + 1][0].isdigit():
+                hides[place] = ""
+        elif lower in _STREETS and _ends_name(sight, hides, place):
+            if not sight.marks[place] & Mark.NAME or _numbered(sight, place):
                 hides[place] = ""
         elif lower in _LEADING_STREETS:
             after = place + 1
             while after < len(hides) - 1 and sight.lower[after] in _ARTICLES:
                 after += 1
-            if _is_street(sight, hides, after, after):
+            if (
+                _follows(sight, hides, after, place)
+                and sight.words[after].text[0].isalpha()
+                and _names_street(sight, after)
+                and sight.lower[after] not in _STREETS
+            ):
                 hides[place:after] = [""] * (after - place)
 
 
-def _is_street(sight: Sight, hides: Sequence[str], name: int, edge: int) -> bool:
-    """Return whether a drawn word that is no kind of street stands at ``name``."""
+def _follows(sight: Sight, hides: Sequence[str], place: int, before: int | None = None) -> bool:
+    """Return whether a drawn place goes on at a word, after a blank."""
+    last = place - 1 if before is None else before
     return (
-        0 <= name < len(hides)
-        and hides[name] == "places"
-        and not sight.breaks(edge)
-        and sight.gaps[edge] == " "
-        and sight.words[name].text[0].isalpha()
-        and sight.lower[name] not in _STREETS | _LEADING_STREETS | _ARTICLES
+        0 < place < len(hides)
+        and hides[last] == hides[place] == "places"
+        and not sight.breaks(place)
+        and sight.gaps[place] == " "
     )
+
+
+def _ends_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
+    """Return whether a word is the last kind of street after a drawn name: "Hill Road"."""
+    named = _follows(sight, hides, place) and sight.words[place - 1].text[0].isalpha()
+    goes_on = _follows(sight, hides, place + 1) and sight.lower[place + 1] in _STREETS
+    return named and not goes_on and _names_street(sight, place - 1)
+
+
+def _names_street(sight: Sight, place: int) -> bool:
+    return sight.lower[place] not in _LEADING_STREETS | _ARTICLES
+
+
+def _numbered(sight: Sight, place: int) -> bool:
+    """Return whether a house number stands before the street's name of at most three words."""
+    before = sight.lower[max(place - 4, 0) : max(place - 1, 0)]
+    return any(word[0].isdigit() for word in before)
 
 
 def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:

@@ -1,9 +1,8 @@
 """Finds the cells of tables with a telling header, over a whole document.
 
 Markdown tables, values between commas, semicolons or tabs, rows of SQL, and lines of vCards and
-calendars are read. One pass over
-the lines is enough, so time grows linearly with the text. A header may be far above a cell, so the
-signs that read near words cannot find these cells.
+calendars are read. One pass over the lines is enough, so time grows linearly with the text. A
+header may be far above a cell, so the signs that read near words cannot find these cells.
 """
 
 from __future__ import annotations
@@ -73,15 +72,25 @@ class Cell(NamedTuple):
 def cells(document: str) -> list[Cell]:
     """Return the cells under telling headers, in order."""
     found = [*_lines(document), *_inserts(document)]
-    start, end = document.find("BEGIN:V"), document.rfind("END:V")
-    if 0 <= start < end:
-        found = [cell for cell in found if not start <= cell.start < end]
-        found += _on_cards(document, start, end)
+    cards = [*_cards(document)]
+    if cards:
+        starts = [start for start, _ in cards]
+        ends = [0, *(end for _, end in cards)]
+        found = [cell for cell in found if ends[bisect_right(starts, cell.start)] <= cell.start]
+        found += (cell for start, end in cards for cell in _on_cards(document, start, end))
     return sorted(found)
 
 
+def _cards(document: str) -> Iterator[tuple[int, int]]:
+    """Yield the ends of vCards and of parts of calendars."""
+    start = document.find("BEGIN:V")
+    while start >= 0 and (end := document.find("END:V", start)) >= 0:
+        yield start, end
+        start = document.find("BEGIN:V", end)
+
+
 def _on_cards(document: str, start: int, end: int) -> Iterator[Cell]:
-    """Yield the values of vCards and calendars between two places."""
+    """Yield the values of a vCard or a part of a calendar between two places."""
     for line in _CARD.finditer(document, start, end):
         for name in _COMMON_NAME.finditer(document, line.start("more"), line.end("more")):
             yield Cell(*name.span(1), "persons")

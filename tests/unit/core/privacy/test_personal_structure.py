@@ -10,6 +10,7 @@ import pytest
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.tables import cells
 
 PERSONAL = Setting(policy="personal")
 KEY = Key(b"structure".ljust(32))
@@ -87,6 +88,12 @@ LOCATION:Tiverton Hall
 ORGANIZER;CN="Hope Vane":mailto:hope@kestrel.example
 ATTENDEE;CN=Hugh Marlowe;ROLE=CHAIR:mailto:hugh@marlowe.example
 END:VCALENDAR"""
+
+
+def test_a_table_between_two_cards_is_a_table() -> None:
+    document = f"{CARD}\n\nname,town\nkestrel,hull\nfinch,bath\n\n{CARD}"
+    found = {document[cell.start : cell.end] for cell in cells(document)}
+    assert {"kestrel", "finch", "Hope Achterberg"} <= found
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,11 @@ PAGE: Final = {
     **{path: method for path, (method, _) in page.ENDPOINTS.items()},
 }
 """Requests to the owner's page, by path."""
-ENDPOINT: Final = {path: method for path, (method, _) in ENDPOINTS.items()}
-"""Requests to the OpenAI endpoint."""
+ENDPOINT: Final = {
+    f"{path}default" if path.endswith("/") else path: method
+    for path, (method, _) in ENDPOINTS.items()
+}
+"""Requests to the OpenAI endpoint, which has a path for each model."""
 _BODIES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "/api/try": {"text": TEXT},

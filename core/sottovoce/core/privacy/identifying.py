@@ -101,7 +101,8 @@ _PUBLIC_CODE = re.compile(
 _POSTCODE = re.compile(r"(?:GIR0AA|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\d[A-Z]\d)")
 _KEY = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{20,}")
 """As long a run of letters and digits may be a key."""
-_COLOUR = re.compile(r"#?(?:0x)?[0-9a-fA-F]{1,8}")
+_COLOUR = re.compile(r"(?![a-fA-F]\d{7}|\d{7}[a-fA-F])#?(?:0x)?[0-9a-fA-F]{1,8}")
+"""A letter and seven digits are rather the number of a licence."""
 
 _CUT = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
 """The parts of a compound: words by case, and numbers."""

@@ -38,6 +38,8 @@ def released(privatizer: Privatizer, text: str) -> str:
         ("IBAN GB29 NWBK 6016 1331 9268 19", ["GB29", "NWBK", "6016", "9268"]),
         ("my card ending in 4471", ["4471"]),
         ("host=ip-10-2-33-8 is down", ["10-2-33-8"]),
+        ("her driving licence, e2933037, runs out", ["e2933037"]),
+        ("it says B6557855, and below 1907947d", ["B6557855", "1907947d"]),
     ],
 )
 def test_a_labelled_secret_or_number_is_drawn(
@@ -59,6 +61,7 @@ def test_a_labelled_secret_or_number_is_drawn(
         "Pass 12 arguments to the function.",
         "The fiscal year ending in 2024 was good.",
         "Set the colour to #7f3a9c and the size=1200px.",
+        "Is 1a2b3c4d or #7f3a9c80 a valid colour?",
     ],
 )
 def test_talk_about_secrets_passes(privatizer: Privatizer, text: str) -> None:

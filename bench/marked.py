@@ -15,9 +15,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["CORPORA", "FILES", "GROUPS", "OTHER_WORDS", "TWIN", "Document", "Span", "read"]
+__all__ = ["FILES", "OTHER_WORDS", "TWIN", "Document", "Span", "read"]
 
-GROUPS: Final = {
+_GROUPS: Final = {
     "identifiers": (
         *("CREDIT_CARD", "PHONE_NUMBER", "EMAIL_ADDRESS", "US_SSN", "IBAN_CODE"),
         *("DOMAIN_NAME", "US_DRIVER_LICENSE", "IP_ADDRESS"),
@@ -38,7 +38,7 @@ OTHER_WORDS: Final = "other words"
 TWIN: Final = "synthetic"
 """The substitute for `pii` that `make data` generates."""
 
-_GROUP: Final = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
+_GROUP: Final = {kind: group for group, kinds in _GROUPS.items() for kind in kinds}
 _NAMING: Final = {"PROPN", "NUM", "PUNCT", "SYM", "X"}
 _MOSTLY_SMALL: Final = 0.6
 _SHORT: Final = 3
@@ -56,7 +56,7 @@ _NO_ORIGIN: Final = frozenset(
 
 
 class Span(NamedTuple):
-    """``text[start:end]``, in code points, is marked as one of `GROUPS` or as `OTHER_WORDS`."""
+    """``text[start:end]``, in code points, is marked as a group of names, or as `OTHER_WORDS`."""
 
     start: int
     end: int
@@ -123,7 +123,7 @@ def _groups(labels: Sequence[str]) -> list[tuple[int, int, str]]:
             found[-1] = (found[-1][0], place + 1, found[-1][2])
         elif label != "O":
             found.append((place, place + 1, _GROUP.get(kind, kind)))
-    return [each for each in found if each[2] in GROUPS]
+    return [each for each in found if each[2] in _GROUPS]
 
 
 def _joined(tokens: Sequence[str], marked: Iterable[tuple[int, int, str]]) -> Document:
@@ -210,29 +210,26 @@ _BTC: Final = "btc/dev.jsonl.gz"
 _GUM_DEV: Final = "ud_gum/dev.conllu.gz"
 _TREEBANKS: Final = ("ud_gum/train.conllu.gz", _GUM_DEV, "ud_ewt/test.conllu.gz")
 
-CORPORA: Final[dict[str, Callable[[Path], Iterator[Document]]]] = {
-    "pii": _spans(_PII),
-    "uner_ewt": _entities(_UNER),
-    "wnut17": _entities(_WNUT),
-    "btc": _entities(_BTC),
-    "nationalities": _nationalities,
-    OTHER_WORDS: _other_words,
-    TWIN: _spans(_TWIN),
-}
-"""The reader of each corpus. No judged part may have served for training."""
 
-FILES: Final[dict[str, tuple[str, ...]]] = {
-    "pii": (_PII,),
-    "uner_ewt": (_UNER,),
-    "wnut17": (_WNUT,),
-    "btc": (_BTC,),
-    "nationalities": _TREEBANKS,
-    OTHER_WORDS: _TREEBANKS,
-    TWIN: (_TWIN,),
+class _Set(NamedTuple):
+    read: Callable[[Path], Iterator[Document]]
+    files: tuple[str, ...]
+
+
+_SETS: Final = {
+    "pii": _Set(_spans(_PII), (_PII,)),
+    "uner_ewt": _Set(_entities(_UNER), (_UNER,)),
+    "wnut17": _Set(_entities(_WNUT), (_WNUT,)),
+    "btc": _Set(_entities(_BTC), (_BTC,)),
+    "nationalities": _Set(_nationalities, _TREEBANKS),
+    OTHER_WORDS: _Set(_other_words, _TREEBANKS),
+    TWIN: _Set(_spans(_TWIN), (_TWIN,)),
 }
-"""Files of the data folder that each corpus needs."""
+
+FILES: Final = {name: each.files for name, each in _SETS.items()}
+"""The files in the data folder that each set needs. No judged part may have served for training."""
 
 
 def read(name: str, data: Path, every: int = 1) -> list[Document]:
-    """Return every ``every``-th document of a corpus of `CORPORA`."""
-    return [*CORPORA[name](data)][::every]
+    """Return every ``every``-th document of a set of `FILES`."""
+    return [*_SETS[name].read(data)][::every]

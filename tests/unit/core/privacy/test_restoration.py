@@ -371,9 +371,7 @@ def test_a_number_word_that_is_common_needs_both_neighbours() -> None:
     assert restoration.restore("about five buses").text == "about nine buses"
     assert restoration.restore("about five trains").text == "about five trains"
     assert restoration.restore("some five buses").text == "some five buses"
-    name = Restoration(
-        [Place("Upper", "New", "PLACE", "", "in", "Rome".lower(), 2)], frozenset({"upper"})
-    )
+    name = Restoration([Place("Upper", "New", "PLACE", "", "in", "rome", 2)], frozenset({"upper"}))
     assert name.restore("at Upper Rome").text == "at New Rome"
     assert name.restore("in Upper Egypt").text == "in Upper Egypt"  # "in" is not of the name
 

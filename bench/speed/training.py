@@ -50,6 +50,7 @@ from sottovoce.cloud.training.dp_sgd import trainer
 from sottovoce.cloud.training.dp_sgd.steps import BIAS, WEIGHT, Private, RowObjective, Trained
 from sottovoce.cloud.training.run import Clipped, Labelled, Objective, batches
 from sottovoce.cloud.training.trainer import Hyperparameters
+from sottovoce.core.bundle.backbone import resolve
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy import token_embedding
 from sottovoce.core.privacy.gaussian import Stage
@@ -84,7 +85,7 @@ def peft(light: bool, vocabulary: int, device: torch.device) -> Step:
     """The usual training loop with transformers and peft."""
     on_cpu = device.type == "cpu"
     model: Any = AutoModelForSequenceClassification.from_pretrained(
-        backbones.resolve("default"),
+        resolve("default"),
         num_labels=2,
         dtype=torch.bfloat16 if light and on_cpu else torch.float32,
         use_safetensors=True,

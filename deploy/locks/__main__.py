@@ -31,7 +31,7 @@ _ALL: Final = {
     "core": (),
     "edge": ("spacy", "keyring"),
     "cloud": ("scale", "trace"),
-    "models": (),
+    "models": ("train",),
 }
 
 
@@ -47,11 +47,15 @@ class Lock:
     """Lists of environments that this one is added to: it holds only what one of them lacks."""
     other: frozenset[str] = frozenset()
     """Packages that it has in another version than the first list."""
+    without: tuple[str, ...] = ()
+    """Packages that another one names and none of our programs there imports."""
 
 
 LOCKS: Final = {
     "dev": Lock(_ALL, ("dev",)),
     "edge": Lock(_EDGE),
+    # The package with the default backbone names it, and it brings torch.
+    "try": Lock({**_EDGE, "models": ()}, without=("sentence-transformers",)),
     "edge-tests": Lock(
         {"protos": (), "core": (), "edge": ("spacy", "keyring", "trace")}, ("edge-tests",)
     ),
@@ -141,9 +145,12 @@ def _resolved(name: str, lock: Lock, folder: Path) -> str:
     kept = [pin for pin in pins if pin.partition("==")[0] not in lock.other]
     constraints, output = folder / "constraints.txt", folder / f"{name}.txt"
     constraints.write_text("\n".join(kept), encoding="utf-8")
+    excluded = folder / "excluded.txt"
+    excluded.write_text("\n".join(lock.without), encoding="utf-8")
     if (FOLDER / output.name).exists():
         shutil.copyfile(FOLDER / output.name, output)
     files = ["--constraint", str(constraints), "--output-file", str(output)]
+    files += ["--excludes", str(excluded)]
     text = "\n".join(map(str, asked(lock)))
     command = [*_COMPILE, *files, *sys.argv[1:]]
     subprocess.run(command, input=text, text=True, check=True, cwd=SOURCES)

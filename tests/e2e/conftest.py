@@ -12,7 +12,7 @@ import pytest
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from bench.live.testbed import Agent, Cloud
-from sottovoce.cloud.models import backbone
+from sottovoce.core.bundle.backbone import BackboneFiles, resolve
 from sottovoce.core.bundle.folder import ENCODER
 from sottovoce.core.bundle.manifest import MANIFEST, Backbone, Manifest
 from sottovoce.models import encoder as device_encoder
@@ -55,7 +55,7 @@ def light(tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path) -> Ligh
     """For tests that ask nothing about accuracy."""
     folder = tmp_path_factory.mktemp("light")
     tiny, bundle = folder / "tiny", folder / "bundle"
-    AutoTokenizer.from_pretrained(backbone.resolve("default")).save_pretrained(tiny)
+    AutoTokenizer.from_pretrained(resolve("default")).save_pretrained(tiny)
     BertModel(
         BertConfig(
             vocab_size=30_522,
@@ -65,12 +65,12 @@ def light(tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path) -> Ligh
             intermediate_size=64,
         )
     ).save_pretrained(tiny)
-    loaded = backbone.load(str(tiny))
+    files = BackboneFiles.open(str(tiny))
     shutil.copytree(bundle_folder, bundle, ignore=shutil.ignore_patterns(ENCODER))
     manifest = Manifest.from_json((bundle_folder / MANIFEST).read_bytes())
-    named = Backbone(loaded.name, loaded.sha256, 32)
+    named = Backbone(files.name, files.sha256, 32)
     (bundle / MANIFEST).write_bytes(replace(manifest, backbone=named, embed={}).to_json())
-    device_encoder.write(loaded, bundle / ENCODER)
+    device_encoder.write(files, bundle / ENCODER)
     return Light(tiny, offered(bundle))
 
 

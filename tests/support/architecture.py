@@ -58,8 +58,8 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "sottovoce.models": [
-        ["corpus", "public_words"],
-        ["frequencies", "space", "tagger"],
+        ["corpus", "graphs", "public_words"],
+        ["frequencies", "space", "tagger", "torch_export"],
         ["calibration_attack", "encoder", "indexes", "names_data", "vocabulary"],
         ["calibration", "denoiser_data", "names_training"],
         ["context_finder", "denoiser_training"],

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sottovoce.core.bundle.backbone import BackboneFiles
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, StoredFile, sha256
 from tests.support.onnx_bytes import field, graph, model, tensor
@@ -59,9 +60,8 @@ def _encoded(folder: Path, backbone: str) -> Path:
 @cache
 def _encoder(backbone: str) -> dict[str, bytes]:
     """The files of an encoder, by name: the campaign has that of the default one four times."""
-    from sottovoce.cloud.models import backbone as backbones
-    from sottovoce.models import encoder as device_encoder  # only where there is torch
+    from sottovoce.models import encoder as device_encoder  # only where there is a builder
 
     with TemporaryDirectory() as folder:
-        device_encoder.write(backbones.load(backbone), Path(folder, ENCODER))
+        device_encoder.write(BackboneFiles.open(backbone), Path(folder, ENCODER))
         return {file.name: file.read_bytes() for file in Path(folder, ENCODER).iterdir()}

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sottovoce.cloud.models import backbone as backbones
+from sottovoce.core.bundle.backbone import BackboneFiles
 from sottovoce.core.bundle.folder import CARDS
 from sottovoce.core.bundle.levels import EmbedLevel, Level
 from sottovoce.core.bundle.manifest import (
@@ -59,7 +59,6 @@ from sottovoce.models import calibration, frequencies, indexes, space
 from sottovoce.models import encoder as device_encoder
 from sottovoce.models import vocabulary as vocabularies
 from sottovoce.models.calibration_attack import calibrate_tokens, token_log_prior
-from sottovoce.models.context_finder import full_export
 from sottovoce.models.corpus import Language
 from sottovoce.models.vocabulary import Vocabulary
 
@@ -241,7 +240,7 @@ def build(
     """Build a bundle in ``out``, and replace the bundle there once all is done.
 
     Args:
-        backbone: name or path, see `sottovoce.cloud.models.backbone`.
+        backbone: name or path, see `sottovoce.core.bundle.backbone`.
         models: folder with ``tagger``, ``frequencies`` and ``facts``, as in the repository, and
             ``names`` if there is a name finder for the language.
         spacy: a spaCy pipeline that tags in place of ``models``' tagger. The bundle then brings no
@@ -277,7 +276,7 @@ def build(
     table = frequencies.load(models / "frequencies")
     facts = vocabularies.load_facts(models / "facts")
     tagger: Tagger = _spacy(spacy, table.language) if spacy else OnnxTagger.load(models / "tagger")
-    model = backbones.load(backbone)
+    model = BackboneFiles.open(backbone)
     with replacing(out, MANIFEST) as folder, _workers() as run:
         tell("words", 0, 1)
         vocabulary = vocabularies.make_vocabulary(model.tokenizer, table, limit=words)
@@ -286,7 +285,7 @@ def build(
             vocabulary = vocabularies.make_vocabulary(
                 model.tokenizer, table, limit=words, order=order
             )
-        tokens = backbones.input_embeddings(model)
+        tokens = model.input_embeddings()
         embeddings = _mean_rows(tokens, vocabulary.tokens)
         counts = vocabulary.counts.sum(axis=1)
         space.check_dimensions(dimensions, embeddings.shape[1])
@@ -342,7 +341,7 @@ def build(
         if encoder:
             tell("encoder", 0, 1)
             device_encoder.write(model, folder / ENCODER, exporter)
-            full_export.write(model, folder / ENCODER, folder / VOCABULARY)
+            device_encoder.write_finder(model, folder / ENCODER, folder / VOCABULARY)
         manifest = Manifest(
             backbone=named,
             language=table.language.code,

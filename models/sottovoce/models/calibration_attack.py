@@ -13,12 +13,12 @@ word counts, with the usual rates of punctuation and numbers. A device's own tex
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from sottovoce.cloud.models.encoder import PosteriorMean
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import EmbedLevel
 from sottovoce.core.privacy import mechanisms, noise, policies
@@ -158,7 +158,7 @@ def calibrate_tokens(
     """Return the levels, with the attacker's measured success at each.
 
     Args:
-        space: Floats2d (tokens, r).
+        space: Floats2d (tokens, r), rows of length 1.
         log_prior: Floats1d (tokens,), see `token_log_prior`.
         seed: of the simulation. The same seed gives the same levels.
     """
@@ -187,8 +187,7 @@ def success(
     sample = _sample(log_prior, draws, seed)
     random = np.random.default_rng(seed)
     steps = noise.draw(random, len(sample), space.shape[1], 1.0) / np.float32(eta)
-    none = np.zeros((len(space), 0), np.float32)  # the attacker needs no embeddings
-    attack = PosteriorMean(space, none, log_prior)
+    attack = SphereMap.of(space, Candidates(np.arange(len(space), dtype=np.int32), log_prior))
     return float(attack.confidence(space[sample] + steps, eta).mean())
 
 
@@ -234,7 +233,7 @@ NUMBERS: Final = 10.0
 """Tokens of digits for every 1,000 words in the same texts, shared among these tokens."""
 
 
-def token_log_prior(tokenizer: Any, table: FrequencyTable) -> NDArray[np.float32]:
+def token_log_prior(tokenizer: Tokenizer, table: FrequencyTable) -> NDArray[np.float32]:
     """Return the log of each token's share of running text: Floats1d (tokens,).
 
     The shares sum to 1. The tokenizer cuts every counted word, and each token gets the word's
@@ -250,10 +249,10 @@ def token_log_prior(tokenizer: Any, table: FrequencyTable) -> NDArray[np.float32
         met[form] = met.get(form, 0.0) + count
     thousands = sum(met.values()) / 1_000
     met |= {mark: rate * thousands for mark, rate in MARKS.items()}
-    counts = np.full(len(tokenizer), UNSEEN)
-    pieces = tokenizer([*met], add_special_tokens=False)["input_ids"]
-    for ids, count in zip(pieces, met.values(), strict=True):
-        np.add.at(counts, ids, count)
+    counts = np.full(tokenizer.get_vocab_size(), UNSEEN)
+    pieces = tokenizer.encode_batch([*met], add_special_tokens=False)
+    for piece, count in zip(pieces, met.values(), strict=True):
+        np.add.at(counts, piece.ids, count)
     numbers = [i for token, i in tokenizer.get_vocab().items() if _is_number(token)]
     counts[numbers] += NUMBERS * thousands / max(1, len(numbers))
     log_shares: NDArray[np.float32] = np.log(counts / counts.sum()).astype(np.float32)

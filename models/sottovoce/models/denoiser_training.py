@@ -35,7 +35,7 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from sottovoce.core.platform.files import in_place_of
 from sottovoce.core.privacy.denoiser import DESCRIPTION, FORMAT, NETWORK, TABLE
 from sottovoce.models.denoiser_data import Answers, Passages, Progress
-from sottovoce.models.encoder import prepare, write_int8, write_onnx
+from sottovoce.models.torch_export import prepare, write_int8, write_onnx
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from sottovoce.core.bundle.manifest import ANY, class_name
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
@@ -74,12 +75,16 @@ class Vocabulary:
 
 
 def make_vocabulary(
-    tokenizer: Any, table: FrequencyTable, *, limit: int | None = None, order: Sequence[str] = ()
+    tokenizer: Tokenizer,
+    table: FrequencyTable,
+    *,
+    limit: int | None = None,
+    order: Sequence[str] = (),
 ) -> Vocabulary:
     """Return the word list of a backbone.
 
     Args:
-        tokenizer: a fast `transformers` tokenizer.
+        tokenizer: without padding and truncation.
         table: public word counts of the devices' language.
         limit: the most free words: whole words in order of their tokens, then words of ``order``.
             None for all whole words.
@@ -112,7 +117,7 @@ def make_vocabulary(
             max(0, (limit or 0) - len(kept)),
         )
     )
-    pieces = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in clitics]
+    pieces = [tokenizer.encode(word, add_special_tokens=False).ids for word in clitics]
     words = (*(word for word, _ in kept), *more, *clitics)
     clitic = np.arange(len(words)) >= len(kept) + len(more)
     return Vocabulary(
@@ -123,9 +128,9 @@ def make_vocabulary(
     )
 
 
-def normal_form(tokenizer: Any) -> Callable[[str], str]:
+def normal_form(tokenizer: Tokenizer) -> Callable[[str], str]:
     """Return the function that gives a word's form in the list, the tokenizer's normaliser."""
-    normalizer = tokenizer.backend_tokenizer.normalizer
+    normalizer = tokenizer.normalizer
     if normalizer is None:
         return str.strip
     # Some SentencePiece models put their word-start mark in the normaliser.
@@ -133,7 +138,7 @@ def normal_form(tokenizer: Any) -> Callable[[str], str]:
 
 
 def whole_words(
-    tokenizer: Any, normal: Callable[[str], str], clitics: Sequence[str] = ()
+    tokenizer: Tokenizer, normal: Callable[[str], str], clitics: Sequence[str] = ()
 ) -> Iterator[tuple[str, int]]:
     """Yield words of one token, with this token, in order of token ids.
 
@@ -141,25 +146,27 @@ def whole_words(
     Of two tokens with one form, the first counts.
     """
     starts = _word_start(tokenizer)
-    special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
+    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     done: set[str] = set()
     for token, number in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
         if token in special or not starts(token):
             continue
-        word = str(tokenizer.convert_tokens_to_string([token])).strip()
+        word = tokenizer.decoder.decode([token]).strip() if tokenizer.decoder else token
         if word and word not in done and normal(word) == word and _is_one_word(word, clitics):
             done.add(word)
             yield word, number
 
 
 def _several_tokens(
-    tokenizer: Any,
+    tokenizer: Tokenizer,
     normal: Callable[[str], str],
     order: Sequence[str],
     known: set[str],
     clitics: Sequence[str],
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield the new words of ``order`` that have several tokens, with the tokens."""
+    model = json.loads(tokenizer.to_str())["model"]
+    unknown = model.get("unk_id", tokenizer.token_to_id(model.get("unk_token") or ""))
     for start in range(0, len(order), _AT_ONCE):
         words = [
             word
@@ -167,15 +174,15 @@ def _several_tokens(
             if word not in known and normal(word) == word and _is_one_word(word, clitics)
         ]
         known.update(words)
-        pieces = tokenizer(words, add_special_tokens=False)["input_ids"] if words else []
-        for word, ids in zip(words, pieces, strict=True):
-            if len(ids) > 1 and tokenizer.unk_token_id not in ids:
-                yield word, tuple(ids)
+        pieces = tokenizer.encode_batch(words, add_special_tokens=False)
+        for word, piece in zip(words, pieces, strict=True):
+            if len(piece.ids) > 1 and unknown not in piece.ids:
+                yield word, tuple(piece.ids)
 
 
-def _word_start(tokenizer: Any) -> Callable[[str], bool]:
+def _word_start(tokenizer: Tokenizer) -> Callable[[str], bool]:
     """Return the function that tells whether a token begins a word, by the tokenizer's model."""
-    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    model = json.loads(tokenizer.to_str())["model"]
     if model["type"] == "WordPiece":
         prefix = model["continuing_subword_prefix"]
         return lambda token: not token.startswith(prefix)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sottovoce.cloud.models import backbone
+from sottovoce.core.bundle.backbone import BackboneFiles
 from sottovoce.core.errors import DataLoss, InvalidInput, NotReady
 from sottovoce.core.text import vocabulary as public_vocabulary
 from sottovoce.core.text.tagger import UPOS, OnnxTagger
@@ -24,7 +24,7 @@ from tests.support.backbones import TEXT
 
 @pytest.fixture(scope="module")
 def words(table: FrequencyTable) -> Vocabulary:
-    return vocabulary.make_vocabulary(backbone.load().tokenizer, table)
+    return vocabulary.make_vocabulary(BackboneFiles.open().tokenizer, table)
 
 
 def test_the_default_list_holds_whole_words_and_clitics(words: Vocabulary) -> None:
@@ -54,9 +54,9 @@ def test_other_scripts_stay_out_unless_met(words: Vocabulary, table: FrequencyTa
 
 
 def test_tokens_are_the_tokenizers_own(words: Vocabulary) -> None:
-    tokenizer = backbone.load().tokenizer
+    tokenizer = BackboneFiles.open().tokenizer
     for place in (0, 100, 20_000, len(words.words) - 1):
-        encoded = tokenizer(words.words[place], add_special_tokens=False)["input_ids"]
+        encoded = tokenizer.encode(words.words[place], add_special_tokens=False).ids
         assert list(words.tokens[place]) == encoded
     assert all(len(tokens) == 1 for tokens in words.tokens[: int((~words.clitic).sum())])
 
@@ -70,7 +70,7 @@ def test_counts_come_from_the_table(words: Vocabulary, table: FrequencyTable) ->
 def test_a_longer_list_goes_on_with_words_of_several_tokens(
     words: Vocabulary, table: FrequencyTable, shipped_models: Path
 ) -> None:
-    tokenizer = backbone.load().tokenizer
+    tokenizer = BackboneFiles.open().tokenizer
     whole = int((~words.clitic).sum())
     order = ("the", "Dishwasher", "dishwasher", "it's", "\u0416\u0436", "dishwasher", "mid-week")
     rest = vocabulary.load_order(shipped_models)
@@ -85,7 +85,7 @@ def test_a_longer_list_goes_on_with_words_of_several_tokens(
     for word, tokens in zip(more, longer.tokens[whole:-7], strict=True):
         (cut,) = split(word, table.language.clitics)
         assert (cut.text, cut.kind) == (word, Kind.WORD)
-        assert list(tokens) == tokenizer(word, add_special_tokens=False)["input_ids"]
+        assert list(tokens) == tokenizer.encode(word, add_special_tokens=False).ids
         assert len(tokens) > 1
     assert longer.basis.tolist() == [True] * whole + [False] * 500 + [True] * 7
 
@@ -115,7 +115,7 @@ def test_a_missing_or_damaged_order_is_told(tmp_path: Path) -> None:
 def test_limit_keeps_the_first_words_and_all_clitics(
     words: Vocabulary, table: FrequencyTable
 ) -> None:
-    some = vocabulary.make_vocabulary(backbone.load().tokenizer, table, limit=100)
+    some = vocabulary.make_vocabulary(BackboneFiles.open().tokenizer, table, limit=100)
 
     assert some.words[:100] == words.words[:100]
     assert some.words[100:] == words.words[-7:]
@@ -126,7 +126,7 @@ def test_other_tokenizers_mark_word_starts_otherwise(
     folder: str, table: FrequencyTable, request: pytest.FixtureRequest
 ) -> None:
     path: Path = request.getfixturevalue(folder)
-    found = vocabulary.make_vocabulary(backbone.load(str(path)).tokenizer, table)
+    found = vocabulary.make_vocabulary(BackboneFiles.open(str(path)).tokenizer, table)
     free = [w for w, clitic in zip(found.words, found.clitic, strict=True) if not clitic]
 
     assert {"the", "The"} & set(free)
@@ -137,7 +137,7 @@ def test_other_tokenizers_mark_word_starts_otherwise(
 
 
 def test_a_vocabulary_without_words_is_refused(table: FrequencyTable, tiny_decoder: Path) -> None:
-    tokenizer = backbone.load(str(tiny_decoder)).tokenizer
+    tokenizer = BackboneFiles.open(str(tiny_decoder)).tokenizer
     with pytest.raises(InvalidInput, match="no whole words"):
         vocabulary.make_vocabulary(tokenizer, table, limit=0)
 
@@ -273,7 +273,7 @@ def test_lists_come_before_counts_and_the_tagger_last(tagger: OnnxTagger) -> Non
 def test_words_nobody_met_stay_out_of_closed_classes(
     table: FrequencyTable, tagger: OnnxTagger
 ) -> None:
-    words = vocabulary.make_vocabulary(backbone.load().tokenizer, table)
+    words = vocabulary.make_vocabulary(BackboneFiles.open().tokenizer, table)
     unseen = ~words.counts.any(axis=1) & ~words.clitic
     found = vocabulary.word_readings(words, tagger, CARRIERS, {})
     assert unseen.sum() > 100

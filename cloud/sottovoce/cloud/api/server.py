@@ -49,10 +49,10 @@ from sottovoce.cloud.serving.predictor import Embedder, Predictor
 from sottovoce.cloud.serving.upstream import Upstream
 from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.store.adapters import AdapterFiles
-from sottovoce.cloud.store.keys import SIGNING_KEY, signature_of
 from sottovoce.cloud.tenants import Tenants, quotas
 from sottovoce.cloud.tenants.credentials import Codes
 from sottovoce.core.bundle.adapter import LocalAdapter
+from sottovoce.core.bundle.signature import SIGNING_KEY
 from sottovoce.core.errors import Unavailable
 from sottovoce.v1 import (
     bundles_pb2_grpc,
@@ -159,7 +159,7 @@ class Server:
         self.bundles = open_bundles(folders, (loaded.name, loaded.sha256))
         clear(settings.state, Queue(self.database))
         self.signatures = {
-            identity: signature_of(bundle, settings.state / SIGNING_KEY)
+            identity: bundles.signature_of(bundle, settings.state / SIGNING_KEY)
             for identity, bundle in self.bundles.items()
         }
         self.jobs = Jobs(self.database, settings.limits)

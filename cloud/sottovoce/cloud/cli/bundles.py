@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from sottovoce.cloud.cli.options import (
-    folder,
     objects_option,
     on_database,
     say,
@@ -22,6 +21,7 @@ from sottovoce.cloud.store.database import Database, when
 from sottovoce.core.errors import NotFound
 from sottovoce.core.platform.console import (
     Command,
+    folder,
     print_json,
     print_table,
     progress_bar,

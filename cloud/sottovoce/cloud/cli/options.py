@@ -1,4 +1,4 @@
-"""Options that several commands take, and their progress display."""
+"""Options that several commands take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 from sottovoce.cloud.config import STORE_VARIABLE, ServerLimits
 from sottovoce.cloud.store import check_objects, open_database
 from sottovoce.cloud.store.database import Database
-from sottovoce.core.platform.console import print_json, progress_bar
+from sottovoce.core.platform.console import folder_option, print_json
 from sottovoce.core.rpc.telemetry import LOG_FORMATS
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -35,13 +35,6 @@ class _Duration(click.ParamType[float]):
 
 
 DURATION: Final = _Duration()
-folder = click.Path(file_okay=False, path_type=Path)
-
-
-def folder_option(name: str, default: str, text: str, **more: Any) -> Callable[[Any], Any]:
-    return click.option(
-        name, type=folder, default=Path(default), show_default=True, help=text, **more
-    )
 
 
 def number_option(name: str, default: int, text: str, **more: Any) -> Callable[[Any], Any]:
@@ -204,17 +197,3 @@ def opened(
 def limit_option(name: str, text: str) -> Callable[[Any], Any]:
     """Return an option for one of the limits that hold for every tenant."""
     return number_option(f"--limit-{name.replace('_', '-')}", getattr(ServerLimits(), name), text)
-
-
-@contextmanager
-def watch_stages(*, enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a callback (stage, done, total) that draws one bar a stage on standard error."""
-    with progress_bar(enabled=enabled) as bars:
-        tasks = {}
-
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, note="")
-            bars.update(tasks[stage], completed=done, total=total)
-
-        yield show

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sottovoce.cloud.cli.options import opened, state_option, store_option, watch_stages
+from sottovoce.cloud.cli.options import opened, state_option, store_option
 from sottovoce.core.errors import InvalidInput, NotFound
-from sottovoce.core.platform.console import Command, if_interrupted, print_json
+from sottovoce.core.platform.console import Command, if_interrupted, print_json, watch_stages
 
 if TYPE_CHECKING:
     from sottovoce.cloud.job import Example, Job, Progress, TrainingOptions

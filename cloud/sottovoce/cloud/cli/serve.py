@@ -14,7 +14,6 @@ from sottovoce.cloud.cli.options import (
     BUNDLE_VARIABLE,
     backbone_option,
     decoder_option,
-    folder,
     key_file_option,
     limit_option,
     log_option,
@@ -29,7 +28,7 @@ from sottovoce.cloud.cli.options import (
 from sottovoce.cloud.config import DEFAULT_LISTEN, ServerLimits, Settings, UpstreamSettings
 from sottovoce.core.bundle.signature import show_key
 from sottovoce.core.errors import ConfigError
-from sottovoce.core.platform.console import Command, if_interrupted, print_json
+from sottovoce.core.platform.console import Command, folder, if_interrupted, print_json
 from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.telemetry import traced
 
@@ -379,8 +378,8 @@ def trainer_command(
         on_ray.run(ray, ray_trainers or 0, given, lambda number: _ready(state, as_json, number))
         return
     # Imported late, so that option errors appear without waiting for torch.
-    from sottovoce.cloud.models.backbone import resolve
     from sottovoce.cloud.training.worker import Worker, work
+    from sottovoce.core.bundle.backbone import resolve
 
     for model in filter(None, (backbone, decoder)):
         resolve(model)  # a wrong name would otherwise fail every job

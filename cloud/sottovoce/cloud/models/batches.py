@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from sottovoce.cloud.job import Example, TrainingOptions, check_labels
+from sottovoce.core.bundle.encoder import MAX_TOKENS
 
-MAX_TOKENS = 256  # longer released texts are cut; cost grows with the square
 SUBTOKENS = 2  # room for each plain token in front
 IGNORE = -100
 

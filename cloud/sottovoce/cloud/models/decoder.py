@@ -39,15 +39,13 @@ from transformers.models.auto.modeling_auto import (
 from sottovoce.cloud.models.backbone import (
     LoadedBackbone,
     four_bits,
-    hash_files,
     load_tokenizer,
-    public_name,
-    resolve,
 )
 from sottovoce.cloud.models.chat import Chat
 from sottovoce.cloud.models.classifier import AdaptedModel
 from sottovoce.cloud.models.methods import Method
 from sottovoce.cloud.models.rows import Row, Update, key_value_shape, stacked, updated
+from sottovoce.core.bundle.backbone import hash_files, public_name, resolve
 from sottovoce.core.errors import InvalidInput, NotReady
 
 SENTENCE: Final = "The museum in Aarhus opened in 1859, and 42 people came."
@@ -134,7 +132,7 @@ def load(name: str, *, dtype: torch.dtype = torch.float32, quantized: bool = Fal
 
     Args:
         name: a folder with config.json, safetensors and tokenizer.json, or a name on the hub; see
-            `backbone.resolve`.
+            `sottovoce.core.bundle.backbone.resolve`.
         dtype: of the weights, float32 or bfloat16.
         quantized: keep the weights of the blocks' linear layers in 4 bits, for QLoRA.
 

@@ -30,7 +30,7 @@ from sottovoce.cloud.store.database import Database, Row, Transaction
 from sottovoce.cloud.store.objects import Objects
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, Manifest, StoredFile, sha256
-from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
+from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key, signing_key
 from sottovoce.core.errors import (
     ConfigError,
     DataLoss,
@@ -474,3 +474,17 @@ def _lock(file: Path, how: int) -> int:
         os.close(held)
         raise
     return held
+
+
+def signature_of(bundle: Bundle, file: Path) -> Signature:
+    """Return the signature beside the manifest, or sign with the key in ``file``.
+
+    Raises:
+        DataLoss: the signature there does not fit. ConfigError: see `signing_key`.
+    """
+    manifest = (bundle.folder / MANIFEST).read_bytes()
+    found = Signature.read(bundle.folder)
+    if found is None:
+        return Signature.make(manifest, signing_key(file))
+    found.check(manifest)
+    return found

@@ -28,6 +28,8 @@ FORMAT: Final = "encoder.v1"
 DESCRIPTION: Final = "encoder.json"
 NETWORK: Final = "encoder.onnx"
 TABLE: Final = "table.npy"
+MAX_TOKENS: Final = 256
+"""Longer texts are cut. Cost grows with the square."""
 _SCALE_BYTES: Final = 4
 
 Floats1d = NDArray[np.float32]

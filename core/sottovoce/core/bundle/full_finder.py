@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,20 +72,20 @@ class Pins:
         return decode(cls, parse_object(data)[1])
 
     @classmethod
-    def of(cls, folder: Path, vocabulary: Path, tokenizer: Any) -> Self:
+    def of(cls, folder: Path, vocabulary: Path, before: int, after: int) -> Self:
         """Return the pins for files that a builder wrote.
 
         Args:
             folder: holds the graph and the token table.
             vocabulary: the tokens.
-            tokenizer: of `transformers`.
+            before, after: ids of the tokens around a text.
         """
         return cls(
             sha256(folder / FULL_FINDER),
             sha256(folder / TABLE),
             sha256(vocabulary),
-            tokenizer.cls_token_id,
-            tokenizer.sep_token_id,
+            before,
+            after,
         )
 
     def to_json(self) -> str:

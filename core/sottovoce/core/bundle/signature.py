@@ -4,6 +4,10 @@ Hashes show that a bundle is intact, but not who made it. The manifest names eve
 hash, so one signature covers the whole bundle. It is plain Ed25519 (RFC 8032), which `openssl
 pkeyutl -verify -rawin` checks as well. The library is imported where a signature is made or
 checked, because most commands never open a bundle.
+
+A device accepts only bundles that its provider signed. A missing signing key is created, as ssh
+does with host keys. Providers that keep the key off the server sign when they build the bundle. The
+public half lies beside the key, so that a lost key is never replaced silently.
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from sottovoce.core.errors import DataLoss, InvalidInput, NotReady, Remedy
+from sottovoce.core.errors import ConfigError, DataLoss, InvalidInput, NotReady, Remedy
+from sottovoce.core.platform.files import atomic, read_secret, sweep
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -160,3 +166,81 @@ def read_key(text: str) -> bytes:
             subject="key",
         )
     return key
+
+
+SIGNING_KEY: Final = "signing.key"
+"""The key's file in the server's state."""
+_PUBLIC: Final = ".pub"
+
+
+def signing_key(file: Path) -> Ed25519PrivateKey:
+    """Return the private key in ``file`` (PEM, PKCS 8), created with mode 0600 at first use.
+
+    Raises:
+        ConfigError: it cannot be read or written, others can read it, it is not an Ed25519 key, or
+            it is missing or does not match its public half.
+    """
+    public = file.with_name(f"{file.name}{_PUBLIC}")
+    for each in (file, public):
+        sweep(each.parent, escape(each.name))
+    # In this order, because the private key is written first.
+    if public.exists() and not file.exists():
+        raise _another(file, "is gone")
+    key = _signing_key_in(file)
+    shown = f"{show_key(key.public_key().public_bytes_raw())}\n".encode()
+    try:
+        if not public.exists():
+            with atomic(public) as out:
+                out.write(shown)
+        elif public.read_bytes() != shown:
+            raise _another(file, f"does not fit {public.name}")
+    except OSError as error:
+        raise _unusable(public) from error
+    return key
+
+
+def _signing_key_in(file: Path) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    if not file.exists():
+        _make_signing_key(file)
+    try:
+        key = load_pem_private_key(read_secret(file), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise _unusable(file) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _unusable(file)
+    return key
+
+
+def _make_signing_key(file: Path) -> None:
+    """Write a new key, unless another process has done so: all processes use one key."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    with atomic(file, once=True) as out:
+        out.write(
+            Ed25519PrivateKey.generate().private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+
+
+def _another(file: Path, how: str) -> ConfigError:
+    return ConfigError(
+        f"the key {file} {how}",
+        fix=f"bring it back from a backup; to sign with another, delete {file}{_PUBLIC} and tell "
+        "the owners of devices: they refuse what a new key signed until they `sotto pull --key` it",
+        subject=str(file),
+    )
+
+
+def _unusable(file: Path) -> ConfigError:
+    return ConfigError(
+        f"{file} is no private Ed25519 key that can be read",
+        fix="bring it back, or name another; devices refuse bundles that a new key signed",
+        subject=str(file),
+    )

@@ -16,11 +16,12 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from itertools import zip_longest
+from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 from types import MappingProxyType
@@ -50,10 +51,15 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 
 
 class Command(click.Command):
-    """A command that reports errors in the project's form, and has the option --json."""
+    """A command that reports errors in the project's form, and has the option --json.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    Args:
+        needs: what to install if a library that the command imports is missing.
+    """
+
+    def __init__(self, *args: Any, needs: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._needs = needs
         told = "Print JSON, one object a line; errors too."
         self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=told))
 
@@ -77,6 +83,11 @@ class Command(click.Command):
             return super().invoke(ctx)
         except SottovoceError as error:
             _end(ctx, error)
+        except ModuleNotFoundError as error:
+            if not self._needs:
+                raise
+            problem = f"{error.name}, which this command needs, is not installed"
+            _end(ctx, NotReady(problem, fix=f"pip install '{self._needs}'"))
         except (KeyboardInterrupt, click.Abort) as error:  # the second from a prompt
             if isinstance(error.__context__, EOFError):
                 _end(ctx, InvalidInput("standard input ended before an answer", fix="type one"))
@@ -283,6 +294,29 @@ def progress_bar(*, enabled: bool = True) -> Iterator[Progress]:
         expand=True,
     ) as progress:
         yield progress
+
+
+@contextmanager
+def watch_stages(*, enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback (stage, done, total) that draws one bar a stage on standard error."""
+    with progress_bar(enabled=enabled) as bars:
+        tasks = {}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, note="")
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield show
+
+
+folder = click.Path(file_okay=False, path_type=Path)
+
+
+def folder_option(name: str, default: str, text: str, **more: Any) -> Callable[[Any], Any]:
+    return click.option(
+        name, type=folder, default=Path(default), show_default=True, help=text, **more
+    )
 
 
 EXIT_CODES = {

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sottovoce.cloud.cli.options import folder_option, watch_stages
-from sottovoce.cloud.store.keys import signing_key
 from sottovoce.core.bundle.manifest import bundle_id
-from sottovoce.core.platform.console import Command, if_interrupted, print_json
+from sottovoce.core.bundle.signature import signing_key
+from sottovoce.core.platform.console import (
+    Command,
+    folder_option,
+    if_interrupted,
+    print_json,
+    watch_stages,
+)
 
 if TYPE_CHECKING:
     from sottovoce.models.encoder import Exporter
@@ -29,7 +34,7 @@ _exporter_option = click.option(
 )
 
 
-@click.command("build-bundle", cls=Command)
+@click.command("build-bundle", cls=Command, needs="sottovoce-models[export]")
 @folder_option("--out", "bundle", "Folder to write.")
 @click.option(
     "--backbone",
@@ -141,7 +146,7 @@ def build_bundle(
             )
 
 
-@click.command("export", cls=Command)
+@click.command("export", cls=Command, needs="sottovoce-models[train]")
 @click.option(
     "--backbone",
     default="default",
@@ -156,20 +161,20 @@ def export(backbone: str, exporter: Exporter, out: Path, as_json: bool) -> None:
     Writes the graph, the token table and their description. Devices fetch an
     encoder as part of a bundle: see `build-bundle --encoder`.
     """
-    from sottovoce.cloud.models import backbone as backbones
+    from sottovoce.core.bundle.backbone import BackboneFiles
     from sottovoce.core.bundle.encoder import DESCRIPTION
     from sottovoce.models import encoder
     from sottovoce.models.bundle import replacing
 
-    loaded = backbones.load(backbone)
+    files = BackboneFiles.open(backbone)
     with replacing(out, DESCRIPTION) as made:
-        agreement = encoder.write(loaded, made, exporter)
+        agreement = encoder.write(files, made, exporter, compare=True)
         size = sum(file.stat().st_size for file in made.iterdir())
     if as_json:
         print_json(
             {
                 "path": str(out),
-                "backbone": loaded.name,
+                "backbone": files.name,
                 "exporter": exporter,
                 "bytes": size,
                 "max_difference": agreement.difference,
@@ -177,7 +182,7 @@ def export(backbone: str, exporter: Exporter, out: Path, as_json: bool) -> None:
             }
         )
     else:
-        click.echo(f"encoder of {loaded.name} at {out}, {size / 1e6:.1f} MB")
+        click.echo(f"encoder of {files.name} at {out}, {size / 1e6:.1f} MB")
         click.echo(
             f"compared with torch: max difference {agreement.difference:.1e} before rounding to"
             f" bytes, mean cosine {agreement.cosine:.4f} after"

@@ -8,13 +8,20 @@ from typing import Final, Literal
 
 import click
 
-from sottovoce.cloud.cli.options import folder, folder_option, watch_stages
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.platform.console import Command, print_json
+from sottovoce.core.platform.console import (
+    Command,
+    folder,
+    folder_option,
+    print_json,
+    watch_stages,
+)
 from sottovoce.core.platform.files import in_place_of
 
+_TORCH: Final = "sottovoce-models[train]"
 
-@click.command("train-tagger", cls=Command)
+
+@click.command("train-tagger", cls=Command, needs=_TORCH)
 @click.option("--data", type=folder, required=True, help="Folder with ud_ewt and pos_masc.")
 @folder_option("--out", "models/tagger", "Folder to write.")
 def train_tagger(data: Path, out: Path, as_json: bool) -> None:
@@ -29,7 +36,7 @@ def train_tagger(data: Path, out: Path, as_json: bool) -> None:
         click.echo(f"tagger at {out}: {measured.accuracy:.4f} of {measured.words:,} test words")
 
 
-@click.command("train-names", cls=Command)
+@click.command("train-names", cls=Command, needs=_TORCH)
 @click.option(
     "--data", type=folder, required=True, help="Folder with ud_ewt, pos_masc, uner_ewt and wnut17."
 )
@@ -61,7 +68,7 @@ def train_names(
     It fills sentences of our own from Faker's lists of names (pip install
     faker). No other command needs Faker.
     """
-    from sottovoce.cloud.models import backbone as backbones
+    from sottovoce.core.bundle.backbone import BackboneFiles
     from sottovoce.core.text.tagger import OnnxTagger
     from sottovoce.models import frequencies, names_training, vocabulary
     from sottovoce.models.names_data import fakers_lists
@@ -71,7 +78,7 @@ def train_names(
     with watch_stages(enabled=not as_json) as show:
         show("words", 0, 1)
         table = frequencies.load(models / "frequencies")
-        tokenizer = backbones.load(backbone).tokenizer
+        tokenizer = BackboneFiles.open(backbone).tokenizer
         words = vocabulary.make_vocabulary(tokenizer, table)
         found = vocabulary.word_readings(
             words,
@@ -98,7 +105,7 @@ def train_names(
         )
 
 
-@click.command("train-denoiser", cls=Command)
+@click.command("train-denoiser", cls=Command, needs=_TORCH)
 @click.option(
     "--data",
     "paths",
@@ -165,7 +172,7 @@ _SHIPPED: Final = Path("core/sottovoce/core/text")
 _PINS: Final = Path("core/sottovoce/core/bundle/full_finder.json")
 
 
-@click.command("train-context-finder", cls=Command)
+@click.command("train-context-finder", cls=Command, needs=_TORCH)
 @click.option(
     "--data",
     type=folder,
@@ -235,8 +242,9 @@ def command(
         if full:
             import torch
 
-            from sottovoce.models.context_finder.full import ADAPTER, FURTHER, train_full_finder
-            from sottovoce.models.context_finder.full_export import pin
+            from sottovoce.core.bundle.backbone import BackboneFiles
+            from sottovoce.models.context_finder.full import FURTHER, train_full_finder
+            from sottovoce.models.encoder import ADAPTER, pin
 
             train_full_finder(
                 data,
@@ -249,7 +257,7 @@ def command(
                 progress=show,
                 device="cuda" if torch.cuda.is_available() else "cpu",
             ).save(ADAPTER)
-            out, size = ADAPTER, pin(loaded, ADAPTER, _PINS)
+            out, size = ADAPTER, pin(BackboneFiles.open(backbone), ADAPTER, _PINS)
         else:
             size = train_context_finder(
                 data,
@@ -344,7 +352,7 @@ def device_counts(models: Path, out: Path, as_json: bool) -> None:
     Devices check the levels of a bundle with the counts, and the readings of
     its words with the readings.
     """
-    from sottovoce.cloud.models import backbone
+    from sottovoce.core.bundle.backbone import BackboneFiles
     from sottovoce.core.text.tagger import OnnxTagger
     from sottovoce.models import frequencies
     from sottovoce.models.frequencies import cut_to_device
@@ -360,7 +368,7 @@ def device_counts(models: Path, out: Path, as_json: bool) -> None:
     facts = load_facts(models / "facts")
     table = frequencies.load(models / "frequencies")
     counts = cut_to_device(table, {word: KINDS[kind] for word, kind in facts.items()})
-    listed = make_vocabulary(backbone.load().tokenizer, table).words
+    listed = make_vocabulary(BackboneFiles.open().tokenizer, table).words
     order = load_order(models) if (models / ORDER).is_file() else ()
     tagger = OnnxTagger.load(models / "tagger")
     readings, more = public_readings(table, listed, order, tagger, facts)

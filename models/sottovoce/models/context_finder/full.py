@@ -45,7 +45,6 @@ from sottovoce.models.names_data import (
 from sottovoce.models.tagger import NO_WORD, Progress, averaged, partial_loss
 
 __all__ = [
-    "ADAPTER",
     "FURTHER",
     "LARGE",
     "ROUNDS",
@@ -58,8 +57,6 @@ __all__ = [
     "train_full_finder",
 ]
 
-ADAPTER: Final = Path(__file__).with_name("full_finder.safetensors")
-"""The trained adapter, case vectors and head."""
 _TOKENS: Final = {"cpu": 1_024, "cuda": 16_384}
 """Word pieces, with padding, of one batch."""
 _MEMORY: Final = 0.998

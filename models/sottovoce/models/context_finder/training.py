@@ -31,7 +31,7 @@ from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.onnx_models import weights
 from sottovoce.core.text.tagger import HASHES, FeatureSpec
 from sottovoce.core.text.words import split
-from sottovoce.models.context_finder.full import ADAPTER, FullNetwork, kept_back, padded
+from sottovoce.models.context_finder.full import FullNetwork, kept_back, padded
 from sottovoce.models.context_finder.network import (
     Network,
     Size,
@@ -51,6 +51,7 @@ from sottovoce.models.context_finder.sentences import (
     weakened,
 )
 from sottovoce.models.corpus import load_language
+from sottovoce.models.encoder import ADAPTER
 from sottovoce.models.names_data import (
     ANY,
     NONE,

@@ -11,7 +11,6 @@ import torch
 from sottovoce.cloud.job import Example, TrainingOptions, check_labels
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.models.batches import (
-    MAX_TOKENS,
     SUBTOKENS,
     Dataset,
     Encoded,
@@ -19,6 +18,7 @@ from sottovoce.cloud.models.batches import (
     encode,
     split,
 )
+from sottovoce.core.bundle.encoder import MAX_TOKENS
 from sottovoce.core.errors import NotReady
 from tests.support.backbones import tiny_bert
 from tests.support.examples import examples

@@ -15,7 +15,7 @@ from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.store.sqlite import SqliteDatabase
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.manifest import MANIFEST, sha256
-from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key
+from sottovoce.core.bundle.signature import SIGNATURE, Signature, show_key, signing_key
 from sottovoce.core.errors import (
     ConfigError,
     DataLoss,
@@ -26,6 +26,7 @@ from sottovoce.core.errors import (
 )
 from tests.support.buckets import on_both_objects
 from tests.support.encoder_bundle import with_some_files
+from tests.support.signing import sign
 from tests.support.stores import Store
 
 
@@ -241,3 +242,24 @@ def test_objects_of_one_machine_are_not_for_many(tmp_path: Path, folder: Path) -
             use()
         assert "--objects" in caught.value.fix
     database.close()
+
+
+def test_a_signature_made_with_the_bundle_goes_before_the_servers_own(
+    tmp_path: Path, small_bundle: Bundle
+) -> None:
+    file = tmp_path / "signing.key"
+    manifest = (small_bundle.folder / "manifest.json").read_bytes()
+    own = bundles.signature_of(small_bundle, file)
+    own.check(manifest)
+    assert own.key == signing_key(file).public_key().public_bytes_raw()
+
+    offline = tmp_path / "bundle"
+    offline.mkdir()
+    (offline / "manifest.json").write_bytes(manifest)
+    public = sign(offline, Ed25519PrivateKey.generate())
+    there = Bundle(small_bundle.folder, small_bundle.manifest, small_bundle.id)
+    there.folder = offline
+    assert bundles.signature_of(there, file).key == public
+    (offline / "manifest.json").write_bytes(manifest + b" ")
+    with pytest.raises(DataLoss, match="does not fit"):
+        bundles.signature_of(there, file)

@@ -20,6 +20,7 @@ from sottovoce.cloud.models.methods.lora import targets
 from sottovoce.cloud.models.rows import Row, prefix_width, run
 from sottovoce.core.bundle import encoder as encoders
 from sottovoce.core.bundle.adapter import LocalAdapter
+from sottovoce.core.bundle.backbone import BackboneFiles
 from sottovoce.core.bundle.encoder import Additions, Encoder, Shape
 from sottovoce.core.bundle.folder import ENCODER, Bundle
 from sottovoce.core.bundle.tokenizer import open_tokenizer
@@ -56,8 +57,7 @@ def exact(
     bundle = Bundle.open(bundle_folder)
     whole = Encoder.load(bundle)
     network = tmp_path_factory.mktemp("exact") / "encoder.onnx"
-    model = backbones.load(str(backbone_folder)).model
-    network.write_bytes(device_encoder.to_onnx(model, int8=False))
+    network.write_bytes(device_encoder.export(BackboneFiles.open(str(backbone_folder))).network)
     return replace(whole, _session=encoders._session(str(network)))
 
 
@@ -118,15 +118,16 @@ def test_device_and_cloud_pool_the_same_states(
 
 
 def test_rounding_costs_the_default_backbone_little(tmp_path: Path) -> None:
-    loaded = backbones.load()
-    exact = device_encoder.to_onnx(loaded.model, int8=False)
-    found = device_encoder.write(loaded, tmp_path / "encoder")
+    files = BackboneFiles.open()
+    exact = device_encoder.export(files).network
+    found = device_encoder.write(files, tmp_path / "encoder", compare=True)
+    assert found.difference is not None
     assert found.difference < 1e-4
     assert 0.998 < found.cosine < 0.9999
     rounded = (tmp_path / "encoder" / "encoder.onnx").read_bytes()
     assert len(rounded) < 0.3 * len(exact)
     table = np.load(tmp_path / "encoder" / "table.npy")
-    assert table.nbytes == len(loaded.tokenizer) * (loaded.hidden_size + 4)
+    assert table.nbytes == 30_522 * (files.hidden_size + 4)
 
 
 def test_a_backbone_that_rounding_spoils_is_refused(
@@ -134,13 +135,13 @@ def test_a_backbone_that_rounding_spoils_is_refused(
 ) -> None:
     monkeypatch.setattr(device_encoder, "LEAST_COSINE", 1.1)
     with pytest.raises(InvalidInput, match="rounded to bytes"):
-        device_encoder.write(backbones.load(str(backbone_folder)), tmp_path / "encoder")
+        device_encoder.write(BackboneFiles.open(str(backbone_folder)), tmp_path / "encoder")
 
 
 def test_a_decoder_is_no_encoder_for_devices(tmp_path: Path) -> None:
-    loaded = backbones.load(str(tiny_decoder(tmp_path / "tiny")))
+    files = BackboneFiles.open(str(tiny_decoder(tmp_path / "tiny")))
     with pytest.raises(InvalidInput, match="qwen2"):
-        device_encoder.write(loaded, tmp_path / "encoder")
+        device_encoder.write(files, tmp_path / "encoder")
     assert not (tmp_path / "encoder").exists()
 
 
@@ -152,7 +153,7 @@ def test_places_told_by_their_distance_are_no_places_for_devices(
     told = config | {"position_embedding_type": "relative_key"}
     (folder / "config.json").write_text(json.dumps(told))
     with pytest.raises(InvalidInput, match="relative_key"):
-        device_encoder.write(backbones.load(str(folder)), tmp_path / "encoder")
+        device_encoder.write(BackboneFiles.open(str(folder)), tmp_path / "encoder")
 
 
 @pytest.mark.parametrize("name", ["encoder.json", "encoder.onnx", "table.npy"])
@@ -257,11 +258,11 @@ class Exported:
 @pytest.fixture(scope="module", params=ENCODERS)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     folder = tmp_path_factory.mktemp(request.param)
-    loaded = backbones.load(str(tiny_encoder(request.param, folder / "tiny")))
-    agreement = device_encoder.write(loaded, folder / "encoder", "optimum")
+    files = BackboneFiles.open(str(tiny_encoder(request.param, folder / "tiny")))
+    agreement = device_encoder.write(files, folder / "encoder", "optimum")
     device = Encoder.open(folder / "encoder", open_tokenizer(folder / "tiny" / "tokenizer.json"))
     whole = folder / "exact.onnx"
-    whole.write_bytes(device_encoder.to_onnx(loaded.model, "optimum", int8=False))
+    whole.write_bytes(device_encoder.export(files, "optimum").network)
     exact = replace(device, _session=encoders._session(str(whole)))
     return Exported(folder / "tiny", agreement, device, exact)
 
@@ -308,16 +309,16 @@ def test_adapters_travel_to_other_encoders_unless_they_have_prefixes(exported: E
 
 @OPTIMUM
 def test_optimum_gives_the_same_bytes_again(tmp_path: Path) -> None:
-    loaded = backbones.load(str(tiny_encoder("roberta", tmp_path / "tiny")))
-    first, second = (device_encoder.to_onnx(loaded.model, "optimum") for _ in range(2))
+    files = BackboneFiles.open(str(tiny_encoder("roberta", tmp_path / "tiny")))
+    first, second = (device_encoder.export(files, "optimum").network for _ in range(2))
     assert first == second
 
 
 @OPTIMUM
 def test_optimum_exports_no_decoder(tmp_path: Path) -> None:
-    loaded = backbones.load(str(tiny_decoder(tmp_path / "tiny")))
+    files = BackboneFiles.open(str(tiny_decoder(tmp_path / "tiny")))
     with pytest.raises(InvalidInput, match="no text encoder"):
-        device_encoder.write(loaded, tmp_path / "encoder", "optimum")
+        device_encoder.write(files, tmp_path / "encoder", "optimum")
     assert not (tmp_path / "encoder").exists()
 
 
@@ -325,11 +326,11 @@ def test_optimum_exports_no_decoder(tmp_path: Path) -> None:
 def test_a_graph_that_devices_would_refuse_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = backbones.load(str(tiny_encoder("modernbert", tmp_path / "tiny")))
+    files = BackboneFiles.open(str(tiny_encoder("modernbert", tmp_path / "tiny")))
     fewer = {"": onnx_models.OPERATORS[""] - {"Cos"}, "com.microsoft": {"MatMulNBits"}}
     monkeypatch.setattr(onnx_models, "OPERATORS", fewer)
     with pytest.raises(InvalidInput, match="'Cos'"):
-        device_encoder.write(loaded, tmp_path / "encoder", "optimum")
+        device_encoder.write(files, tmp_path / "encoder", "optimum")
     assert not (tmp_path / "encoder").exists()
 
 
@@ -338,9 +339,9 @@ def test_without_optimum_its_exporter_says_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "optimum", None)
     monkeypatch.setitem(sys.modules, "optimum.exporters.onnx", None)
-    loaded = backbones.load(str(tiny_encoder("distilbert", tmp_path / "tiny")))
+    files = BackboneFiles.open(str(tiny_encoder("distilbert", tmp_path / "tiny")))
     with pytest.raises(NotReady, match=r"sottovoce-models\[export\]"):
-        device_encoder.write(loaded, tmp_path / "encoder", "optimum")
+        device_encoder.write(files, tmp_path / "encoder", "optimum")
     with pytest.raises(InvalidInput, match="--exporter optimum"):
-        device_encoder.write(loaded, tmp_path / "encoder")
+        device_encoder.write(files, tmp_path / "encoder")
     assert not (tmp_path / "encoder").exists()

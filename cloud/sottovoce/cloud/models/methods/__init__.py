@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models.backbone import LoadedBackbone, check_decoder
-from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS
+from sottovoce.cloud.models.batches import SUBTOKENS
 from sottovoce.cloud.models.methods.interface import AdaptedEncoder, Full, Head, Method
 from sottovoce.cloud.models.methods.lora import Lora
 from sottovoce.cloud.models.methods.prompt import Prefix, Prompt
+from sottovoce.core.bundle.encoder import MAX_TOKENS
 from sottovoce.core.errors import InvalidInput
 
 __all__ = [

@@ -10,8 +10,9 @@ import torch
 
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone, methods
-from sottovoce.cloud.models.batches import MAX_TOKENS, SUBTOKENS
+from sottovoce.cloud.models.batches import SUBTOKENS
 from sottovoce.cloud.models.methods import Full, Lora, Method, Prefix, Prompt, from_options, lora
+from sottovoce.core.bundle.encoder import MAX_TOKENS
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.rpc import training_settings
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
@@ -14,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import CARDS, Bundle
-from sottovoce.core.bundle.manifest import sha256
+from sottovoce.core.bundle.manifest import FULL_FINDER, sha256
 from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.privacy.denoiser import Denoiser
@@ -42,6 +44,28 @@ def small_build(
     folder = tmp_path_factory.mktemp("bundles") / "small"
     building.build(folder, models=shipped_models, words=1_500)
     return Bundle.open(folder)
+
+
+_APART = """
+import sys
+for name in ("torch", "transformers", "peft", "scipy", "sottovoce.cloud"):
+    sys.modules[name] = None  # importing it fails
+from pathlib import Path
+from sottovoce.models import bundle
+from tests.support.rough_levels import rough_levels
+with rough_levels():
+    bundle.build(Path(sys.argv[1]), models=Path(sys.argv[2]), words=1_500, encoder=True)
+"""
+
+
+def test_it_is_built_where_there_is_no_torch(
+    small_build: Bundle, shipped_models: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", _APART, str(tmp_path / "apart"), str(shipped_models)]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[5])
+    apart = Bundle.open(tmp_path / "apart").manifest
+    assert apart.files == small_build.manifest.files
+    assert FULL_FINDER in {Path(name).name for name in apart.optional}
 
 
 def test_the_device_can_use_it(small_build: Bundle) -> None:

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
 from sottovoce.cloud.models import backbone as backbones
 from sottovoce.cloud.models.backbone import LoadedBackbone
+from sottovoce.core.bundle.backbone import BackboneFiles
 from sottovoce.core.bundle.full_finder import FullFinder, Pins
 from sottovoce.core.bundle.manifest import ENCODER, FULL_FINDER
 from sottovoce.core.errors import DataLoss
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.models import encoder
-from sottovoce.models.context_finder import full_export
-from sottovoce.models.context_finder.full import ADAPTER, FullNetwork, Passage, learn, padded
+from sottovoce.models.context_finder.full import FullNetwork, Passage, learn, padded
 from sottovoce.models.names_data import NONE
 from tests.support.encoder_bundle import with_some_files
 
@@ -37,21 +36,26 @@ def default() -> LoadedBackbone:
 
 
 @pytest.fixture(scope="module")
+def files() -> BackboneFiles:
+    return BackboneFiles.open()
+
+
+@pytest.fixture(scope="module")
 def written(
-    tmp_path_factory: pytest.TempPathFactory, default: LoadedBackbone, small_bundle_folder: Path
+    tmp_path_factory: pytest.TempPathFactory, files: BackboneFiles, small_bundle_folder: Path
 ) -> Path:
     """A bundle with the finder, over the vocabulary of the default backbone."""
     folder = with_some_files(small_bundle_folder, tmp_path_factory.mktemp("full") / "bundle")
-    encoder.write_table(default, folder / ENCODER)
-    encoder.write_tokenizer(default.tokenizer, folder)
-    assert full_export.write(default, folder / ENCODER, folder / "vocabulary.txt")
+    encoder.write_table(files, folder / ENCODER)
+    encoder.write_tokenizer(files.tokenizer, folder)
+    assert encoder.write_finder(files, folder / ENCODER, folder / "vocabulary.txt")
     return folder
 
 
 @torch.inference_mode()
 def by_torch(default: LoadedBackbone, words: list[str]) -> NDArray[np.float32]:
     network = FullNetwork(default).eval()
-    network.restore(ADAPTER)
+    network.restore(encoder.ADAPTER)
     ids, cases, first = network.pieces(words)
     likely = network(*padded([(ids, cases, first)]))[0].softmax(-1)[:, 1:].numpy()
     parts = np.split(likely[:-1], first)[1:]
@@ -71,25 +75,27 @@ def test_the_rounded_graph_agrees_with_torch(
     assert apart.mean() < 0.03
 
 
-def test_the_graph_without_rounding_computes_the_same(default: LoadedBackbone) -> None:
+def test_the_graph_without_rounding_computes_the_same(
+    default: LoadedBackbone, files: BackboneFiles
+) -> None:
     from sottovoce.core.text.onnx_models import session
 
     words = TEXTS[3].split()
     network = FullNetwork(default).eval()
-    network.restore(ADAPTER)
+    network.restore(encoder.ADAPTER)
     ids, cases, _ = network.pieces(words)
     with torch.inference_mode():
         wanted = network(*padded([(ids, cases, [])]))[0].softmax(-1).numpy()
-    graph = session(full_export.to_onnx(default.model, load_file(ADAPTER), int8=False))
+    graph = session(encoder.finder(files, int8=False))
     rows = network.model.embeddings.word_embeddings.weight[ids].numpy()
     feed = {"embeddings": rows, "cases": np.array(cases)}
     assert np.abs(graph.run(["likely"], feed)[0] - wanted).max() < 1e-4
 
 
-def test_the_same_adapter_gives_the_bytes_that_devices_know(default: LoadedBackbone) -> None:
+def test_the_same_adapter_gives_the_bytes_that_devices_know(files: BackboneFiles) -> None:
     import hashlib
 
-    network = full_export.to_onnx(default.model, load_file(ADAPTER))
+    network = encoder.finder(files)
     assert hashlib.sha256(network).hexdigest() == Pins.shipped().network
 
 
@@ -106,13 +112,13 @@ def test_one_changed_byte_of_a_weight_is_refused(written: Path) -> None:
 
 
 def test_a_backbone_whose_finder_devices_would_refuse_gets_none(
-    default: LoadedBackbone, written: Path
+    files: BackboneFiles, written: Path
 ) -> None:
     other = written.parent / "other"
     other.mkdir()
-    encoder.write_table(default, other)
+    encoder.write_table(files, other)
     (other / "vocabulary.txt").write_text("[UNK]\n")
-    assert not full_export.write(default, other, other / "vocabulary.txt")
+    assert not encoder.write_finder(files, other, other / "vocabulary.txt")
     assert not (other / FULL_FINDER).exists()
 
 

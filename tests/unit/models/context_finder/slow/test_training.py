@@ -18,7 +18,7 @@ from sottovoce.core.text.onnx_models import weights
 from sottovoce.core.text.tagger import FeatureSpec
 from sottovoce.core.text.words import split
 from sottovoce.models.context_finder.evaluation import Document, documents, evaluate
-from sottovoce.models.context_finder.full import ADAPTER, FullNetwork
+from sottovoce.models.context_finder.full import FullNetwork
 from sottovoce.models.context_finder.network import Network, Size, Vectors, read_vectors, restore
 from sottovoce.models.context_finder.sentences import read_marked
 from sottovoce.models.context_finder.training import (
@@ -30,6 +30,7 @@ from sottovoce.models.context_finder.training import (
     read_public,
     write,
 )
+from sottovoce.models.encoder import ADAPTER
 from sottovoce.models.names_data import ANY, NONE, Lists, Marked
 from tests.support.shared_data import shared_data
 

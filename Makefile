@@ -37,12 +37,18 @@ define fill
 @$(1)/bin/pip $(LOCKED) -r $(LOCKS)/$(2).txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
 endef
 
+# The device and the builder of bundles: a sixth of all, without torch.
+.venv/.try: $(LOCKS)/try.txt $(LOCKS)/dev.txt $(LOCKS)/torch.txt $(PARTS)
+	$(call fill,.venv,try)
+	$(BIN)/pip $(OURS) -e protos -e core -e edge -e models
+	@touch $@
+
 install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
-.venv/.done: $(LOCKS)/dev.txt $(LOCKS)/torch.txt $(PARTS)
-	$(call fill,.venv,dev)
+.venv/.done: .venv/.try
+	@$(BIN)/pip $(LOCKED) -r $(LOCKS)/dev.txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
 	@$(BIN)/pip install -r $(LOCKS)/torch.txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
-	$(BIN)/pip $(OURS) -e protos -e core -e edge -e cloud -e models
+	$(BIN)/pip $(OURS) -e cloud
 	@touch $@
 
 # The device's environment, as a Pi has it: no torch, no transformers. Never both at once: each
@@ -68,8 +74,8 @@ export: .venv/.export  ## Add the exporter of encoders that are not like BERT (o
 
 bundle: $(BUNDLE)  ## Build the default bundle into build/bundle
 
-$(BUNDLE): .venv/.done $(BUNDLE_INPUTS)
-	$(BIN)/sotto-cloud build-bundle --out build/bundle
+$(BUNDLE): .venv/.try $(BUNDLE_INPUTS)
+	$(BIN)/sotto-models build-bundle --out build/bundle
 	@touch $@
 
 # The agent looks for a bundle in the folder `current`.
@@ -146,8 +152,8 @@ test-deps:  ## Install what tests need that pip cannot: PostgreSQL, HAProxy, lib
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { \
 	  $(AS_ROOT) apt-get update -q && $(APT) libfaketime; }
 
-$(HOME_BUNDLE): .venv/.done $(BUNDLE_INPUTS)
-	$(BIN)/sotto-cloud build-bundle --out build/bundle-home --encoder
+$(HOME_BUNDLE): .venv/.try $(BUNDLE_INPUTS)
+	$(BIN)/sotto-models build-bundle --out build/bundle-home --encoder
 	@touch $@
 
 # A Raspberry Pi 4's processor, emulated: the edge gives there what it gives here, within tolerances.
@@ -194,8 +200,8 @@ audit: .venv-supply/.done  ## Ask a public list of known faults about them
 
 # Graphs are left out: searching word by word needs no compiler, and gives the same bytes everywhere.
 DIST_BUNDLE := build/bundle-dist/manifest.json
-$(DIST_BUNDLE): .venv/.done $(BUNDLE_INPUTS)
-	$(BIN)/sotto-cloud build-bundle --out build/bundle-dist --encoder --index exact
+$(DIST_BUNDLE): .venv/.try $(BUNDLE_INPUTS)
+	$(BIN)/sotto-models build-bundle --out build/bundle-dist --encoder --index exact
 	@touch $@
 
 dist: $(DIST_BUNDLE) deb docs sbom  ## Build a release into build/dist (ARGS="--key FILE" signs its bundle)

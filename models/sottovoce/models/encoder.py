@@ -37,7 +37,8 @@ from sottovoce.core.bundle.encoder import (
 from sottovoce.core.bundle.full_finder import Pins
 from sottovoce.core.bundle.manifest import FULL_FINDER, sha256
 from sottovoce.core.bundle.tokenizer import VOCABULARY, open_tokenizer, without_vocabulary
-from sottovoce.core.errors import BundleMismatch, InvalidInput
+from sottovoce.core.errors import BundleMismatch, DataLoss, InvalidInput
+from sottovoce.core.platform.schema import Malformed, decode
 from sottovoce.core.text.onnx_models import check, session
 from sottovoce.models import graphs
 from sottovoce.models.graphs import Exact, Pooled, refused
@@ -110,12 +111,15 @@ def write(
         prefix=exact.prefix,
     )
     texts = _texts(files.tokenizer, len(tokens), shape.longest)
-    own, difference = _by_graph(exact.network, tokens, shape), None
-    if exact.pooled:
-        cosine, difference = _compared(own, exact.pooled, texts)
-        if cosine < _LEAST_EXACT:
-            raise refused(f"the exported graph has a mean cosine of {cosine:.4f} with torch")
-    cosine, _ = _compared(_by_graph(network, tokens, shape), exact.pooled or own, texts)
+    try:
+        own, difference = _by_graph(exact.network, tokens, shape), None
+        if exact.pooled:
+            cosine, difference = _compared(own, exact.pooled, texts)
+            if cosine < _LEAST_EXACT:
+                raise refused(f"the exported graph has a mean cosine of {cosine:.4f} with torch")
+        cosine, _ = _compared(_by_graph(network, tokens, shape), exact.pooled or own, texts)
+    except DataLoss as error:
+        raise refused(f"its graph does not run: {error.problem}") from error
     if cosine < LEAST_COSINE:
         raise refused(f"rounded to bytes it has a mean cosine of {cosine:.4f} with the original")
     folder.mkdir(exist_ok=True)
@@ -159,23 +163,37 @@ def _bert(files: BackboneFiles) -> Exact:
             fix="choose --exporter optimum, or a backbone like BERT",
             subject="backbone",
         )
-    config = {"layer_norm_eps": 1e-12, **config}
+    bert = _shape_of(files)
     try:
-        network = graphs.encoder(_weights(files), config)
+        network = graphs.encoder(_weights(files), bert)
     except KeyError as error:
         raise refused(f"it lacks {error}") from error
-    width = files.hidden_size
+    except ValueError as error:
+        raise refused("its tensors do not fit together") from error
+    width = bert.hidden_size
     return Exact(
         network,
         tuple(
             Layer(f"{layer}.{name}", width, width)
-            for layer in graphs.layers(config)
+            for layer in graphs.layers(bert)
             for name in graphs.UPDATED
         ),
-        int(config["max_position_embeddings"]),
-        2 * width * int(config["num_hidden_layers"]),
+        bert.max_position_embeddings,
+        2 * width * bert.num_hidden_layers,
         None,
     )
+
+
+def _shape_of(files: BackboneFiles) -> graphs.Bert:
+    try:
+        bert = decode(graphs.Bert, files.config, "config.json", more=True)
+    except Malformed as error:
+        raise refused(str(error)) from error
+    if bert.hidden_size % bert.num_attention_heads:
+        raise refused(
+            f"its width of {bert.hidden_size} is no multiple of {bert.num_attention_heads} heads"
+        )
+    return bert
 
 
 def _weights(files: BackboneFiles) -> graphs.Weights:
@@ -258,7 +276,7 @@ def write_finder(files: BackboneFiles, folder: Path, vocabulary: Path) -> bool:
 
 def finder(files: BackboneFiles, adapter: Path = ADAPTER, *, int8: bool = True) -> bytes:
     """Return the graph of the finder `full`, see `graphs.finder`."""
-    return graphs.finder(_weights(files), files.config, load_file(adapter), int8=int8)
+    return graphs.finder(_weights(files), _shape_of(files), load_file(adapter), int8=int8)
 
 
 def pin(files: BackboneFiles, adapter: Path, to: Path) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import onnx
@@ -20,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sottovoce.core.bundle.encoder import Layer
 from sottovoce.core.bundle.full_finder import CASES, LONGEST
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.platform.schema import Range
 from sottovoce.core.text.names import KINDS
 
 OPSET: Final = 18
@@ -34,6 +35,18 @@ _ZERO: Final = 128
 
 Weights = Callable[[str], NDArray[np.float64]]
 """Gives a tensor of a BERT by its name, as `transformers` names it, without a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bert:
+    """The fields of a BERT's ``config.json`` that make the graph."""
+
+    num_hidden_layers: Annotated[int, Range(1, 1_024)]
+    num_attention_heads: Annotated[int, Range(1, 1_024)]
+    hidden_size: Annotated[int, Range(1, 1 << 16)]
+    max_position_embeddings: Annotated[int, Range(1, 1 << 20)]
+    layer_norm_eps: Annotated[float, Range(0, 1)] = 1e-12
+
 
 Pooled = Callable[[NDArray[np.int64]], NDArray[np.float32]]
 """Gives the mean of a backbone's last states, Floats1d (width,), for the ids of a text."""
@@ -74,12 +87,12 @@ UPDATED: Final = (
 """The linear layers of each block to which low-rank updates are added, in their order."""
 
 
-def layers(config: Mapping[str, Any]) -> list[str]:
+def layers(config: Bert) -> list[str]:
     """Return the names of the blocks."""
-    return [f"encoder.layer.{depth}" for depth in range(config["num_hidden_layers"])]
+    return [f"encoder.layer.{depth}" for depth in range(config.num_hidden_layers)]
 
 
-def encoder(weights: Weights, config: Mapping[str, Any]) -> bytes:
+def encoder(weights: Weights, config: Bert) -> bytes:
     """Return the graph for one text of n tokens, P of them virtual, under one adapter.
 
     Inputs are float32: ``embeddings`` (n, width), ``weights`` (n,), ``lora`` (rank, `Shape.lora`)
@@ -90,7 +103,7 @@ def encoder(weights: Weights, config: Mapping[str, Any]) -> bytes:
         weights, config: of the BERT.
     """
     graph = _Graph(weights, config)
-    depth, width = config["num_hidden_layers"], config["hidden_size"]
+    depth, width = config.num_hidden_layers, config.hidden_size
     updates = iter(graph.split("lora", 2 * len(UPDATED) * depth))
     virtual = iter(graph.split("prefix", 2 * depth))
 
@@ -122,7 +135,7 @@ def encoder(weights: Weights, config: Mapping[str, Any]) -> bytes:
 
 def finder(
     weights: Weights,
-    config: Mapping[str, Any],
+    config: Bert,
     trained: Mapping[str, NDArray[Any]],
     *,
     int8: bool = True,
@@ -141,7 +154,7 @@ def finder(
         ValueError: the adapter is of another model.
     """
     added = {name: np.asarray(value, np.float64) for name, value in trained.items()}
-    width = config["hidden_size"]
+    width = config.hidden_size
     if added["case.weight"].shape != (len(CASES), width) or len(added["out.bias"]) != len(KINDS):
         raise ValueError("the adapter is of another model")
 
@@ -235,10 +248,10 @@ def _blocks(matrix: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.
 class _Graph:
     """Nodes and constants over one BERT, with a name for each result."""
 
-    def __init__(self, weights: Weights, config: Mapping[str, Any], int8: bool = False) -> None:
+    def __init__(self, weights: Weights, config: Bert, int8: bool = False) -> None:
         self._weights = weights
-        self._heads, self._width = config["num_attention_heads"], config["hidden_size"]
-        self._epsilon = config["layer_norm_eps"]
+        self._heads, self._width = config.num_attention_heads, config.hidden_size
+        self._positions, self._epsilon = config.max_position_embeddings, config.layer_norm_eps
         self._int8 = int8
         self._nodes: list[Any] = []
         self._constants: dict[str, NDArray[Any]] = {}
@@ -267,10 +280,10 @@ class _Graph:
     def places(self, longest: int | None = None) -> str:
         """Return the vectors of the positions of a text."""
         own = "embeddings"
-        places = (
-            self._weights(f"{own}.position_embeddings.weight")[:longest]
-            + self._weights(f"{own}.token_type_embeddings.weight")[0]
-        )
+        table = self._weights(f"{own}.position_embeddings.weight")
+        if table.shape != (self._positions, self._width):
+            raise ValueError("the table of positions has another size")
+        places = table[:longest] + self._weights(f"{own}.token_type_embeddings.weight")[0]
         length = self.add("Shape", ["embeddings"], end=1)
         begin = self.constant("places", places), self.whole("begin", [0])
         return self.add("Slice", [*begin, length])

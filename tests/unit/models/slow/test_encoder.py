@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
 from sottovoce.cloud.job import TrainingOptions
 from sottovoce.cloud.models import backbone as backbones
@@ -154,6 +155,63 @@ def test_places_told_by_their_distance_are_no_places_for_devices(
     (folder / "config.json").write_text(json.dumps(told))
     with pytest.raises(InvalidInput, match="relative_key"):
         device_encoder.write(BackboneFiles.open(str(folder)), tmp_path / "encoder")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_attention_heads": 0},
+        {"num_attention_heads": 3},
+        {"num_hidden_layers": 0},
+        {"num_hidden_layers": 5},
+        {"num_hidden_layers": 10**9},
+        {"num_hidden_layers": "2"},
+        {"layer_norm_eps": "x"},
+        {"max_position_embeddings": 10**12},
+        {"max_position_embeddings": 299},
+        {"max_position_embeddings": None},
+        {"hidden_size": 64},
+        {"hidden_act": "relu"},
+        {"is_decoder": True},
+    ],
+)
+def test_a_configuration_that_its_tensors_do_not_fit_is_refused(
+    backbone_folder: Path, tmp_path: Path, change: dict[str, object]
+) -> None:
+    folder = shutil.copytree(backbone_folder, tmp_path / "tiny")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(InvalidInput) as caught:
+        device_encoder.write(BackboneFiles.open(str(folder)), tmp_path / "encoder")
+    assert caught.value.subject == "backbone"
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_tensors_of_another_shape_are_refused(backbone_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(backbone_folder, tmp_path / "tiny")
+    tensors = load_file(folder / "model.safetensors")
+    for name in ("encoder.layer.1.output.dense.weight", "embeddings.token_type_embeddings.weight"):
+        changed = tensors | {name: np.ascontiguousarray(tensors[name].T)}
+        save_file(changed, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(InvalidInput, match="cannot be an encoder"):
+            device_encoder.write(BackboneFiles.open(str(folder)), tmp_path / "encoder")
+
+
+def test_names_of_former_checkpoints_are_read(backbone_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(backbone_folder, tmp_path / "tiny")
+    former = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+    def then(name: str) -> str:
+        for now, before in former.items():
+            name = name.replace(now, before)
+        return f"bert.{name}"
+
+    tensors = load_file(folder / "model.safetensors")
+    told = {then(name): value for name, value in tensors.items()}
+    save_file(told, folder / "model.safetensors", {"format": "pt"})
+    files = [BackboneFiles.open(str(each)) for each in (folder, backbone_folder)]
+    first, second = (device_encoder.export(each).network for each in files)
+    assert first == second
 
 
 @pytest.mark.parametrize("name", ["encoder.json", "encoder.onnx", "table.npy"])

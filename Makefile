@@ -132,7 +132,7 @@ test-newest: bundle  ## Run the tests on the newest packages that our ranges adm
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/pip install --upgrade pip
 	.venv-newest/bin/pip install -r $(LOCKS)/torch.txt --group dev --group edge-tests \
-	  -e protos -e 'core[spacy]' -e 'edge[keyring]' -e 'cloud[scale,trace]' -e models
+	  -e protos -e 'core[spacy]' -e 'edge[keyring]' -e 'cloud[scale,trace]' -e 'models[train]'
 	OMP_NUM_THREADS=1 .venv-newest/bin/pytest $(PYTEST_FLAGS) $(OLD_PEFT) $(TESTS)
 
 # Tests on PostgreSQL and HAProxy start servers of their own; without them they are skipped and say

@@ -103,6 +103,8 @@ def hash_files(files: list[Path]) -> str:
 def unreadable(name: str, error: Exception) -> InvalidInput:
     """Return the error for a folder whose files a reader refused."""
     said = str(error).strip().partition("\n")[0][:200]
+    if isinstance(error, OSError) and error.filename:
+        said = f"{error.strerror}: {Path(error.filename).name}"
     return InvalidInput(
         f"backbone {public_name(name)!r} cannot be read: {said}",
         fix="the folder needs config.json, model.safetensors and tokenizer.json",
@@ -144,7 +146,9 @@ class BackboneFiles:
         weights = weight_files(name, folder)
         try:
             config = json.loads((folder / "config.json").read_bytes())
-            width = next(int(config[name]) for name in _WIDTHS if name in config)
+            width = next((int(config[key]) for key in _WIDTHS if key in config), 0)
+            if not width:
+                raise ValueError("config.json names no width")
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the tokenizers' reader raises no narrower kind
             raise unreadable(name, error) from error
@@ -171,7 +175,10 @@ class BackboneFiles:
         import ml_dtypes  # noqa: F401 - numpy then knows bfloat16
 
         with safe_open(self.tensors[name], framework="np") as opened:
-            return np.asarray(opened.get_tensor(name), np.float32)
+            try:
+                return np.asarray(opened.get_tensor(name), np.float32)
+            except (SafetensorError, TypeError, ValueError) as error:  # of a kind without a name
+                raise unreadable(self.name, error) from error
 
     def input_embeddings(self) -> NDArray[np.float32]:
         """Return the token embeddings: Floats2d (tokens, width).

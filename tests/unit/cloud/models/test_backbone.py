@@ -150,14 +150,17 @@ def test_a_backbone_of_files_that_do_not_say_enough_is_refused(tmp_path: Path) -
     weights = load_file(folder / "model.safetensors")
     cases = {
         "model.safetensors": (b"", b"\xff" * 64),
-        "config.json": (b"", b"[]", b"\xff"),
-        "tokenizer.json": (b"", b"{}"),
+        "config.json": (None, b"", b"[]", b"\xff", b"{}"),
+        "tokenizer.json": (None, b"", b"{}"),
     }
     for name, damaged in cases.items():
         sound = (folder / name).read_bytes()
         for data in damaged:
-            (folder / name).write_bytes(data)
-            with pytest.raises(InvalidInput, match="'bert' cannot be read") as caught:
+            if data is None:
+                (folder / name).unlink()
+            else:
+                (folder / name).write_bytes(data)
+            with pytest.raises(InvalidInput, match=r"'bert' cannot be read: .+") as caught:
                 BackboneFiles.open(str(folder)).input_embeddings()
             assert str(tmp_path) not in f"{caught.value.problem}{caught.value.fix}"
         (folder / name).write_bytes(sound)

@@ -25,8 +25,8 @@ help:  ## Show this list
 # Every environment holds what its lock lists, and nothing else. `make lock` writes the locks.
 # `fill` starts an environment anew from a lock. It takes wheels alone, so it needs no compiler.
 # setuptools of the lock builds our own packages. An existing environment is cleared only if the
-# interpreter suits.
-LOCKED := install --no-deps --require-hashes --only-binary :all:
+# interpreter suits. Python compiles what is imported, a third of what pip would compile.
+LOCKED := install --no-compile --no-deps --require-hashes --only-binary :all:
 OURS := install --no-deps --no-build-isolation
 VERSIONS := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 OTHER_PYTHON := fix: name Python 3.11, 3.12 or 3.13, as in: make install PYTHON=python3.12
@@ -47,7 +47,7 @@ install: .venv/.done  ## Make .venv with everything: edge, cloud, tools
 
 .venv/.done: .venv/.try
 	@$(BIN)/pip $(LOCKED) -r $(LOCKS)/dev.txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
-	@$(BIN)/pip install -r $(LOCKS)/torch.txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
+	@$(BIN)/pip install --no-compile -r $(LOCKS)/torch.txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
 	$(BIN)/pip $(OURS) -e cloud
 	@touch $@
 
@@ -95,9 +95,9 @@ DEVICE_TESTS := tests/unit/edge tests/unit/core tests/contract/protos
 OTHER_TESTS := tests/unit/soak tests/e2e tests/unit/models tests/unit/bench tests/unit/cloud tests/contract
 slow = $(foreach part,$(1),$(sort $(shell find $(part) -type d -name slow)))
 
-# Tests start hundreds of Python processes. If the environment forbids bytecode files, each of them
-# would compile our sources anew, for a second.
-test test-all test-transformers5 test-newest: export PYTHONDONTWRITEBYTECODE :=
+# These start many Python processes. If the environment forbids bytecode files, each of them would
+# compile everything anew.
+try demo test test-all test-transformers5 test-newest: export PYTHONDONTWRITEBYTECODE :=
 
 # What tests need is made at the same time, as it waits for disk and network.
 test: install  ## Lint, types, unit and contract tests, and the five main end-to-end tests

@@ -1,4 +1,4 @@
-"""What needs torch of the device's encoder: optimum's exporter, and torch's own states."""
+"""What needs torch: the tracer of networks that it trained, optimum, and states to compare with."""
 
 from __future__ import annotations
 

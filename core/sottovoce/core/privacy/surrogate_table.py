@@ -375,7 +375,8 @@ class NumberTable:
         unsure = set()
         left = true = last = ""
         for place in places:
-            groups = "".join(TOKEN.findall(place.released)), "".join(TOKEN.findall(place.true))
+            parts = TOKEN.findall(place.released), TOKEN.findall(place.true)
+            groups = "".join(parts[0]), "".join(parts[1])
             plain = place.kind == IDENTIFIER and all(map(str.isdecimal, groups))
             goes_on = plain and last and place.before == last
             left, true = (left + groups[0], true + groups[1]) if goes_on else groups
@@ -383,6 +384,8 @@ class NumberTable:
             key = left.lower()
             if not _is_number(place, left) or len(left) != len(true) or key == true.lower():
                 continue
+            if [*map(len, parts[0])] != [*map(len, parts[1])]:
+                continue  # a date, whose surrogate may have another form
             if self._true.setdefault(key, true) != true:
                 unsure.add(key)
         for key in unsure:

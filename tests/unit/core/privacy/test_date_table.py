@@ -269,3 +269,23 @@ def test_chunking_never_changes_the_result(text: str, data: st.DataObject) -> No
         out += stream.feed(text[start:cut])
         start = cut
     assert out + stream.finish() == whole.text
+
+
+def test_a_date_that_came_back_is_told_with_what_stood_there(privatizer: Privatizer) -> None:
+    key = Key(bytes(32))
+    release, back = released(privatizer, "Born 14 March 1979.", key)
+    (day,) = left_as(release)
+    came = f"{day:%-d %B %Y}"
+    assert restored(back, f"On {came}.").restored == {(came, "14 March 1979"): 1}
+    kept = Place("14 March 1979", "14 March 1979", DATE)
+    assert not Restoration([kept]).restore("On 14 March 1979.").restored
+
+
+@pytest.mark.parametrize("said", ["10/3/2000", "3/10/2000", "1/12/1999", "9-8-2011", "11.4.1987"])
+def test_a_date_whose_surrogate_has_other_lengths_comes_back(
+    privatizer: Privatizer, said: str
+) -> None:
+    text = f"it was on {said} ; "
+    for number in range(60):
+        release, back = released(privatizer, text, Key(bytes((number,)) * 32))
+        assert restored(back, release.text).text == text

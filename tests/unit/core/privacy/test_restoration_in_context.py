@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sottovoce.core.bundle.folder import Bundle
@@ -16,6 +19,7 @@ from sottovoce.core.privacy.restoration import COMMON, Restoration, ordinary_wor
 from sottovoce.core.privacy.surrogate_table import DATE, Place, observe
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 from sottovoce.core.text.frequencies import commonest
+from sottovoce.core.text.word_classes import READINGS
 from tests.support.everyday_requests import REQUESTS
 
 PERSONAL = Setting(policy="personal")
@@ -30,6 +34,18 @@ def released(
 
 def restoration(bundle: Bundle, *releases: Release) -> Restoration:
     return Restoration(observe(releases), commonest("en", COMMON), ordinary_words(bundle))
+
+
+def test_an_ordinary_word_is_in_the_vocabulary_or_no_name_of_the_bundle(bundle: Bundle) -> None:
+    english = ordinary_words(bundle)
+    assert all(map(english, ("garden", "will", "rose", "the")))
+    assert not any(map(english, ("okonjo", "ramanathan", "zyxglorp")))
+    german = copy(bundle)
+    german.manifest = replace(bundle.manifest, language="de")
+    other = ordinary_words(german)
+    names = bundle.readings == READINGS.index("NAME")
+    name, word = (bundle.words[int(np.flatnonzero(each)[0])] for each in (names, ~names))
+    assert (other(word), other(name), other("zyxglorp")) == (True, False, False)
 
 
 def surrogates(release: Release) -> Iterator[tuple[str, str]]:

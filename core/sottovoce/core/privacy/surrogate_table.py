@@ -12,7 +12,7 @@ same true date, and is written again as the answer wrote it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
@@ -67,6 +67,8 @@ _GROUPED: Final = frozenset(" -./\xa0\u202f")
 _SURE_DIGITS: Final = 3
 """A number with fewer digits comes too often by itself."""
 
+_LABELLED = re.compile(r"(?<!\w)[^\W_][^\s:]{0,63}:\S{0,190}\w")
+"""A label, a colon and a value without a blank, which a client may read as an address."""
 _AMOUNT = re.compile(r"\d{1,3}(?:[.,]\d{3})*(?:[.,]\d+)?|\d{1,3}(?:\.\d{1,3}){3}")
 """Numbers and addresses of machines, whose parts mean nothing by themselves."""
 _WHOLE = re.compile(r"\d{4}|\d+\D.*\d.*", re.DOTALL)
@@ -202,6 +204,24 @@ def _places(release: Release, words: Sequence[WordRelease], keys: Set[str]) -> I
             within[number],
             text[end : end + 1] in ("'", "’"),
         )
+    yield from _labelled(release, words)
+
+
+def _labelled(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]:
+    """Yield runs like "name:Ida", in which an answer's readers may see an address.
+
+    An address comes back only where all of it is the surrogate of one that was typed.
+    """
+    starts, ends = ([getattr(word, f"released_{at}") for word in words] for at in ("start", "end"))
+    for found in _LABELLED.finditer(release.text):
+        first, stop = bisect_left(starts, found.start()), bisect_left(starts, found.end())
+        inside = words[first:stop]
+        whole = len(inside) > 1 and bisect_right(ends, found.start()) == first
+        turned = any(word.replaced and word.tag in _TURNED_BACK for word in inside)
+        if whole and turned and ends[stop - 1] <= found.end():
+            begin = inside[0].start - (starts[first] - found.start())
+            end = inside[-1].end + (found.end() - ends[stop - 1])
+            yield Place(found[0], release.document[begin:end], IDENTIFIER)
 
 
 def _dates(release: Release, words: Sequence[WordRelease]) -> dict[int, list[Place]]:

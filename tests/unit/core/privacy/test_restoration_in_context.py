@@ -204,3 +204,40 @@ def test_a_tag_is_no_initial(privatizer: Privatizer, bundle: Bundle) -> None:
         answer = f"<{tag}>{given}</{tag}> {family}"
         typed = f"<{tag}>Tomasz</{tag}> Wrona"
         assert restoration(bundle, release).restore(answer).text == typed
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "Name:Priya Nair, patient:Ida",
+        "assignee:priya label:bug",
+        "(author:Ida), *owner:Priya*",
+        "from:Ida to:Priya",
+        "key:Ida:Priya",
+        "{name:Ida,city:Leeds}",
+        "my MAC is de:ad:be:ef:ca:fe.",
+        "password: correct:horse:battery",
+        "login admin:hunterbee 'user:Ida'",
+    ],
+)
+def test_a_value_comes_back_behind_a_label_without_a_blank(
+    bundle: Bundle, privatizer: Privatizer, typed: str
+) -> None:
+    for number in range(5):
+        release = released(privatizer, typed, number)
+        assert release.text != typed
+        back = restoration(bundle, release)
+        assert back.restore(release.text).text == typed
+        for size in (1, 2, 5):
+            stream = back.stream()
+            pieces = [release.text[at : at + size] for at in range(0, len(release.text), size)]
+            assert "".join(map(stream.feed, pieces)) + stream.finish() == typed
+
+
+def test_a_value_does_not_come_back_behind_a_label_that_was_not_typed(
+    bundle: Bundle, privatizer: Privatizer
+) -> None:
+    release = released(privatizer, "Name:Priya asks, patient:Ida too.")
+    left = dict(surrogates(release))
+    answer = f"tel:{left['Priya']} patient:{left['Priya']} name:{left['Ida']}"
+    assert restoration(bundle, release).restore(answer).text == answer

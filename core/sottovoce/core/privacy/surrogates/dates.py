@@ -123,10 +123,15 @@ _OTHER_MONTHS: Final = tuple(
         " dicembre",
         "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
         "januari februari maart april mei juni juli augustus september oktober november december",
+        "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada"
+        " grudnia",
     )
 )
-"""In German, which writes a capital, French, Spanish, Italian, Portuguese and Dutch. Some are other
-words in English, so they are read only between a day and a year."""
+"""In German, which writes a capital, French, Spanish, Italian, Portuguese, Dutch, and Polish."""
+_OTHER_WORDS: Final = frozenset(
+    {"avril", "julio", "mai", "maja", "marca", "mars", "mayo", "mei"}
+)
+"""Those that are names or other words. Without a year they count only beside a sign of a date."""
 _NUMBERED: Final = {
     **{name: number for names in _OTHER_MONTHS for number, name in enumerate(names, 1)},
     **{name: number for number, name in enumerate(MONTHS, 1)},
@@ -143,24 +148,24 @@ _EARLIER: Final = (
 )
 """The first day of "3 to 5 March"."""
 _ORDINAL: Final = r"(?P<{0}d>\d{{1,2}})(?P<{0}s>st|nd|rd|th)?"
-_NAME: Final = r"[^\W\d_]{3,10}+"
+_NAME: Final = r"[^\W\d_]{3,12}+"
 """A word that may be the name of a month."""
 _PATTERNS: Final = (
     rf"(?P<iy>\d{{4}})(?P<sep>[-/.])(?P<im>\d{{1,2}})(?P=sep)(?P<id>\d{{1,2}}){_ENDS}",
     rf"(?P<na>\d{{1,2}})(?P<sign>[-/.])(?P<nb>\d{{1,2}})(?P=sign)(?P<ny>\d{{4}}|\d\d){_ENDS}",
     rf"(?:{_EARLIER.format('d')})?{_ORDINAL.format('d')}(?:\.?[ \xa0]|[-/.]|)(?:(?:of|de)[ ])?"
-    rf"(?P<dm>{_NAME})(?:(?:\.?,?[ \xa0](?:de[ ])?|[-/.,]|)(?P<dy>\d{{4}}){_AFTER}"
+    rf"(?P<dm>{_NAME})(?:(?:\.?,?[ \xa0](?:de[ ])?|[-/.,]|)(?P<dy>[12]\d{{3}}){_AFTER}"
     rf"|(?:[-/]|[ ]?['’])(?P<dz>\d\d){_AFTER}|(?!\w))",
     rf"(?P<mm>{_NAME})(?:\.?[ \xa0]{{1,2}}|[-/]|)(?:the[ ])?"
     rf"(?:{_EARLIER.format('m')})?{_ORDINAL.format('m')}"
-    rf"(?:(?:,?[ \xa0]|[-/]|,)(?P<my>\d{{4}}){_AFTER}|,?[ ]?['’](?P<mz>\d\d){_AFTER}"
+    rf"(?:(?:,?[ \xa0]|[-/]|,)(?P<my>[12]\d{{3}}){_AFTER}|,?[ ]?['’](?P<mz>\d\d){_AFTER}"
     rf"|(?![\w:])(?![-/.]\d))",
-    rf"(?P<ym>{_NAME})(?:\.?,?[ \xa0]|[-/])(?:of[ ])?(?P<yy>\d{{4}}){_AFTER}",
+    rf"(?P<ym>{_NAME})(?:\.?,?[ \xa0]|[-/])(?:of[ ])?(?P<yy>[12]\d{{3}}){_AFTER}",
 )
 """1979-03-14, 14.3.79, 14 March 1979, March 14th, 1979, and March 1979. The first letter of a
 group's name says which of them, and the second which part of a date."""
 _DOUBTFUL: Final = (
-    r"(?P<cy>(?:19|20)\d\d)(?P<cm>\d\d)(?P<cd>\d\d)(?:(?=T\d{4})|(?![\w:])(?![-/.,]\d))",
+    r"(?P<cy>(?:19|20)\d\d)(?P<cm>\d\d)(?P<cd>\d\d)(?:(?=T\d{4})|(?![\w:])(?![-/.]\d))",
     r"(?P<sa>\d{1,2})/(?P<sb>\d{1,2})(?!\w)(?![-/.,:]\d)",
     r"(?P<gd>\d{1,2})\.(?P<gm>\d{1,2})\.(?!\w)",
 )
@@ -203,6 +208,14 @@ _SERIES: Final = 80
 _TIME = re.compile(r"[T:]\d\d(?::?\d\d){0,2}(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?!\w)")
 _VERBS: Final = frozenset({"may", "march", "mar"})
 """Months that are other words in small letters."""
+_SUBJECTS: Final = frozenset(
+    {"i", "he", "it", "she", "that", "there", "they", "this", "we", "which", "who", "you"}
+)
+"""Words before a verb: "you may 3 times"."""
+_BEFORE_MONTHS: Final = frozenset({"after", "before", "between", "from", "is", "was"})
+_IN_CELLS: Final = frozenset(",;|\t")
+_PLAIN_VALUE = re.compile(r"[,;|]|\d{0,2}|-?\d{1,5}\.\d\d?")
+"""What leaves as typed beside a date in a row of values: small numbers and amounts."""
 
 _FIRST = re.compile(r"(?:\d{1,4}|\d{8})(?!\d)|(?P<name>[^\W\d_]{3,9}+)")
 _INSIDE = re.compile(r"(?:[^\W_]|[ \xa0.,:/&'’–—-])*")
@@ -329,10 +342,17 @@ def _is_told(text: str, written: Written, told: int) -> bool:
     if text[end : end + 1] == "T":
         return True
     day, number = written.readings[0].day, text[start:end]
-    if _FRACTION.match(text, end) or number in _NO_DAYS:
-        return False
     sign = _TOLD.search(text, max(start - _BEFORE_SIGN, 0), start)
     word = sign["sign"].lower() if sign else ""
+    name = _month_of(text, written.readings[0])
+    if name.isalpha():
+        told = word in _SIGNS | _BEFORE_MONTHS or " de " in number
+        verb = name in _VERBS and word not in _SUBJECTS
+        return told or (verb and _GOES_ON.match(text, end) is not None)
+    if day.year and not _IN_CELLS.isdisjoint((text[start - 1 : start], text[end : end + 1])):
+        return text[end : end + 2] != ", "
+    if _FRACTION.match(text, end) or number in _NO_DAYS:
+        return False
     improper = day.day > 12 and not day.year
     fits = improper or "/" not in number or _GOES_ON.match(text, end) is not None
     if word in _SIGNS and (fits or word not in _WEAK_SIGNS):
@@ -393,7 +413,15 @@ def _written(found: re.Match[str]) -> Written | None:
     known = tuple(each for each in readings if each)
     if not doubtful and found["sign"] == ".":
         known = known[:1]  # nobody writes the month first with full stops
+    if known and not known[0].day.year:
+        name = _month_of(found.string, known[0])
+        ordinal = any(field == "s" for field, _, _ in known[0].spots)
+        doubtful |= not ordinal and (name in _VERBS or name.lower() in _OTHER_WORDS)
     return Written(*found.span(), known, doubtful) if known else None
+
+
+def _month_of(text: str, reading: Reading) -> str:
+    return next(text[start:end] for field, start, end in reading.spots if field == "m")
 
 
 def _reading(
@@ -407,7 +435,7 @@ def _reading(
     year, day = int(said.get("y", "0")), int(said.get("d", "0"))
     if len(said.get("y", "")) == 2:
         year += 1900 if year >= _PIVOT else 2000
-    if (said["m"] in _VERBS or not (name in _ENGLISH or name.isdecimal())) and not year:
+    if not (name in _ENGLISH or name.isdecimal() or year or found["dm"]):
         return None
     if "d" in said and not day:
         return None
@@ -579,4 +607,9 @@ class ShiftedDates:
         text = self._text[start:end]
         if is_card_label(text):
             return text
-        return fill(layout(text), self._stream("beside dates", text)) if text else ""
+        return "".join(
+            part
+            if _PLAIN_VALUE.fullmatch(part)
+            else fill(layout(part), self._stream("beside dates", part))
+            for part in re.split("([,;|])", text)
+        )

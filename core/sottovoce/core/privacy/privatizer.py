@@ -29,7 +29,7 @@ from sottovoce.core.privacy.personal import REASONS, Personal
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, PrivacyLimits, Setting
 from sottovoce.core.privacy.release import Draft, Release
 from sottovoce.core.privacy.search import Graphs, Search
-from sottovoce.core.privacy.signs import TITLES
+from sottovoce.core.privacy.signs import TITLES, listed
 from sottovoce.core.privacy.surrogates.dates import ShiftedDates
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
@@ -367,9 +367,10 @@ def _drawn(
         sides = like[place], like[place + 2]
         gap = document[end : word.start] if 0 <= word.start - end <= _NEAR else ""
         titled = kind == "PERSON" and _titled(decision.words, place)
+        gender = _gender(decision.words, place) if kind == "PERSON" else ""
         hides = REASONS[decision.reasons[place]]
         words.append(
-            DrawnSurrogate(first + place, kind, word.text, form, *sides, gap, titled, hides)
+            DrawnSurrogate(first + place, kind, word.text, form, *sides, gap, titled, gender, hides)
         )
         end = word.end
     found = surrogates.replace(words)
@@ -386,6 +387,18 @@ def _titled(words: Sequence[Word], place: int) -> bool:
     if before[-1:] == ["."]:
         before.pop()
     return bool(before) and before[-1].lower() in TITLES
+
+
+def _gender(words: Sequence[Word], place: int) -> str:
+    """Return the gender that the word before a name tells: "m" after "my brother"; "" for none."""
+    before = [word.text.lower() for word in words[max(place - 2, 0) : place]]
+    if before[-1:] in ([","], ["."]):
+        before.pop()
+    return next((gender for gender, told in _TOLD if {*before[-1:]} & told), "")
+
+
+_TOLD = (("f", listed("women")), ("m", listed("men")))
+"""What is said of women and of men."""
 
 
 def _replaced(words: Sequence[Word], replaced: Mapping[int, str]) -> list[str]:

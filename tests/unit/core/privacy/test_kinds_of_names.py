@@ -8,6 +8,7 @@ from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
+from sottovoce.core.privacy.surrogates import listed
 
 
 def release(privatizer: Privatizer, text: str) -> Release:
@@ -128,3 +129,25 @@ def test_a_value_ends_with_its_sentence_or_field(
 
 def test_the_value_of_a_city_is_a_place(privatizer: Privatizer) -> None:
     assert kinds(privatizer, '{"city": "Dakar"}') == {"Dakar": {"PLACE"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("My brother Quorvin is ill.", "men"),
+        ("I told my husband, Quorvin, to wait.", "men"),
+        ("Ask Mr. Quorvin Zorn about it.", "men"),
+        ("My sister Zyxgar is ill.", "women"),
+        ("Ask Mrs Zyxgar Zorn about it.", "women"),
+        ("Meine Schwester Zyxgar ist krank und ich auch.", "women"),
+    ],
+)
+def test_a_relation_or_a_title_tells_the_gender_of_the_surrogate(
+    privatizer: Privatizer, text: str, file: str
+) -> None:
+    for number in range(8):
+        key = Key(bytes([number]) * 32)
+        left = privatizer.release(text, Setting(policy="personal"), key=key)
+        drawn = [word for word in left.each_word() if word.replaced]
+        first = left.text[drawn[0].released_start : drawn[0].released_end]
+        assert first.lower() in listed(file)

@@ -75,6 +75,8 @@ class NameWord(NamedTuple):
     """What stands between it and the drawn word before it; one of two characters at most."""
     titled: bool
     """Whether a title stands before it."""
+    gender: str = ""
+    """See `surrogate.DrawnSurrogate`."""
 
 
 class KnownNames:
@@ -188,6 +190,7 @@ class KnownNames:
             if person:
                 sort = names.gender(form)
                 alone = len(run) == 1 and (word.titled or (not sort and names.is_family(form)))
+                sort = sort if sort in ("f", "m") else run[0].gender or sort
                 sort = "family" if alone or last else sort
             initial = "" if last or not person else self._initials.get(_short(word, run), "")
             self._draw(form, "PERSON" if person else word.kind, sort, initial[:1])
@@ -270,9 +273,10 @@ def _goes_on(run: Sequence[NameWord], word: NameWord) -> bool:
     return alike and beside and (initial or word.gap in (" ", "-"))
 
 
-def _rank(run: Sequence[NameWord]) -> tuple[bool, bool, bool]:
+def _rank(run: Sequence[NameWord]) -> tuple[bool, bool, bool, bool]:
     """Return what tells which name is drawn first: a person's, so that no person is a place."""
-    return run[0].kind != "PERSON", len(run) < 2, not run[0].titled
+    first = run[0]
+    return first.kind != "PERSON", len(run) < 2, not first.titled, not first.gender
 
 
 def _is_turned(last: Sequence[NameWord], first: Sequence[NameWord]) -> bool:

@@ -103,6 +103,8 @@ class DrawnSurrogate(NamedTuple):
     """What stands between it and the word before it, if at most two characters do."""
     titled: bool = False
     """Whether a title stands before it; see `KnownNames`."""
+    gender: str = ""
+    """Of the name of a person: "f" or "m" where the word before it tells, as "sister" does."""
     hides: str = ""
     """Of an identifier: what it hides, see `private_parts`; empty if all of it is drawn."""
 
@@ -158,7 +160,10 @@ class Surrogates:
         found: dict[int, str] = {}
         if self._names:
             found = self._names.replace(
-                [NameWord(w.place, w.kind, w.text, w.form, w.gap, w.titled) for w in words]
+                [
+                    NameWord(w.place, w.kind, w.text, w.form, w.gap, w.titled, w.gender)
+                    for w in words
+                ]
             )
             words = [word for word in words if word.place not in found]
         cut = {

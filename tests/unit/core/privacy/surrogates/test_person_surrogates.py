@@ -75,6 +75,16 @@ def test_kind_and_gender_are_kept(name: str, lists: Sequence[str]) -> None:
         assert first.istitle()
 
 
+@pytest.mark.parametrize(("gender", "file"), [("m", "men"), ("f", "women")])
+def test_the_word_before_a_name_in_no_list_tells_its_gender(gender: str, file: str) -> None:
+    for number in range(20):
+        known = KnownNames(lambda *key, number=number: keyed(str(number), *key), {})
+        one = [each._replace(gender=gender) for each in words("Zyxgar", "Quorvin Zorn")]
+        first, other, last = known.replace(one).values()
+        assert {first.lower(), other.lower()} <= {*listed(file)}
+        assert last.lower() in listed("surnames")
+
+
 def test_a_name_after_a_title_is_a_last_name() -> None:
     (found,) = KnownNames(keyed, {}).replace(words("Rose", titled=True)).values()
     assert found.lower() in listed("surnames")

@@ -128,9 +128,7 @@ _OTHER_MONTHS: Final = tuple(
     )
 )
 """In German, which writes a capital, French, Spanish, Italian, Portuguese, Dutch, and Polish."""
-_OTHER_WORDS: Final = frozenset(
-    {"avril", "julio", "mai", "maja", "marca", "mars", "mayo", "mei"}
-)
+_OTHER_WORDS: Final = frozenset({"avril", "julio", "mai", "maja", "marca", "mars", "mayo", "mei"})
 """Those that are names or other words. Without a year they count only beside a sign of a date."""
 _NUMBERED: Final = {
     **{name: number for names in _OTHER_MONTHS for number, name in enumerate(names, 1)},
@@ -143,8 +141,8 @@ _AFTER: Final = r"(?:(?![\w:])(?![-/.,]\d)|(?=T\d)|(?=:\d\d:\d))"
 _ENDS: Final = r"(?:(?![\w:])(?![-/.]\d)|(?=T\d)|(?=:\d\d:\d))"
 """The end of a date of numbers, which a comma and another value may follow."""
 _EARLIER: Final = (
-    r"(?P<{0}e>\d{{1,2}})(?P<{0}f>st|nd|rd|th)?"
-    r"(?:[ ]?[-/–—&][ ]?|[ ](?:to|and|until|till|through|or)[ ])"
+    r"(?P<{0}e>\d{{1,2}})(?P<{0}f>st|nd|rd|th)?\.?"
+    r"(?:[ ]?[-/–—&][ ]?|[ ](?:to|and|until|till|through|or|al|au|bis|do|e|et|und|y)[ ])"
 )
 """The first day of "3 to 5 March"."""
 _ORDINAL: Final = r"(?P<{0}d>\d{{1,2}})(?P<{0}s>st|nd|rd|th)?"
@@ -213,6 +211,7 @@ _SUBJECTS: Final = frozenset(
 )
 """Words before a verb: "you may 3 times"."""
 _BEFORE_MONTHS: Final = frozenset({"after", "before", "between", "from", "is", "was"})
+"""Further signs of a date with a month in letters."""
 _IN_CELLS: Final = frozenset(",;|\t")
 _PLAIN_VALUE = re.compile(r"[,;|]|\d{0,2}|-?\d{1,5}\.\d\d?")
 """What leaves as typed beside a date in a row of values: small numbers and amounts."""
@@ -225,6 +224,7 @@ _KNOWN: Final = frozenset(
         *_NUMBERED,
         *("of", "de", "the", "st", "nd", "rd", "th", "t"),
         *("to", "and", "until", "till", "through", "or"),
+        *("al", "au", "bis", "do", "e", "et", "und", "y"),
     )
 )
 """Words that may stand in a date."""
@@ -346,9 +346,10 @@ def _is_told(text: str, written: Written, told: int) -> bool:
     word = sign["sign"].lower() if sign else ""
     name = _month_of(text, written.readings[0])
     if name.isalpha():
-        told = word in _SIGNS | _BEFORE_MONTHS or " de " in number
-        verb = name in _VERBS and word not in _SUBJECTS
-        return told or (verb and _GOES_ON.match(text, end) is not None)
+        if word in _BEFORE_MONTHS:
+            return not _FRACTION.match(text, end)
+        verb = name in _VERBS and word not in _SUBJECTS and _GOES_ON.match(text, end)
+        return bool(verb) or word in _SIGNS or " de " in number or text.endswith(" den ", 0, start)
     if day.year and not _IN_CELLS.isdisjoint((text[start - 1 : start], text[end : end + 1])):
         return text[end : end + 2] != ", "
     if _FRACTION.match(text, end) or number in _NO_DAYS:

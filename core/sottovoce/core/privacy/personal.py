@@ -45,6 +45,7 @@ from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.program_lines import in_code, is_decorator
 from sottovoce.core.privacy.scripts import (
     Language,
+    is_capital_abroad,
     is_foreign,
     is_ideograph,
     languages,
@@ -280,6 +281,7 @@ class Personal:
             if named >= _DOUBT:
                 return _FOUND[best]
             doubtful = self._every or _doubtful(word.text, named, sight, place, document)
+            doubtful |= language is Language.OTHER and is_capital_abroad(sight, place)
             return "unlisted" if doubtful else ""
         shouted = not marks & Mark.NAME and _shouted(sight, place)
         first = capital and (shouted or _begins(sight, place))
@@ -357,7 +359,9 @@ _DECLARE: Final = frozenset({"val", "mod", "fun", "mut", "var"})
 """Words of programs that are also names."""
 _RELATIONS: Final = listed_signs("relations") - {"ex"}
 _ITSELF: Final = listed_signs("first_persons") - {"i", "mine"}
-_FIELDS: Final = _LABELS | listed_signs("person_keys") | listed_signs("address_labels")
+_FIELDS: Final = _LABELS.union(
+    *map(listed_signs, ("person_keys", "address_labels", "organisation_types"))
+)
 
 _DOUBT: Final = 0.1
 """The probability from which an unlisted word is drawn as a name of the found kind."""
@@ -379,8 +383,8 @@ _NEVER: Final = 2.0
 
 
 def _is_field(sight: Sight, place: int) -> bool:
-    """Return whether a line begins with a word and a colon, as a form does: "Class: 4B"."""
-    begins = not place or sight.breaks(place)
+    """Return whether a line or sentence begins with a word and a colon: "Class: 4B. Meds: none"."""
+    begins = not place or sight.breaks(place) or sight.words[place - 1].text in (".", ";")
     colon = place + 1 < len(sight.words) and sight.words[place + 1].text == ":"
     return begins and colon and not sight.breaks(place + 1)
 

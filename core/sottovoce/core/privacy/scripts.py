@@ -250,6 +250,7 @@ _SMALL: Final = listed_signs("foreign_functions") | listed_signs("foreign_functi
 _GREETINGS: Final = listed_signs("foreign_greetings")
 _NAMINGS: Final = listed_signs("foreign_namings")
 _REFLEXIVE: Final = ("się",)
+_ARTICLES: Final = listed_signs("foreign_articles")
 _ENDINGS: Final = tuple(listed_signs("foreign_endings"))
 _SURE: Final = 0.9
 _LIKELY: Final = 0.5
@@ -271,16 +272,22 @@ class Language(IntEnum):
 def languages(sight: Sight) -> list[Language]:
     """Return the language of each word's sentence.
 
-    A sentence of another language has more of its function words than of English ones.
+    A sentence of another language has more of its function words than of English ones. A sentence
+    without any is German if the sentence before it on its line is.
     """
     found: list[Language] = []
     before_nouns = others = english = 0
+    language = Language.ENGLISH
     for place, word in enumerate((*sight.words, None)):
         if word is None or sight.breaks(place) or word.text[0] in ".!?":
-            language = Language.NOUNS if before_nouns > others else Language.OTHER
-            foreign = before_nouns + others > english
-            found += [language if foreign else Language.ENGLISH] * (place - len(found))
+            if before_nouns + others > english:
+                language = Language.NOUNS if before_nouns > others else Language.OTHER
+            elif english or language is Language.OTHER:
+                language = Language.ENGLISH
+            found += [language] * (place - len(found))
             before_nouns = others = english = 0
+            if word is not None and sight.breaks(place):
+                language = Language.ENGLISH
         if word is not None and not word.text.isupper():
             before_nouns += sight.lower[place] in _BEFORE_NOUNS
             others += sight.lower[place] in _FUNCTIONS
@@ -307,8 +314,32 @@ def passes_abroad(sight: Sight, place: int, named: float, language: Language) ->
         return bool(word) or named < _UNSURE
     begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in ".!?:\"'“¿¡"
     if language is Language.NOUNS and (word or lower.endswith(_ENDINGS)):
-        return named < _SURE
+        article = place > 0 and sight.lower[place - 1] in _ARTICLES
+        surname = place > 1 and sight.lower[place - 2] in ("van", "von", "zu")
+        return named < _SURE or (article and not surname)
     return begins and named < (_LIKELY if word else _UNSURE)
+
+
+def is_capital_abroad(sight: Sight, place: int) -> bool:
+    """Return whether a word has a capital that only names have in its language, not German.
+
+    A thing may also have one after an article: "da Bíblia".
+    """
+    before = sight.words[place - 1] if place and not sight.breaks(place) else None
+    return (
+        before is not None
+        and before.kind is Kind.WORD
+        and sight.lower[place - 1] not in _DEFINITE
+        and sight.words[place].text.istitle()
+    )
+
+
+_DEFINITE: Final = frozenset(
+    {
+        *("a", "al", "au", "da", "das", "del", "della", "do", "dos", "du", "el", "het", "il"),
+        *("la", "las", "le", "les", "lo", "los", "na", "nas", "no", "nos", "o", "os"),
+    }
+)
 
 
 def names_abroad(sight: Sight) -> Iterator[int]:

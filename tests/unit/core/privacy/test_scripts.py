@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.hiding import KINDS, Hiding
@@ -41,6 +44,11 @@ def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) ->
         "Scrivi una ricetta per la pasta alla carbonara senza panna.",
         "Hoe zeg ik mijn huur op?",
         "Viele Grüße von meine Mutter",
+        "Worauf muss ich beim Kaufvertrag und bei der Probefahrt achten?",
+        "Mein Auto ist in der Werkstatt und ich kann nicht am Sportunterricht teilnehmen.",
+        "Wie heißt die Grunderwerbsteuer in Österreich?",
+        "¿Qué contrato hay en España y para qué sirve?",
+        "Dame una receta de tortilla con patatas para la cena.",
     ],
 )
 def test_a_question_in_another_language_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -96,6 +104,47 @@ def test_a_name_in_another_script_is_drawn(
 )
 def test_a_name_in_another_language_is_drawn(privatizer: Privatizer, text: str, name: str) -> None:
     assert not {*name.split()} & {*re.findall(r"\w+", released(privatizer, text))}
+
+
+class Constant:
+    """A finder that gives every word one probability: a language that it cannot read."""
+
+    reach = 1
+
+    def __init__(self, place: float) -> None:
+        self._place = place
+
+    def find(self, words: Sequence[str], session: str = "") -> NDArray[np.float32]:
+        return np.tile(np.float32((0, self._place, 0)), (len(words), 1))
+
+
+def read_by(bundle: Bundle, place: float) -> Privatizer:
+    limits = PrivacyLimits(least_policy="personal")
+    return Privatizer.of(bundle, floors=limits, reader=lambda: Constant(place))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Napisz mail do mojej nauczycielki pani Wójtowicz, że jest chory.", "Wójtowicz"),
+        ("Napisz to dla mojej babci Genowefy i mojej córki Jagody.", "Genowefy Jagody"),
+        ("Merhaba, annem Gülsüm için bir mesaj.", "Gülsüm"),
+    ],
+)
+def test_only_names_have_a_capital_in_most_languages(bundle: Bundle, text: str, name: str) -> None:
+    assert not {*name.split()} & {*re.findall(r"\w+", released(read_by(bundle, 0), text))}
+
+
+def test_a_capital_after_an_article_may_be_a_thing(bundle: Bundle) -> None:
+    text = "Este é o livro da Blíbria que quero para minha mãe."
+    assert released(read_by(bundle, 0), text) == text
+
+
+def test_a_german_noun_passes_after_an_article_whatever_the_finder_says(bundle: Bundle) -> None:
+    text = "muss ich beim Kaufvertrag und der Probefahrt auf Herrn von der Werkstatt"
+    left = released(read_by(bundle, 0.95), text)
+    assert {"Kaufvertrag", "Probefahrt"} <= {*left.split()}
+    assert "Werkstatt" not in left
 
 
 @pytest.mark.parametrize(

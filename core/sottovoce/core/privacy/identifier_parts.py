@@ -51,7 +51,8 @@ _KEYS: Final = frozenset().union(
 )
 _DIRECTORIES: Final = listed_signs("directories")
 _CARD_LABELS: Final = listed_signs("card_labels")
-_FIELD = re.compile(r"[^;:]+")
+_FIELD = re.compile(r"(?:(?!\\[nrt]|(?<=\\)[nrt])[^;:])+")
+_VERSION = re.compile(r"\d\.\d")
 _ESCAPED = re.compile(r"\\[nrt]")
 _SHORT: Final = 4
 _NAMES: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN | Listed.GIVEN
@@ -100,7 +101,7 @@ def _card(text: str, hides: str) -> list[Part]:
         return []
     found: list[Part] = []
     for field in fields:
-        if not _is_card_label(field[0]):
+        if not _is_card_label(field[0]) and not _VERSION.fullmatch(field[0]):
             parts = private_parts(field[0], hides) or [_whole(field[0])]
             found += _moved(parts, field.start())
     return found

@@ -75,6 +75,8 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     for place in range(1, len(sight.words)):  # "ISO 27001"
         if sight.marks[place] & Mark.PLACE and sight.lower[place - 1] in _QUARTERS:
             yield place - 1  # "South Korea"
+        if sight.lower[place - 1 : place + 1] == ["new", "england"] and not _is_named(sight, place):
+            yield place - 1
         mail = sight.lower[place - 1] == "mail" and sight.gaps[place] == " "
         if mail and "@" in sight.words[place].text:
             yield place - 1  # "Mail ann@kerr.example"
@@ -100,6 +102,14 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
                 map(sight.breaks, range(place + 1, end))
             ):
                 yield from range(place, end)
+
+
+def _is_named(sight: Sight, place: int) -> bool:
+    """Return whether a word with a capital stands beside two words: "ISO New England"."""
+    return any(
+        0 <= at < len(sight.words) and sight.capital(at) and sight.gaps[edge] == " "
+        for at, edge in ((place - 2, place - 1), (place + 1, place + 1))
+    )
 
 
 def _orders(sight: Sight) -> Iterator[int]:

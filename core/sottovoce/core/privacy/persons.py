@@ -280,6 +280,8 @@ def hide_house_numbers(sight: Sight, hides: list[str]) -> None:
         house = word.kind is Kind.IDENTIFIER and _HOUSE.fullmatch(word.text)
         if not house or hides[place] or _YEAR.fullmatch(word.text):
             continue
+        if place + 1 < len(hides) and sight.lower[place + 1] in ("am", "pm"):
+            continue
         for other in (place - 1, place + 1):
             if not 0 <= other < len(hides) or sight.breaks(max(place, other)):
                 continue
@@ -290,7 +292,8 @@ def hide_house_numbers(sight: Sight, hides: list[str]) -> None:
             else:
                 short = hides[other] == "unlisted" and sight.words[other].text.isupper()
                 found = hides[other] in _NAMED and sight.capital(other) and not short
-                address = found and _may_be_street(sight, other, place)
+                titled = other > 0 and sight.lower[other - 1] in TITLES
+                address = found and not titled and _may_be_street(sight, other, place)
             if address:
                 hides[place] = _PLACE
 
@@ -301,7 +304,7 @@ def _may_be_street(sight: Sight, place: int, number: int) -> bool:
     A given name is none in a list of given names and numbers: "Anna 34, Piotr 31".
     """
     near = range(max(number - _NEAR, 1), min(number + _NEAR + 1, len(sight.words)))
-    aged = [at for at in near if _HOUSE.fullmatch(sight.lower[at]) and _is_given(sight, at - 1)]
+    aged = [at for at in near if _COUNT.fullmatch(sight.lower[at]) and _is_given(sight, at - 1)]
     return not (_is_given(sight, place) and aged[1:])
 
 
@@ -313,6 +316,8 @@ _SHORTEST_STREET: Final = 3
 _NEAR: Final = 5
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _HOUSE = re.compile(r"\d{1,4}[A-Za-z]?(?:[-/]\d{1,3}[A-Za-z]?)?")
+_COUNT = re.compile(r"[$€£]?\d{1,4}(?:[.,]\d{1,2})?[A-Za-z]?")
+"""An age, or an amount: "Anna 34, Piotr 27.50"."""
 
 
 _TIME = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?")

@@ -74,12 +74,16 @@ def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         hides: what each hides so far; a number that hides a place is part of an address.
     """
     drawn: set[int] = set()
-    for start, stop in (*_anchors(sight), *_numbered(sight, hides)):
+    small = {*_small_postcodes(sight, hides)}
+    for start, stop in (*_anchors(sight), *_numbered(sight, hides), *small):
         if start in drawn and stop - 1 in drawn:
             continue
         drawn.update(range(start, stop))
-        before = _onward(sight, start, -1)
-        drawn.update(place for place in before if hides[place] != "persons")
+        for place in _onward(sight, start, -1, small=(start, stop) in small):
+            if hides[place] != "persons":
+                drawn.add(place)
+            elif sight.words[place + 1].text == ",":
+                break  # "Frau Kerr, Hauptstr. 5"
         drawn.update(_onward(sight, stop - 1, 1))
     words, bridges = sight.words, _bridges(sight, hides, drawn)
     yield from (
@@ -98,6 +102,15 @@ def _numbered(sight: Sight, hides: Sequence[str]) -> Iterator[tuple[int, int]]:
         word = sight.words[place]
         if hidden == "places" and word.kind is Kind.IDENTIFIER and _NUMBER.fullmatch(word.text):
             yield place, place + 1
+
+
+def _small_postcodes(sight: Sight, hides: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield postcodes in small letters after a drawn word: "didcot ox11 7hq"."""
+    for place in range(1, len(sight.words) - 1):
+        pair = f"{sight.words[place].text}{sight.gaps[place + 1]}{sight.words[place + 1].text}"
+        small = pair.islower() and pair[0].isalpha()
+        if hides[place - 1] and small and identifying.is_postcode(pair.upper()):
+            yield place, place + 2
 
 
 def _bridges(sight: Sight, hides: Sequence[str], drawn: Container[int]) -> Iterator[int]:
@@ -249,13 +262,17 @@ def _labelled(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
         yield start, start + 1
 
 
-def _onward(sight: Sight, place: int, step: int) -> list[int]:
-    """Return the places to which an address goes on from its end at ``place``."""
+def _onward(sight: Sight, place: int, step: int, *, small: bool = False) -> list[int]:
+    """Return the places to which an address goes on from its end at ``place``.
+
+    Args:
+        small: whether words in small letters may be parts of the address.
+    """
     found: list[int] = []
     pending: list[int] = []
     at = place + step
     near = sight.words[max(place - _MOST_PART, 0) : place + 1]
-    small = step > 0 and all(word.text == word.text.lower() for word in near)
+    small |= step > 0 and all(word.text == word.text.lower() for word in near)
     while 0 <= at < len(sight.words) and len(found) + len(pending) < _MOST_WORDS:
         edge = max(at, at - step)
         if sight.breaks(edge) and (sight.gaps[edge].count("\n") > 1 or not _line(sight, at, step)):
@@ -275,6 +292,8 @@ def _onward(sight: Sight, place: int, step: int) -> list[int]:
         elif sight.capital(at) and text.isalpha() and text not in _IN_SENTENCES:
             if sight.marks[at] & Mark.DATE or text in ("i", "a"):
                 break
+            if sight.words[at - 1].text == "." and text in _TALK:
+                break  # "Run Ct. We live here"
             pending.append(at)
             found, pending = found + pending, []
         elif text in _ARTICLES and step > 0:

@@ -87,6 +87,7 @@ _PERSON_KEYS: Final = listed("person_keys")
 GREETING: Final = listed("greeting")
 _GREETED: Final = listed("greeted")
 _WEAK_KEYS: Final = listed("weak_keys")
+_FIELDS: Final = _PERSON_KEYS | listed("organisation_types")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
 _COMPANY_KEYS: Final = listed("company_keys")
 _NUMBER_KEYS: Final = listed("number_keys")
@@ -122,9 +123,11 @@ _POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
 _VERB_NAMES: Final = frozenset({"will", "may", "can", "rob", "sue", "don", "drew"})
 _GIVEN_WORDS: Final = listed("given_words")
 _FINITE: Final = listed("finite")
+_NO_NAMES: Final = _FINITE | listed("foreign_functions")
 _NO_SUBJECT: Final = listed("no_subject")
 _PEOPLE: Final = listed("people")
 _WHO: Final = listed("who")
+_DETERMINERS: Final = _POSSESSIVES | {"a", "an", "the", "this"}
 _LANGUAGE: Final = listed("language")
 _REACH: Final = 6
 
@@ -156,7 +159,11 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
                 break
             other, mark = sight.words[at], sight.marks[at]
             named = sight.capital(at) or (
-                sure and not step and (not mark or mark & Mark.NAME) and word != "miss"
+                sure
+                and not step
+                and (not mark or mark & Mark.NAME)
+                and word != "miss"
+                and sight.lower[at] not in _NO_NAMES  # "dr said", "dame una"
             )
             if step and other.text in ("-", "'", "’", "."):
                 if other.text == "." and len(sight.words[at - 1].text) > 1:
@@ -335,8 +342,8 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
     start = value_after(sight, place)
     if not start and "name" in keys and at < len(sight.words) and sight.lower[at] in _NAMING:
         start = at + 1  # "my name is", "her name's"
-    if not start:
-        return
+    if not start or sight.lower[start : start + 1] == [sight.lower[place].rpartition(".")[2]]:
+        return  # "self.client = client"
     quoted = sight.words[start - 1].text[0] in QUOTES
     found = [*_capitals(sight, start)]
     if quoted and "[" in "".join(word.text for word in sight.words[place + 1 : start]):
@@ -397,7 +404,7 @@ def _speakers(sight: Sight) -> Iterator[Sign]:
     for place, mark in enumerate(sight.marks[:-1]):
         if not mark & Mark.NAME or mark & (Mark.PUBLIC | Mark.COMMON) or not sight.capital(place):
             continue
-        if sight.lower[place] in _PERSON_KEYS or (mark & Mark.WORD and is_field(sight, place)):
+        if sight.lower[place] in _FIELDS or (mark & Mark.WORD and is_field(sight, place)):
             continue
         begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in "\"'.!?>“"
         if begins and sight.words[place + 1].text[0] == ":" and not sight.gaps[place + 1]:
@@ -515,7 +522,11 @@ def _subjects(sight: Sight) -> Iterator[Sign]:
     """Yield names that look like auxiliary verbs before another verb: "mia said will is here"."""
     for place in range(1, len(sight.words) - 1):
         subject = sight.lower[place] in _VERB_NAMES and sight.lower[place + 1] in _FINITE
-        if subject and sight.lower[place - 1] not in _NO_SUBJECT and not sight.breaks(place + 1):
+        before = sight.lower[place - 1]
+        noun = place > 1 and sight.lower[place - 2] in _DETERMINERS and before not in _RELATIONS
+        if noun:
+            continue  # "the later will is"
+        if subject and before not in _NO_SUBJECT and not sight.breaks(place + 1):
             yield Sign(place, "persons")
 
 

@@ -55,6 +55,7 @@ KEY = Key(b"parts".ljust(32))
         ("ftp://84.23.119.7/pub", "ftp://", "84.23.119.7 pub"),
         (r"Zofia\nHamburg", r"\n", "Zofia Hamburg"),
         (r"Lane\nLS1 4AB", "", "LS1 4AB"),
+        (r"BEGIN:VCARD\nVERSION:3.0\nFN:Ignatius", r"BEGIN:VCARD\nVERSION:3.0\nFN:", "Ignatius"),
         ("C:/Users/hunter/notes", "C:/Users/ /notes", "hunter"),
         ("city=leeds", "city=", "leeds"),
         ("street=rose_lane", "street=", "rose lane"),

@@ -46,6 +46,7 @@ def _standing(privatizer: Privatizer, text: str) -> set[str]:
         ("vivo en calle mayor 75, 50001 zaragoza", "mayor 75 50001 zaragoza"),
         ("Envíalo a Paseo de Gracia, 92, 2º 1ª, 08008 Barcelona", "Gracia 92 2º 1ª 08008"),
         ("abito in via dei mille 34, 80121 napoli", "mille 34 80121 napoli"),
+        ("it goes to 9 lark rise, todmorden ol14 7hq", "9 lark rise todmorden ol14 7hq"),
     ],
 )
 def test_an_address_is_drawn_but_for_kinds(privatizer: Privatizer, text: str, private: str) -> None:
@@ -227,6 +228,11 @@ def test_the_month_that_a_card_ends_is_drawn(privatizer: Privatizer, text: str, 
         "| Name | Dept | Salary |\n|---|---|---|\n| x | IT | 52,000 |",
         "Bitte schreib mir bis Freitag eine Mail.",
         "Schreib eine Bewerbung als Krankenpfleger am Universitätsklinikum.",
+        "I want a New England style kitchen.",
+        "She says the later will is valid, and dr said it was.",
+        "class A:\n    self.client = client",
+        "Due soon.\nBank: open",
+        "History: AF, HTN. Meds: apixaban; School: open",
     ],
 )
 def test_what_only_looks_private_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -302,6 +308,12 @@ def test_values_of_keys_are_drawn(privatizer: Privatizer, text: str, private: st
         ("Die Rechnung geht an Herrn Oberländer.", "Rechnung Herrn", "Oberländer"),
         ("He works at Fjordkraft AS in Norway.", "AS", "Fjordkraft"),
         ("The MAC is 3C:A6:2F:11:9B:04.", "MAC", "3C:A6:2F:11:9B:04"),
+        ("Hb 12, WBC 6.4, Plt 210\nDr Field 6 pm round", "Dr 6 12", "Field"),
+        ("He left Brightwell & Co. for us.", "Co", "Brightwell"),
+        ("Messrs Quill wrote.", "Messrs", "Quill"),
+        ("Das ist Frau Kerr, Ahornweg 12, 38440 Wolfsburg.", "Frau", "Kerr Ahornweg 12 38440"),
+        ("I am at 1187 Quail Run Ct. We live here.", "We live", "1187 Quail"),
+        ("Anna paid 4, Bram 18, Nettie 27.75 and I 3", "18 27.75", "Anna Bram Nettie"),
     ],
 )
 def test_words_beside_private_ones_stay(

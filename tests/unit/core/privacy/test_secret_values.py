@@ -125,3 +125,9 @@ def test_words_of_another_list_count_after_a_label() -> None:
 )
 def test_sentences_and_shorter_lists_pass(text: str) -> None:
     assert not found(text)
+
+
+def test_a_sentence_goes_on_after_a_secret_with_digits(privatizer: Privatizer) -> None:
+    left = released(privatizer, "my wifi password is bluegoose77 and my neighbor keeps using it")
+    assert left.endswith(" and my neighbor keeps using it")
+    assert "bluegoose77" not in left

@@ -243,13 +243,30 @@ def _dates(release: Release, words: Sequence[WordRelease]) -> dict[int, list[Pla
             continue
         left = release.text[inside[0].released_start : inside[-1].released_end]
         true = document[inside[0].start : inside[-1].end]
-        one, other = dates.parts(left), dates.parts(true)
+        one, other = date_parts(left), date_parts(true)
         if len(one) == 1 and dates.parse(true):
             other = [true]
         if len(one) == len(other):
             found |= {number: [] for number in range(first, at)}
             found[first] = [Place(*pair, DATE) for pair in zip(one, other, strict=True)]
     return found
+
+
+def date_parts(text: str) -> list[str]:
+    """Return the dates in a text; the two days of one month are two.
+
+    >>> date_parts("3 to 5 March 2021"), date_parts("31 March to 2 April")
+    (['3 March', '5 March 2021'], ['31 March', '2 April'])
+    """
+    if written := dates.parse(text):
+        said = {field: (start, end) for field, start, end in written.readings[0].spots}
+        if "e" not in said:
+            return [text]
+        (start, end), month = said["e"], text[slice(*said["m"])]
+        earlier, before = text[start:end], text[: min(start, said["d"][0])]
+        first = f"{before}{earlier}" if before else f"{earlier} {month}"
+        return [first, before + text[said["d"][0] :]]
+    return [text[each.start : each.end] for each in dates.Dates(text).within(0, len(text))]
 
 
 def forms(place: Place) -> list[Place]:
@@ -487,7 +504,7 @@ class DateTable:
         for place in places:
             if place.kind == DATE:
                 self._written[place.released].add(place.true)
-                pairs = zip(dates.parts(place.released), dates.parts(place.true), strict=False)
+                pairs = zip(date_parts(place.released), date_parts(place.true), strict=False)
                 for released, true in pairs:
                     self._add(released, true)
 

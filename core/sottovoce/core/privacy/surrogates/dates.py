@@ -16,6 +16,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
+from functools import partial
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -182,6 +183,8 @@ _TOLD = re.compile(
 )
 """A sign before a date: "since 4/3", "Tue, 4/3", "due: 4/3"."""
 _SIGNS: Final = listed("date_signs") | listed("foreign_weekdays")
+_MONTH_SIGNS: Final = _SIGNS | {"after", "before", "between", "from"}
+_BEFORE_VERBS: Final = listed("before_verbs")
 _IMPROPER: Final = ("by", "from", "to", "and")
 """Signs of a day over 12, as such a fraction is rare."""
 _FRACTION = re.compile(
@@ -205,16 +208,10 @@ _SERIES: Final = 80
 """Characters within which a date of the same form follows without a sign of its own."""
 _TIME = re.compile(r"[T:]\d\d(?::?\d\d){0,2}(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?!\w)")
 _VERBS: Final = frozenset({"may", "march", "mar"})
-"""Months that are other words in small letters."""
-_SUBJECTS: Final = frozenset(
-    {"i", "he", "it", "she", "that", "there", "they", "this", "we", "which", "who", "you"}
-)
-"""Words before a verb: "you may 3 times"."""
-_BEFORE_MONTHS: Final = frozenset({"after", "before", "between", "from", "is", "was"})
-"""Further signs of a date with a month in letters."""
+"""Months that are other words in small letters: "you may 3 times"."""
 _IN_CELLS: Final = frozenset(",;|\t")
-_PLAIN_VALUE = re.compile(r"[,;|]|\d{0,2}|-?\d{1,5}\.\d\d?")
-"""What leaves as typed beside a date in a row of values: small numbers and amounts."""
+_FILLED = re.compile(r"(?<![^,;|])(?!(?:\d{1,2}|-?\d{1,5}\.\d\d?)(?:[,;|]|\Z))[^,;|]+")
+"""A value beside a date, which small numbers and amounts are not."""
 
 _FIRST = re.compile(r"(?:\d{1,4}|\d{8})(?!\d)|(?P<name>[^\W\d_]{3,9}+)")
 _INSIDE = re.compile(r"(?:[^\W_]|[ \xa0.,:/&'’–—-])*")
@@ -267,23 +264,6 @@ def parse(text: str) -> Written | None:
     time = _TIME.match(text, found.end)
     end = time.end() if time else found.end
     return found._replace(end=end) if end == len(text) else None
-
-
-def parts(text: str) -> list[str]:
-    """Return the dates in a text; the two days of one month are two.
-
-    >>> parts("3 to 5 March 2021"), parts("31 March to 2 April"), parts("room 5")
-    (['3 March', '5 March 2021'], ['31 March', '2 April'], [])
-    """
-    if written := parse(text):
-        said = {field: (start, end) for field, start, end in written.readings[0].spots}
-        if "e" not in said:
-            return [text]
-        (start, end), month = said["e"], text[slice(*said["m"])]
-        earlier, before = text[start:end], text[: min(start, said["d"][0])]
-        first = f"{before}{earlier}" if before else f"{earlier} {month}"
-        return [first, before + text[said["d"][0] :]]
-    return [text[each.start : each.end] for each in _find(text, 0, len(text))]
 
 
 class Dates:
@@ -346,12 +326,15 @@ def _is_told(text: str, written: Written, told: int) -> bool:
     word = sign["sign"].lower() if sign else ""
     name = _month_of(text, written.readings[0])
     if name.isalpha():
-        if word in _BEFORE_MONTHS:
-            return not _FRACTION.match(text, end)
-        verb = name in _VERBS and word not in _SUBJECTS and _GOES_ON.match(text, end)
-        return bool(verb) or word in _SIGNS or " de " in number or text.endswith(" den ", 0, start)
-    if day.year and not _IN_CELLS.isdisjoint((text[start - 1 : start], text[end : end + 1])):
-        return text[end : end + 2] != ", "
+        if word in ("is", "was"):
+            return not _FRACTION.match(text, end)  # "is march 2 miles"
+        if word in _MONTH_SIGNS or " de " in number or text.endswith(" den ", 0, start):
+            return True
+        noun = name in _VERBS and word not in _BEFORE_VERBS
+        return noun and _GOES_ON.match(text, end) is not None
+    follows = text[end : end + 1] in _IN_CELLS and not text[end + 1 : end + 2].isspace()
+    if day.year and (follows or text[start - 1 : start] in _IN_CELLS):
+        return True
     if _FRACTION.match(text, end) or number in _NO_DAYS:
         return False
     improper = day.day > 12 and not day.year
@@ -608,9 +591,5 @@ class ShiftedDates:
         text = self._text[start:end]
         if is_card_label(text):
             return text
-        return "".join(
-            part
-            if _PLAIN_VALUE.fullmatch(part)
-            else fill(layout(part), self._stream("beside dates", part))
-            for part in re.split("([,;|])", text)
-        )
+        stream = partial(self._stream, "beside dates")
+        return _FILLED.sub(lambda part: fill(layout(part[0]), stream(part[0])), text)

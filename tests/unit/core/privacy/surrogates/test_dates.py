@@ -102,6 +102,7 @@ def test_what_is_no_date_is_not_found(text: str) -> None:
         ("vom 3.4. bis 7.4.", ["3.4.", "7.4."]),
         ("DTSTART:20260312T091500Z", ["20260312T091500Z"]),
         ("since 20260312", ["20260312"]),
+        ("since 20260312, and 20260312; then", ["20260312"]),
         ("married on may 19 and", ["may 19"]),
         ("from march 2 to march 9?", ["march 2", "march 9"]),
         ("born march 2 or due may 3.", ["march 2", "may 3"]),

@@ -6,7 +6,7 @@ that were put in. Words of every source are cut as the device cuts them. Missing
 
 Few texts with a free licence hold addresses, companies and names from around the world. So
 sentences of our own, with slots, are filled from lists. `gather` makes the lists of names that ship
-with the device, for `core.text.name_lists`.
+with the device, for `core.text.vocabulary`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.passing import is_city, plain_city
 from sottovoce.core.privacy.scripts import is_foreign
 from sottovoce.core.privacy.surrogates import listed
-from sottovoce.core.text.name_lists import Listed
 from sottovoce.core.text.names import KINDS
+from sottovoce.core.text.vocabulary import Listed
 from sottovoce.core.text.words import Kind, Word, split
 from sottovoce.models.corpus import TAG_ID, Sentence, load_language, read_conllu, read_masc
 

@@ -15,9 +15,7 @@ from typing import Final, NamedTuple
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import Shape, identifiers, layout, listed
-from sottovoce.core.text import name_lists
-from sottovoce.core.text.name_lists import Listed
-from sottovoce.core.text.vocabulary import Mark, Vocabulary
+from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 
 __all__ = [
     *("Part", "is_card_label", "is_name", "joined", "part_marks", "private_parts"),
@@ -260,7 +258,7 @@ def _stays(text: str, *, path: bool = False) -> bool:
 
 def _says_no_name(word: str, marks: int) -> bool:
     """Return whether a listed word is no name; "Uwe" is one, and also a listed abbreviation."""
-    name = marks & Mark.NAME or (word.istitle() and name_lists.listed(word) & _NAMES)
+    name = marks & Mark.NAME or (word.istitle() and listed_names(word) & _NAMES)
     return bool(marks) and not name
 
 

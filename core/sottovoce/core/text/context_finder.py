@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 from sottovoce.core.errors import BundleMismatch, DataLoss, NotReady
 from sottovoce.core.platform.schema import Longest, Range, Sha256, decode, parse_object
 from sottovoce.core.text import tagger
-from sottovoce.core.text.name_lists import listed
 from sottovoce.core.text.names import KINDS, Layer, linear, summed
 from sottovoce.core.text.onnx_models import check, weights
 from sottovoce.core.text.tagger import HASHES, FeatureSpec, form_features
-from sottovoce.core.text.vocabulary import Vocabulary
+from sottovoce.core.text.vocabulary import Vocabulary, listed_names
 
 _Floats = NDArray[np.float32]
 
@@ -227,7 +226,7 @@ def features(word: str) -> tuple[str, ...]:
     Raises:
         DataLoss: the lists that ship with this package are damaged.
     """
-    return (*form_features(word), str(Vocabulary.shipped().marks(word)), str(listed(word)))
+    return (*form_features(word), str(Vocabulary.shipped().marks(word)), str(listed_names(word)))
 
 
 def card() -> str:

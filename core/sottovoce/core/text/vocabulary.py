@@ -11,6 +11,7 @@ time. The file is mapped, and has less than 1.3 MB.
 from __future__ import annotations
 
 import struct
+import unicodedata
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
@@ -282,3 +283,40 @@ def _block(entries: Iterable[tuple[bytes, int]]) -> bytes:
     lines = (word if marks == Mark.WORD else b"%b\t%x" % (word, marks) for word, marks in entries)
     packed = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
     return packed.compress(b"\n".join((b"", *lines, b""))) + packed.flush()
+
+
+NAMES_FILE: Final = "names.en.bin"
+"""The lists of names, in the form of a `Vocabulary`."""
+
+
+class Listed:
+    """Public lists of names, as bits of a number.
+
+    The finder that reads the sentence learns what a list says of a word, because it cannot tell a
+    rare surname from a rare noun by its letters. A list alone decides nothing: many surnames are
+    also words, and most names of the world are in no list. The file ships with the device, so no
+    provider can take a name out of it. `sotto-models vocabulary --names` builds it.
+    """
+
+    SURNAME: Final = 1
+    USUAL_SURNAME: Final = 2
+    """One of the commonest."""
+    GIVEN: Final = 4
+    USUAL_GIVEN: Final = 8
+    """A given name of the census of the United States."""
+    TOWN: Final = 16
+    LARGE_CITY: Final = 32
+    PART: Final = 64
+    """A word of a town's name of several words."""
+
+
+def listed_names(word: str) -> int:
+    """Return the `Listed` bits of a word in any case, with or without accents; 0 if in no list.
+
+    Raises:
+        DataLoss: the file is missing or damaged.
+    """
+    if not word.isascii():
+        letters = unicodedata.normalize("NFKD", word)
+        word = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return Vocabulary.in_file(NAMES_FILE).marks(word)

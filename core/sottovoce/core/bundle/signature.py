@@ -233,7 +233,7 @@ def _another(file: Path, how: str) -> ConfigError:
     return ConfigError(
         f"the key {file} {how}",
         fix=f"bring it back from a backup; to sign with another, delete {file}{_PUBLIC} and tell "
-        "the owners of devices: they refuse what a new key signed until they `sotto pull --key` it",
+        "the owners of devices: they refuse what a new key signed until they pull with --key",
         subject=str(file),
     )
 

@@ -178,7 +178,7 @@ def test_a_key_that_was_lost_is_not_replaced_unasked(tmp_path: Path, lost: str) 
     for _ in range(2):
         with pytest.raises(ConfigError, match=r"is gone|does not fit") as caught:
             signing_key(file)
-        assert "sotto pull --key" in caught.value.fix
+        assert "pull with --key" in caught.value.fix
     file.unlink(missing_ok=True)
     (tmp_path / "signing.key.pub").unlink()  # as the remedy says
     assert signing_key(file).private_bytes_raw() != made.private_bytes_raw()

@@ -33,7 +33,7 @@ start()
 COMMANDS = {
     "sotto": ("edge", "list", ("grpc", "sottovoce.edge.cli.views", "sottovoce.edge.config")),
     "sotto-cloud": ("cloud", "jobs", ("sqlite3", "sottovoce.cloud.job")),
-    "sotto-models": ("models", "count-words", ("sottovoce.cloud.cli.options",)),
+    "sotto-models": ("models", "count-words", ("sottovoce.core.platform.files",)),
 }
 EVERYWHERE = ("click", "click.core", "sottovoce.core.errors", "sottovoce.core.platform.console")
 

@@ -247,8 +247,6 @@ def _value(sight: Sight, start: int, *, separated: bool) -> Iterator[int]:
                 return
         elif at == start and sight.lower[at] in _PLAIN:
             return
-        elif not separated and sight.lower[at] in _IN_SENTENCES and _digits(sight, [start]):
-            return  # "the password is tiger77 and my"
         else:
             yield at
 

@@ -127,7 +127,12 @@ def test_sentences_and_shorter_lists_pass(text: str) -> None:
     assert not found(text)
 
 
-def test_a_sentence_goes_on_after_a_secret_with_digits(privatizer: Privatizer) -> None:
-    left = released(privatizer, "my wifi password is bluegoose77 and my neighbor keeps using it")
-    assert left.endswith(" and my neighbor keeps using it")
-    assert "bluegoose77" not in left
+@pytest.mark.parametrize(
+    "text",
+    ["my passphrase is 7seas and blue horses run", "the password is blue42 and 7 green gates"],
+)
+def test_a_secret_of_words_is_drawn_whole_though_it_has_digits(
+    privatizer: Privatizer, text: str
+) -> None:
+    secret = {*text.split(" is ")[1].split()}
+    assert not secret & {*released(privatizer, text).split()}

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from sottovoce.core.bundle.backbone import BackboneFiles
+from sottovoce.core.bundle.backbone import BackboneFiles, around
 from sottovoce.core.bundle.encoder import (
     DESCRIPTION,
     FORMAT,
@@ -213,9 +213,7 @@ def _weights(files: BackboneFiles) -> graphs.Weights:
 
 def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """Return the ids that ``tokenizer`` puts before and after every text."""
-    bare, whole = (tokenizer.encode("a", add_special_tokens=more).ids for more in (False, True))
-    start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-    return whole[:start], whole[start + len(bare) :]
+    return around(*(tokenizer.encode("a", add_special_tokens=more).ids for more in (False, True)))
 
 
 def _texts(tokenizer: Tokenizer, tokens: int, longest: int) -> list[NDArray[np.int64]]:

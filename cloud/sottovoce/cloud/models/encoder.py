@@ -12,7 +12,7 @@ For the default backbone, this is its published sentence embedding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from torch.nn import functional as F  # noqa: N812 - its customary name
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.classifier import encoder_of, pool
 from sottovoce.cloud.models.rows import Row, Unpadded
+from sottovoce.core.bundle.backbone import around
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.noise import Floats2d
 
@@ -44,7 +45,9 @@ class Encoder:
         self._unpadded = Unpadded.of(self._model) if self.device.type == "cpu" else None
         self._table = self._model.get_input_embeddings()
         self.width = backbone.hidden_size
-        self._before, self._after = special_tokens(self._tokenizer)
+        self._before, self._after = around(
+            *(self._tokenizer("a", add_special_tokens=more)["input_ids"] for more in (False, True))
+        )
         positions = getattr(self._model.config, "max_position_embeddings", None) or LONGEST
         self.max_tokens = min(positions, LONGEST) - len(self._before) - len(self._after)
         """Tokens in a text, without special tokens."""
@@ -109,15 +112,6 @@ class Encoder:
         mask = torch.arange(inputs.shape[1], device=self.device) < lengths[:, None]
         states = self._model(inputs_embeds=inputs, attention_mask=mask.long()).last_hidden_state
         return F.normalize(pool(states.float(), mask.float()), dim=1).cpu()
-
-
-def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Return the ids that ``tokenizer`` puts before and after every text."""
-    bare, whole = (
-        tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True)
-    )
-    start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-    return whole[:start], whole[start + len(bare) :]
 
 
 _ROWS: Final = 256

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -98,6 +98,17 @@ def hash_files(files: list[Path]) -> str:
             while block := opened.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def around(bare: Sequence[int], whole: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the special tokens before and after a text.
+
+    Args:
+        bare: the ids of any text without special tokens.
+        whole: the ids of the same text with them.
+    """
+    start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
+    return [*whole[:start]], [*whole[start + len(bare) :]]
 
 
 def unreadable(name: str, error: Exception) -> InvalidInput:

@@ -25,7 +25,8 @@ help:  ## Show this list
 # Every environment holds what its lock lists, and nothing else. `make lock` writes the locks.
 # `fill` starts an environment anew from a lock. It takes wheels alone, so it needs no compiler.
 # setuptools of the lock builds our own packages. An existing environment is cleared only if the
-# interpreter suits. Python compiles what is imported, a third of what pip would compile.
+# interpreter suits. Python compiles what is imported. pip would compile all, which took a third of
+# an installation's processor time.
 LOCKED := install --no-compile --no-deps --require-hashes --only-binary :all:
 OURS := install --no-deps --no-build-isolation
 VERSIONS := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
@@ -37,7 +38,7 @@ define fill
 @$(1)/bin/pip $(LOCKED) -r $(LOCKS)/$(2).txt || { echo "$(NOT_FETCHED)" >&2; exit 1; }
 endef
 
-# The device and the builder of bundles: a sixth of all, without torch.
+# The device and the builder of bundles, without torch: .4 GB.
 .venv/.try: $(LOCKS)/try.txt $(LOCKS)/dev.txt $(LOCKS)/torch.txt $(PARTS)
 	$(call fill,.venv,try)
 	$(BIN)/pip $(OURS) -e protos -e core -e edge -e models

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 import pytest
@@ -72,6 +73,21 @@ def test_a_place_is_put_in_front_of_the_same_error(kind: type[errors.SottovoceEr
     assert type(placed) is kind
     assert placed.problem == "line 7: it broke"
     assert (placed.fix, placed.subject, placed.metadata) == ("mend it", "it", {"a": "b"})
+
+
+@pytest.mark.parametrize("needs", ["", "some-package[extra]"])
+def test_a_library_that_a_command_needs_is_named_with_what_brings_it(needs: str) -> None:
+    @click.command(cls=Command, needs=needs)
+    def learn(as_json: bool) -> None:
+        import_module("absent_library")
+
+    result = CliRunner().invoke(learn)
+    if needs:
+        assert result.exit_code == errors.NotReady("").exit_code
+        assert "absent_library" in result.stderr
+        assert needs in result.stderr
+    else:  # then it is a fault of ours, which keeps its traceback
+        assert isinstance(result.exception, ModuleNotFoundError)
 
 
 def test_bugs_are_not_dressed_up_as_errors() -> None:

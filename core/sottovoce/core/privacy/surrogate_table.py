@@ -388,9 +388,11 @@ def _joined(places: Sequence[Place]) -> Iterator[Place]:
         if beside and one.kind == other.kind == "PERSON" and len(one.released) > 1:
             released, true = one.released + other.released, one.true + other.true
             if released != true and released.isalpha():
-                yield one._replace(released=released, true=true, after=other.after)
-                small = released.lower(), true.lower()
-                yield one._replace(released=small[0], true=small[1], after=other.after)
+                joined = one._replace(
+                    after=other.after, within=(one.within & 1) | (other.within & 2)
+                )
+                yield joined._replace(released=released, true=true)
+                yield joined._replace(released=released.lower(), true=true.lower())
 
 
 def _is_weak(form: Place) -> bool:

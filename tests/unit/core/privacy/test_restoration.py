@@ -72,6 +72,16 @@ def test_what_a_faithful_cloud_echoes_comes_back(
             assert back.text == turn
 
 
+def test_a_name_written_as_one_word_gives_no_initial_for_what_follows_it() -> None:
+    places = [
+        Place("Ivan", "Anna", "PERSON", "", "", "albrecht", within=2),
+        Place("Albrecht", "Kerr", "PERSON", "", "ivan", "called", within=1),
+    ]
+    said = "Ivan Albrecht called. I called back, I. Albrecht and IvanAlbrecht called."
+    expected = "Anna Kerr called. I called back, A. Kerr and AnnaKerr called."
+    assert Restoration(places).restore(said).text == expected
+
+
 @pytest.mark.parametrize("number", range(50))
 def test_spelled_names_come_back_under_any_key(small_privatizer: Privatizer, number: int) -> None:
     names = ("M-A-R-I-A", "j. o. n. e. s", "M I R A L", "É.l.i.s.e")

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from bench.attacks.interface import OPEN, Candidates, Floats, Seen
 from bench.attacks.text import Ints
+from sottovoce.cloud.models.backbone import fast_bfloat16
 
 __all__ = ["LENGTH", "Reader", "Trainer", "View", "Vocabulary", "device", "windows"]
 
@@ -44,8 +46,10 @@ _SLOWS_AT: Final = 1_000
 """Number of steps after which the learning rate falls with the square root of the steps."""
 _AVERAGED: Final = 8
 """The averaged weights cover about the last eighth of all steps."""
-_READ: Final = 32
-"""Windows that are read at once."""
+_READ: Final = 256
+"""Maximum number of windows that are read at once."""
+_ALIKE: Final = 8
+"""Lengths of windows that are read at once differ by less."""
 _AHEAD: Final = 4
 """Releases that each worker makes in advance."""
 _FILE: Final = 14 << 20
@@ -58,16 +62,17 @@ def device(name: str = "") -> torch.device:
     return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-def windows(sentence: Ints, length: int = LENGTH) -> NDArray[np.int64]:
-    """Cut sentences into windows of at most ``length`` places.
+def windows(sentence: Ints, length: int = LENGTH) -> list[NDArray[np.int64]]:
+    """Cut sentences into windows of at most ``length`` places, and group those of like lengths.
 
     Returns:
-        Ints2d (windows, longest), places of the text, with -1 after the end of a window.
+        Each Ints2d (windows, longest), places of the text, with -1 after the end of a window. Each
+        place is in one group.
 
     >>> windows(np.array([0, 0, 0, 1]), 2)
-    array([[ 0,  1],
-           [ 2, -1],
-           [ 3, -1]])
+    [array([[ 2, -1],
+           [ 3, -1],
+           [ 0,  1]])]
     """
     starts = np.flatnonzero(np.diff(sentence, prepend=-1))
     parts = [
@@ -75,10 +80,13 @@ def windows(sentence: Ints, length: int = LENGTH) -> NDArray[np.int64]:
         for part in np.split(np.arange(len(sentence)), starts[1:])
         for at in range(0, len(part), length)
     ]
-    found = np.full((len(parts), max(map(len, parts))), -1)
-    for row, part in zip(found, parts, strict=True):
-        row[: len(part)] = part
-    return found
+    parts.sort(key=len)
+    alike = [[*some] for _, some in groupby(parts, lambda part: -(len(part) // -_ALIKE))]
+    return [
+        np.array([*zip_longest(*some[at : at + _READ], fillvalue=-1)]).T
+        for some in alike
+        for at in range(0, len(some), _READ)
+    ]
 
 
 @dataclass(frozen=True)
@@ -164,8 +172,14 @@ class Reader(nn.Module):
         level = int(np.abs(apart).mean(axis=1).argmin())
         return level, np.exp(apart[level]).astype(np.float32)
 
-    def read(self, view: View, places: NDArray[np.int64]) -> Tensor:
-        """Return hidden states of the places of some windows, Float (windows, longest, width)."""
+    def read(self, view: View) -> Tensor:
+        """Return hidden states of every place, Float (n, width)."""
+        groups = windows(view.seen.sentence)
+        order = torch.tensor(np.argsort(np.concatenate([some[some >= 0] for some in groups])))
+        return torch.cat([self._read(view, some) for some in groups])[order]
+
+    def _read(self, view: View, places: NDArray[np.int64]) -> Tensor:
+        """Return hidden states of the places of some windows, in order, Float (places, width)."""
         at, seen, where = np.maximum(places, 0), view.seen, self.space.device
         symbols, group = seen.symbols[at], seen.group[at]
         ids = torch.tensor(np.minimum(symbols, self.listed - 1), dtype=torch.long, device=where)
@@ -182,7 +196,7 @@ class Reader(nn.Module):
         read = read + self.level.weight[view.level]
         mask = torch.tensor(places >= 0, dtype=torch.long, device=where)
         found: Tensor = self.backbone(inputs_embeds=read, attention_mask=mask).last_hidden_state
-        return found
+        return found[mask.bool()]
 
     def scores(
         self, hidden: Tensor, level: int, group: int, symbols: Ints, times: float = 1.0
@@ -203,46 +217,34 @@ class Reader(nn.Module):
 
     def loss(self, view: View, true: Ints) -> tuple[Tensor, int]:
         """Return the sum of cross-entropies over the words with noise, and their number."""
-        places, total, n = windows(view.seen.sentence), self.log_rate.sum() * 0, 0
+        total, n = self.log_rate.sum() * 0, 0
         with _fast(self.space.device):
-            hidden = self.read(view, places)
-        group = np.where(places >= 0, view.seen.group[np.maximum(places, 0)], OPEN)
-        for each in np.unique(group[group != OPEN]).tolist():
-            row, column = np.nonzero(group == each)
-            where = places[row, column]
+            hidden = self.read(view)
+        for each in np.unique(view.seen.group[view.seen.group != OPEN]).tolist():
+            where = np.flatnonzero(view.seen.group == each)
             ids = self.ids[each]
             target = np.minimum(np.searchsorted(ids, true[where]), len(ids) - 1)
-            met = ids[target] == true[where]
-            if met.any():
+            met = np.flatnonzero(ids[target] == true[where])
+            if met.size:
+                which = where[met]
                 with _fast(self.space.device):
-                    scores = self.scores(
-                        hidden[row[met], column[met]],
-                        view.level,
-                        each,
-                        view.seen.symbols[where[met]],
-                    )
+                    symbols = view.seen.symbols[which]
+                    scores = self.scores(hidden[which], view.level, each, symbols)
                 wanted = torch.tensor(target[met], dtype=torch.long, device=scores.device)
                 total = total + nn.functional.cross_entropy(scores, wanted, reduction="sum")
-                n += int(met.sum())
+                n += len(met)
         return total, n
-
-    @torch.no_grad()
-    def read_all(self, view: View) -> Tensor:
-        """Return hidden states of every place, Float (n, width)."""
-        places = windows(view.seen.sentence)
-        found = torch.zeros(len(view.seen.symbols), self.words.embedding_dim)
-        for start in range(0, len(places), _READ):
-            some = places[start : start + _READ]
-            hidden = self.read(view, some).float().cpu()
-            found[some[some >= 0]] = hidden[torch.tensor(some >= 0)]
-        return found
 
 
 @contextmanager
 def _fast(on: torch.device) -> Iterator[None]:
-    """Compute in bfloat16; on a CPU, use plain attention, which has a fast backward pass."""
-    kernel = sdpa_kernel(SDPBackend.MATH) if on.type == "cpu" else nullcontext()
-    with kernel, torch.autocast(on.type, torch.bfloat16):
+    """Compute in bfloat16 where that is fast.
+
+    On a CPU, use plain attention, which has a fast backward pass.
+    """
+    cpu = on.type == "cpu"
+    kernel = sdpa_kernel(SDPBackend.MATH) if cpu else nullcontext()
+    with kernel, torch.autocast(on.type, torch.bfloat16, enabled=not cpu or fast_bfloat16()):
         yield
 
 
@@ -317,7 +319,7 @@ class Trainer:
 
     def run(self, seconds: float, steps: int = 1 << 60) -> Iterator[float]:
         """Take steps for about ``seconds`` and until step ``steps``; yield each step's loss."""
-        until, self.reader = self.seconds + seconds, self.reader.train()
+        until, self.reader = self.seconds + seconds, self.reader.eval()
         made = self._releases(steps)
         while self.seconds < until and self.step < steps:
             start = time.monotonic()

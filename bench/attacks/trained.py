@@ -181,8 +181,9 @@ class Trained(Map):
         for known, hidden in self._read:
             if known is seen:
                 return hidden
-        view = View(seen, self._level, self._unlisted(seen.symbols))
-        self._read = [*self._read[-1:], (seen, self._reader.read_all(view))]
+        with torch.no_grad():
+            hidden = self._reader.read(View(seen, self._level, self._unlisted(seen.symbols)))
+        self._read = [*self._read[-1:], (seen, hidden.float().cpu())]
         return self._read[-1][1]
 
 

@@ -56,10 +56,14 @@ class S3Server:
             for part in ("master", "volume", "filer", "s3")
             for kind in ("", ".grpc")
         }
+        self._sockets = [
+            Path(f"/tmp/seaweedfs-{part}-grpc-{ports[f'{part}.port.grpc']}.sock")  # noqa: S108
+            for part in ("master", "volume", "filer", "s3")
+        ]
         self.endpoint = f"http://127.0.0.1:{ports['s3.port']}"
         self._master = f"{ports['master.port']}.{ports['master.port.grpc']}"
         self._command = [
-            "setpriv", "--pdeathsig", "KILL", str(program), "server",
+            "setpriv", "--pdeathsig", "KILL", str(program), f"-logdir={folder}", "server",
             "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder / 'data'}",
             *(f"-{name}={port}" for name, port in ports.items()),
             "-s3", f"-s3.config={folder / 's3.json'}", "-s3.iam=false",
@@ -93,9 +97,11 @@ class S3Server:
         return True
 
     def kill(self) -> None:
-        """Kill the server with SIGKILL."""
+        """Kill the server with SIGKILL, and remove the sockets that it left."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        for socket in self._sockets:
+            socket.unlink(missing_ok=True)
 
     def client(self, bucket: str) -> S3Store:
         """Return a client of a bucket, which is created by its first object."""
@@ -123,7 +129,12 @@ class S3Server:
     def keep_versions(self, bucket: str) -> None:
         """Turn on versioning for a bucket."""
         subprocess.run(
-            [self._program, "shell", f"-master=127.0.0.1:{self._master}"],
+            [
+                self._program,
+                f"-logdir={self._folder}",
+                "shell",
+                f"-master=127.0.0.1:{self._master}",
+            ],
             input=f"s3.bucket.versioning -name {bucket} -enable\n".encode(),
             check=True,
             capture_output=True,

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -326,17 +327,20 @@ def test_nothing_is_fetched_whose_licence_nobody_accepted(
 
 def test_a_killed_run_leaves_no_part_in_the_folder(host: Host, tmp_path: Path) -> None:
     url = host.has("/slow", b"NUM:count How many ?\n" * 9, sends=50)
+    data, temporary = tmp_path / "data", tmp_path / "temporary"
+    temporary.mkdir()
     code = (
         "import sys\nfrom bench.fetch import __main__ as p, forms\n"
         "from bench.fetch.sources import Source, Wanted\n"
         f"p.SETS = {{'trec': Source('', False, (Wanted('t.gz', {url!r}, forms.trec),))}}\n"
-        f"sys.argv = ['fetch', '--data', {str(tmp_path)!r}]\nsys.exit(p.main())\n"
+        f"sys.argv = ['fetch', '--data', {str(data)!r}]\nsys.exit(p.main())\n"
     )
-    killed = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    where = {**os.environ, "TMPDIR": str(temporary)}
+    killed = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=where)
     assert host.begun.wait(60)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert [*tmp_path.rglob("*")] == []
+    assert [*data.rglob("*")] == []
 
 
 def test_every_set_that_the_benches_read_is_fetched_or_said_to_be_left() -> None:

@@ -386,7 +386,10 @@ class Stream:
             if not final and dates.goes_on(text, start):
                 return None
             joined = _JOINED_BEFORE.search(around.last)
-            date = None if joined else self._dates.at(text, start, free)
+            second = bool(joined) and around.last[-1] == "-" and dates.ends(around.before)
+            date = self._dates.at(text, start, free, second=second)
+            if joined and (not second or date is None or date.instead is None):
+                date = None
             one = not word.isalpha() and not word.isdecimal()  # "18JAN"
             if date and (date.end > end or (one and date.end == end) or date.compact):
                 return self._dated(text, start, date)

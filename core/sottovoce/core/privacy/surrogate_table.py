@@ -227,29 +227,49 @@ def _labelled(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]
 def _dates(release: Release, words: Sequence[WordRelease]) -> dict[int, list[Place]]:
     """Return by number the words of dates that left as other dates.
 
-    The first word of a date has the date's place. It has two, where the days of "3 to 5 March" left
-    in two months.
+    The first word of a date has the date's place. It has two, where a word belongs to two dates, as
+    in "3 March-5 April", or where the days of "3 to 5 March" left in two months. The latter also
+    has a place as a whole.
     """
-    found: dict[int, list[Place]] = {}
-    document, at = release.document, 0
+    document, groups = release.document, list[list[int]]()
+    starts, ends = [word.start for word in words], [word.end for word in words]
     for date in dates.Dates(document).within(0, len(document)):
-        while at < len(words) and words[at].end <= date.start:
-            at += 1
-        first = at
-        while at < len(words) and words[at].start < date.end:
-            at += 1
-        inside = words[first:at]
+        first, stop = bisect_right(ends, date.start), bisect_left(starts, date.end)
+        if groups and first < groups[-1][1]:
+            groups[-1][1] = stop
+        else:
+            groups.append([first, stop])
+    found: dict[int, list[Place]] = {}
+    for first, stop in groups:
+        inside = words[first:stop]
         if not any(word.replaced and word.tag in _TURNED_BACK for word in inside):
             continue
         left = release.text[inside[0].released_start : inside[-1].released_end]
         true = document[inside[0].start : inside[-1].end]
         one, other = date_parts(left), date_parts(true)
-        if len(one) == 1 and dates.parse(true):
-            other = [true]
-        if len(one) == len(other):
-            found |= {number: [] for number in range(first, at)}
+        begun = dates.match(left, 0)
+        if len(one) != len(other) and begun:
+            one = [left[: begun.end], *date_parts(left[begun.end :])]
+        if len(one) != len(other):
+            one = other = []
+        if one or dates.parse(true):
+            found |= {number: [] for number in range(first, stop)}
             found[first] = [Place(*pair, DATE) for pair in zip(one, other, strict=True)]
+            alike = dates.parse(true) and dates.parse(left)
+            if len(inside) > 1 and not alike and _rebuilt(left, one, other) != true:
+                found[first].append(Place(left, true, IDENTIFIER))
     return found
+
+
+def _rebuilt(text: str, parts: Sequence[str], instead: Sequence[str]) -> str:
+    """Return a text with its parts, which stand in order, exchanged; empty if one is not there."""
+    out, done = "", 0
+    for part, new in zip(parts, instead, strict=True):
+        start = text.find(part, done)
+        if start < 0:
+            return ""
+        out, done = out + text[done:start] + new, start + len(part)
+    return out + text[done:]
 
 
 def date_parts(text: str) -> list[str]:
@@ -513,12 +533,13 @@ class DateTable:
     def __bool__(self) -> bool:
         return bool(self._written)
 
-    def at(self, text: str, start: int, end: int) -> Found | None:
+    def at(self, text: str, start: int, end: int, *, second: bool = False) -> Found | None:
         """Return the date that begins at ``start`` and ends before ``end``; None where none does.
 
+        ``second`` says that a date and a hyphen may precede it.
         `dates.goes_on` says whether more text could change this.
         """
-        written = dates.match(text, start)
+        written = dates.match(text, start, second=second)
         if written is None or written.end > end:
             return None
         came = text[start : written.end]

@@ -36,6 +36,8 @@ WEEKS: Final = (5, 521)
 
 _DAY_FIRST: Final = "dmy"
 _MONTH_FIRST: Final = "mdy"
+_LONGEST_END: Final = 4
+"""Characters of "1979" or "14th"."""
 _BACK: Final = 200
 """Characters before a part of a text that are searched as well, as a date may begin in them."""
 _PIVOT: Final = 69
@@ -137,9 +139,15 @@ _NUMBERED: Final = {
     **{name: number for number, name in enumerate(SHORT_MONTHS, 1)},
     "sept": 9,
 }
-_BEFORE: Final = r"(?<!\w)(?<!\d[-/.:])"
-_AFTER: Final = r"(?:(?![\w:])(?![-/.,]\d)|(?=T\d)|(?=:\d\d:\d))"
-_ENDS: Final = r"(?:(?![\w:])(?![-/.]\d)|(?=T\d)|(?=:\d\d:\d))"
+_BEFORE = re.compile(r"(?<!\w)(?<!\d[-/.:])")
+_NEXT: Final = (
+    r"-(?:\d\d?[-/.]\d\d?[-/.](?:\d{4}|\d\d)(?!\w)"
+    rf"|\d\d?(?:st|nd|rd|th)?[. /-]?[ ]?(?:{'|'.join(_NUMBERED)})(?!\w))"
+    r"|[-/]\d{4}-\d\d-\d\d(?!\w)"
+)
+"""The second date of "14/03/1979-02/04/1979"."""
+_AFTER: Final = rf"(?:(?![\w:])(?![-/.,]\d)|(?=T\d)|(?=:\d\d:\d)|(?={_NEXT}))"
+_ENDS: Final = rf"(?:(?![\w:])(?![-/.]\d)|(?=T\d)|(?=:\d\d:\d)|(?={_NEXT}))"
 """The end of a date of numbers, which a comma and another value may follow."""
 _EARLIER: Final = (
     r"(?P<{0}e>\d{{1,2}})(?P<{0}f>st|nd|rd|th)?\.?"
@@ -152,9 +160,10 @@ _NAME: Final = r"[^\W\d_]{3,12}+"
 _PATTERNS: Final = (
     rf"(?P<iy>\d{{4}})(?P<sep>[-/.])(?P<im>\d{{1,2}})(?P=sep)(?P<id>\d{{1,2}}){_ENDS}",
     rf"(?P<na>\d{{1,2}})(?P<sign>[-/.])(?P<nb>\d{{1,2}})(?P=sign)(?P<ny>\d{{4}}|\d\d){_ENDS}",
-    rf"(?:{_EARLIER.format('d')})?{_ORDINAL.format('d')}(?:\.?[ \xa0]|[-/.]|)(?:(?:of|de)[ ])?"
-    rf"(?P<dm>{_NAME})(?:(?:\.?,?[ \xa0](?:de[ ])?|[-/.,]|)(?P<dy>[12]\d{{3}}){_AFTER}"
-    rf"|(?:[-/]|[ ]?['’])(?P<dz>\d\d){_AFTER}|(?!\w))",
+    rf"(?:{_EARLIER.format('d')})?{_ORDINAL.format('d')}"
+    rf"(?:\.?[ \xa0]|(?P<dash>[-/])|\.|)(?:(?:of|de)[ ])?(?P<dm>{_NAME})"
+    rf"(?:(?:\.?,?[ \xa0](?:de[ ])?|[-/.,]|)(?P<dy>[12]\d{{3}}){_AFTER}"
+    rf"|(?:(?(dash)[-/]|(?!))|[ ]?['’])(?P<dz>\d\d){_AFTER}|(?!\w))",
     rf"(?P<mm>{_NAME})(?:\.?[ \xa0]{{1,2}}|[-/]|)(?:the[ ])?"
     rf"(?:{_EARLIER.format('m')})?{_ORDINAL.format('m')}"
     rf"(?:(?:,?[ \xa0]|[-/]|,)(?P<my>[12]\d{{3}}){_AFTER}|,?[ ]?['’](?P<mz>\d\d){_AFTER}"
@@ -170,8 +179,7 @@ _DOUBTFUL: Final = (
 )
 """19790314, 14/3, and 14.3. in German."""
 _FORMS, _DOUBTFUL_FORMS = (
-    re.compile(f"{_BEFORE}(?:{'|'.join(patterns)})", re.IGNORECASE)
-    for patterns in (_PATTERNS, _DOUBTFUL)
+    re.compile("|".join(patterns), re.IGNORECASE) for patterns in (_PATTERNS, _DOUBTFUL)
 )
 _DIGIT = re.compile(r"(?<!\d)\d")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -212,6 +220,8 @@ _VERBS: Final = frozenset({"may", "march", "mar"})
 _IN_CELLS: Final = frozenset(",;|\t")
 _FILLED = re.compile(r"(?<![^,;|])(?!(?:\d{1,2}|-?\d{1,5}\.\d\d?)(?:[,;|]|\Z))[^,;|]+")
 """A value beside a date, which small numbers and amounts are not."""
+_COMPOUND = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
+"""A word that may hold the end of one date and the beginning of another: "1979-Apr"."""
 
 _FIRST = re.compile(r"(?:\d{1,4}|\d{8})(?!\d)|(?P<name>[^\W\d_]{3,9}+)")
 _INSIDE = re.compile(r"(?:[^\W_]|[ \xa0.,:/&'’–—-])*")
@@ -234,6 +244,11 @@ def begins(word: str) -> bool:
     return first is not None and (not first["name"] or first["name"].lower() in _ENGLISH)
 
 
+def ends(word: str) -> bool:
+    """Return whether a date may end with this run of letters and digits, in small letters."""
+    return word in _NUMBERED or (word[:1].isdigit() and len(word) <= _LONGEST_END)
+
+
 def goes_on(text: str, start: int) -> bool:
     """Return whether more text could change what `match` finds at ``start``."""
     if len(text) - start >= LONGEST:
@@ -251,9 +266,12 @@ def goes_on(text: str, start: int) -> bool:
     return True
 
 
-def match(text: str, start: int) -> Written | None:
-    """Return the date that begins at ``start``, without the time of day."""
-    return _match(text, start, len(text))
+def match(text: str, start: int, *, second: bool = False) -> Written | None:
+    """Return the date that begins at ``start``, without the time of day.
+
+    ``second`` says that a date and a hyphen precede it.
+    """
+    return _match(text, start, len(text), second=second)
 
 
 def parse(text: str) -> Written | None:
@@ -298,20 +316,21 @@ class Dates:
 
 def _find(text: str, start: int, end: int) -> Iterator[Written]:
     """Yield the dates. All have digits, which are found faster than names of months."""
-    done, told = start, -_SERIES
+    done, told, last = start, -_SERIES, -1
     for digit in _DIGIT.finditer(text, start, end):
         first = digit.start()
         if first < done:
             continue
         month = _month_before(text, max(first - _MONTH_REACH, done), first)
         for place in (first,) if month is None else (month, first):
-            if written := _match(text, place, end):
+            second = place - 1 == last and text[last] in "-/"
+            if written := _match(text, place, end, second=second):
                 if written.doubtful:
                     if not _is_told(text, written, told):
                         break
                     told = written.end
                 time = _TIME.match(text, written.end, end)
-                done = time.end() if time else written.end
+                done = last = time.end() if time else written.end
                 yield written._replace(end=done)
                 break
 
@@ -363,7 +382,9 @@ def _month_before(text: str, start: int, end: int) -> int | None:
     return None
 
 
-def _match(text: str, start: int, end: int) -> Written | None:
+def _match(text: str, start: int, end: int, *, second: bool) -> Written | None:
+    if not second and not _BEFORE.match(text, start):
+        return None
     found = _FORMS.match(text, start, end)
     name = found and (found["dm"] or found["mm"] or found["ym"])
     if found is None or (name and name.lower() not in _NUMBERED):
@@ -435,6 +456,7 @@ def _reading(
 def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, str]]:
     """Yield what is to be written where, so that a date in ``text`` becomes another."""
     said = {field: text[start:end] for field, start, end in reading.spots}
+    ends = {field: end for field, _, end in reading.spots}
     numbers = [said[field] for field in "dm" if said.get(field, "a").isdecimal()]
     zero = any(number[0] == "0" for number in numbers)
     width = 2 if zero or (len(numbers) > 1 and all(len(n) == 2 for n in numbers)) else 1
@@ -456,7 +478,8 @@ def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, st
                 months["m"] = earlier.month
                 written["d"] = f"{names[day.month]} {written['d']}"
             else:
-                written["e"] += f" {names[earlier.month]}"
+                dot = "." * (text[ends["e"]] == ".")
+                written["f" if "f" in said else "e"] += f"{dot} {names[earlier.month]}"
     month = months["m"]
     named = not said["m"].isdecimal()
     written["m"] = _month(said["m"], text, reading, month) if named else str(month).zfill(width)
@@ -559,32 +582,34 @@ class ShiftedDates:
             text, start, end, _, _ = words[place]
             while dates and dates[0].end <= start:
                 dates.popleft()
-            inside = list(takewhile(lambda date: date.end <= end, dates))  # noqa: B023
-            if dates and dates[0].start <= start and end <= dates[0].end:
-                shifted = self._shifted(dates[0], start, end)
-            elif inside and inside[0].start >= start and shape(text).sort == CODE:
-                shifted = self._values(inside, start, end)
-            else:
+            met = list(takewhile(lambda date: date.start < end, dates))  # noqa: B023
+            if not met:
                 continue
+            within = len(met) == 1 and met[0].start <= start and end <= met[0].end
+            if not (within or shape(text).sort == CODE or _COMPOUND.fullmatch(text)):
+                continue
+            shifted = self._values(met, start, end)
             if shifted:
                 found[place] = shifted
         return found
 
     def _shifted(self, date: Written, start: int, end: int) -> str:
-        """Return a part of a date as it leaves; empty where the calendar ends."""
+        """Return a part of a date as it leaves; likewise."""
         if self._shift is None:
             self._shift = Shift(self._stream("dates"))
         day = self._shift.moved(date.readings[0].day)
         return date.part(self._text, start, end, day) if day else ""
 
     def _values(self, dates: Sequence[Written], start: int, end: int) -> str:
+        """Return a word that dates meet as it leaves; empty where the calendar ends."""
         out = []
         for each in dates:
-            shifted = self._shifted(each, each.start, each.end)
+            first, last = max(start, each.start), min(end, each.end)
+            shifted = self._shifted(each, first, last)
             if not shifted:
                 return ""
-            out += [self._other(start, each.start), shifted]
-            start = each.end
+            out += [self._other(start, first), shifted]
+            start = last
         return "".join((*out, self._other(start, end)))
 
     def _other(self, start: int, end: int) -> str:

@@ -16,11 +16,9 @@ import html
 import re
 import string
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Mapping, Set
+from types import MappingProxyType
 from typing import Final, NamedTuple
-
-from sottovoce.core.privacy.policies import IDENTIFIER
-from sottovoce.core.privacy.surrogate_table import Place, forms
 
 LONGEST_UNIT: Final = 256
 """Characters of a unit that are held back; a longer unit is treated as an address. A host has at
@@ -125,25 +123,26 @@ def _plain(unit: str) -> str:
     )
 
 
+def bare(text: str) -> tuple[int, str]:
+    """Return an address without its title and the signs around it, and where it begins."""
+    title = _TITLE.search(text)
+    body = text[: title.start()] if title else text
+    core = body.lstrip(_LEAD)
+    return len(body) - len(core), core.rstrip(_TAIL)
+
+
 class Known:
     """The addresses that a conversation released as a whole.
 
     Args:
-        places: see `meanings.observe`, of one conversation and no other.
+        true: the typed addresses, by their surrogates in small letters.
+        hidden: surrogates in small letters that look like no address, of typed addresses.
     """
 
-    def __init__(self, places: Iterable[Place] = ()) -> None:
-        meant: dict[str, set[str]] = {}
-        hidden: set[str] = set()
-        for place in places:
-            if place.kind != IDENTIFIER or place.released == place.true:
-                continue
-            if find(place.released, "") is not None:
-                meant.setdefault(place.released.lower(), set()).add(place.true)
-            elif find(place.true, "") is not None:
-                hidden.update(form.released.lower() for form in forms(place)[:1])
-        self._true = {released: true.pop() for released, true in meant.items() if len(true) == 1}
-        self._hidden = hidden
+    def __init__(
+        self, true: Mapping[str, str] = MappingProxyType({}), hidden: Set[str] = frozenset()
+    ) -> None:
+        self._true, self._hidden = true, hidden
         self.longest = max(map(len, self._true), default=0)
         """Characters of the longest."""
         also = "".join(f"|{re.escape(key)}" for key in sorted(hidden))
@@ -173,11 +172,7 @@ class Known:
         return [(text, None)]
 
     def _parts(self, text: str) -> list[tuple[str, str | None]]:
-        title = _TITLE.search(text)
-        body = text[: title.start()] if title else text
-        core = body.lstrip(_LEAD)
-        lead = len(body) - len(core)
-        core = core.rstrip(_TAIL)
+        lead, core = bare(text)
         if true := self._typed(core):
             return [(text[:lead], None), (core, true), (text[lead + len(core) :], None)]
         # [https://example.org](https://example.org): both are one address.

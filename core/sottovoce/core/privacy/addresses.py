@@ -23,6 +23,7 @@ from sottovoce.core.privacy.address_forms import (
     Found,
     Known,
     Step,
+    bare,
     step,
     tag,
 )
@@ -55,6 +56,10 @@ _VALUE_END: Final = {
 }
 _AROUND: Final = 64
 """Characters that may stand around an address that was released: a title, signs."""
+
+
+_LONGEST_WHOLE: Final = 256
+"""Longer addresses are not looked for in a release."""
 
 
 class Part(NamedTuple):
@@ -339,3 +344,27 @@ class Addresses:
             if came:
                 self._parts.append(Part(came, self._number, true))
         self._region, self._may_be_known = "", False
+
+
+class _Noted(Known):
+    """Notes the addresses of a text, each without the signs around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = _LONGEST_WHOLE
+        self.found: list[str] = []
+
+    def parts(self, text: str, start: int) -> list[tuple[str, str | None]]:
+        self.found.append(bare(text[start:])[1])
+        return super().parts(text, start)
+
+
+def within(text: str) -> list[str]:
+    """Return the addresses of a text in order, but for long ones.
+
+    >>> within('see mailto:ida@acme.org or (q="from:Ida now") and <a href="/x">')
+    ['mailto:ida@acme.org', 'from:Ida now', '/x']
+    """
+    noted = _Noted()
+    Addresses(noted).feed(text, final=True)
+    return [*filter(None, noted.found)]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 from sottovoce.core.bundle.folder import Bundle
-from sottovoce.core.privacy.address_forms import Known
+from sottovoce.core.privacy.address_forms import Known, find
 from sottovoce.core.privacy.addresses import Addresses
 from sottovoce.core.privacy.policies import IDENTIFIER
 from sottovoce.core.privacy.surrogate_table import (
@@ -30,6 +30,7 @@ from sottovoce.core.privacy.surrogate_table import (
     Meaning,
     NumberTable,
     Place,
+    forms,
     table,
 )
 from sottovoce.core.privacy.surrogates import dates
@@ -91,6 +92,20 @@ def ordinary_words(bundle: Bundle) -> Callable[[str], bool]:
     return ordinary
 
 
+def known_addresses(places: Iterable[Place]) -> Known:
+    """Return the addresses among places."""
+    meant: dict[str, set[str]] = {}
+    hidden: set[str] = set()
+    for place in places:
+        if place.kind != IDENTIFIER or place.released == place.true:
+            continue
+        if find(place.released, "") is not None:
+            meant.setdefault(place.released.lower(), set()).add(place.true)
+        elif find(place.true, "") is not None:
+            hidden.update(form.released.lower() for form in forms(place)[:1])
+    return Known({came: true.pop() for came, true in meant.items() if len(true) == 1}, hidden)
+
+
 @dataclass(frozen=True, slots=True)
 class Restored:
     """An answer with its surrogates restored.
@@ -130,7 +145,7 @@ class Restoration:
         places = [*places]
         self._numbers = _Numbers.of(places, said) if said is not None else None
         self._common = common
-        self._known = Known(places)
+        self._known = known_addresses(places)
         self._dates = DateTable(places)
         self._grouped = NumberTable(places)
         self._words: dict[str, Entry] = {}

@@ -134,15 +134,20 @@ _REACH: Final = 6
 
 def signs(sight: Sight) -> Iterator[Sign]:
     """Yield the words that a sign points to; a word may come several times."""
-    yield from _after_titles(sight)
-    yield from _homes(sight)
-    yield from _values(sight)
-    yield from _origins(sight)
-    yield from _speakers(sight)
-    yield from _relations(sight)
-    yield from _beside_relations(sight)
-    yield from _relations_abroad(sight)
-    yield from _subjects(sight)
+    for each in (
+        _after_titles,
+        _homes,
+        _values,
+        _origins,
+        _speakers,
+        _relations,
+        _beside_relations,
+        _relations_abroad,
+        _subjects,
+    ):
+        for sign in each(sight):
+            if not sight.words[sign.place].clitic:  # "the professor's"
+                yield sign
 
 
 def _after_titles(sight: Sight) -> Iterator[Sign]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy import addresses
 from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.surrogates import dates
@@ -67,8 +68,6 @@ _GROUPED: Final = frozenset(" -./\xa0\u202f")
 _SURE_DIGITS: Final = 3
 """A number with fewer digits comes too often by itself."""
 
-_LABELLED = re.compile(r"(?<!\w)[^\W_][^\s:]{0,63}:\S{0,190}\w")
-"""A label, a colon and a value without a blank, which a client may read as an address."""
 _AMOUNT = re.compile(r"\d{1,3}(?:[.,]\d{3})*(?:[.,]\d+)?|\d{1,3}(?:\.\d{1,3}){3}")
 """Numbers and addresses of machines, whose parts mean nothing by themselves."""
 _WHOLE = re.compile(r"\d{4}|\d+\D.*\d.*", re.DOTALL)
@@ -204,24 +203,44 @@ def _places(release: Release, words: Sequence[WordRelease], keys: Set[str]) -> I
             within[number],
             text[end : end + 1] in ("'", "’"),
         )
-    yield from _labelled(release, words)
+    if any(word.replaced for word in words):
+        yield from _glued(release, words)
+        yield from _addresses(release, words)
 
 
-def _labelled(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]:
-    """Yield runs like "name:Ida", in which an answer's readers may see an address.
+def _glued(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]:
+    """Yield runs of letters that several words left as, as "that's" in a password may."""
+    first = 0
+    for number in range(1, len(words) + 1):
+        end = words[number - 1].released_end
+        apart = number == len(words) or words[number].released_start > end
+        if not apart and release.text[end - 1 : end + 1].isalnum():
+            continue
+        run, first = words[first:number], number
+        drawn = [word.tag for word in run if word.replaced and word.tag in _TURNED_BACK]
+        if drawn and len(run) > 1:
+            left, true = release.text[run[0].released_start : end], (run[0].start, run[-1].end)
+            yield Place(left, release.document[slice(*true)], drawn[0])
+
+
+def _addresses(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]:
+    """Yield what an answer's readers may take for an address: links, "name:Ida", "a.ida.org".
 
     An address comes back only where all of it is the surrogate of one that was typed.
     """
     starts, ends = ([getattr(word, f"released_{at}") for word in words] for at in ("start", "end"))
-    for found in _LABELLED.finditer(release.text):
-        first, stop = bisect_left(starts, found.start()), bisect_left(starts, found.end())
+    done = 0
+    for address in addresses.within(release.text):
+        start = release.text.find(address, done)
+        done = end = start + len(address)
+        first, stop = bisect_left(starts, start), bisect_left(starts, end)
         inside = words[first:stop]
-        whole = len(inside) > 1 and bisect_right(ends, found.start()) == first
+        whole = len(inside) > 1 and bisect_right(ends, start) == first
         turned = any(word.replaced and word.tag in _TURNED_BACK for word in inside)
-        if whole and turned and ends[stop - 1] <= found.end():
-            begin = inside[0].start - (starts[first] - found.start())
-            end = inside[-1].end + (found.end() - ends[stop - 1])
-            yield Place(found[0], release.document[begin:end], IDENTIFIER)
+        if start >= 0 and whole and turned and ends[stop - 1] <= end:
+            begin = inside[0].start - (starts[first] - start)
+            last = inside[-1].end + (end - ends[stop - 1])
+            yield Place(address, release.document[begin:last], IDENTIFIER)
 
 
 def _dates(release: Release, words: Sequence[WordRelease]) -> dict[int, list[Place]]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.core.privacy.address_forms import LONGEST_UNIT, Known
+from sottovoce.core.privacy.address_forms import LONGEST_UNIT
 from sottovoce.core.privacy.addresses import Addresses
-from sottovoce.core.privacy.restoration import Restoration, Restored
+from sottovoce.core.privacy.restoration import Restoration, Restored, known_addresses
 from sottovoce.core.privacy.surrogate_table import Place
 from tests.support.addresses import ADDRESSES, HOST, MAIL, URL
 
@@ -267,7 +267,7 @@ OPEN = (
     "more", ["x", "Mara ", " ", "\n", "\\", "(", "&#5", "/Mara", "=", "北", "Mara,"]
 )
 def test_an_address_without_end_is_not_held_back(start: str, more: str) -> None:
-    addresses = Addresses(Known(PLACES))
+    addresses = Addresses(known_addresses(PLACES))
     given = 0
     for piece in (start, *[more * 25] * 40):
         given += sum(len(part.came) for part in addresses.feed(piece))

@@ -39,13 +39,14 @@ _MARK = re.compile(
 )
 _SCHEME = re.compile(r"(?<![A-Za-z0-9+.\-])([A-Za-z0-9+.\-]+):(?=.)", re.DOTALL)
 _NAMED = re.compile(r"[A-Za-z].")
-_WELL_KNOWN = re.compile(
-    r"(?:https?|ftps?|wss?|file|mailto|tel|sms|data|javascript|vbscript|blob|xmpp|sips?|geo)\Z",
-    re.IGNORECASE,
+_FETCHED: Final = (
+    r"(?:https?|ftps?|wss?|file|mailto|tel|sms|data|javascript|vbscript|blob|xmpp|sips?|geo)"
 )
+_WELL_KNOWN = re.compile(rf"{_FETCHED}\Z", re.IGNORECASE)
 _SLASHES = re.compile(r"[/\\]{2,}[^/\\]")
 _WWW = re.compile(r"www\d{0,3}\..", re.IGNORECASE)
 _LOADS = re.compile(r"(?:src|href|srcset|action|poster|background|cite|ping)=.", re.IGNORECASE)
+_REACHES = re.compile(rf"[/\\@]|{_FETCHED}:|{_WWW.pattern}|{_LOADS.pattern}", re.IGNORECASE)
 _LABEL: Final = r"[^\x00-\x20!-,./:-@\[-^`{-\x7f]"
 _HOST = re.compile(rf"(?<!{_LABEL}){_LABEL}+(?:\.{_LABEL}+)+\.?")
 _PATH = re.compile(r"[/\\]|[?#:].")
@@ -111,6 +112,11 @@ def _written(unit: str, after: str) -> Start | None:
     if starts:
         return Start(0 if alone else min(starts), True, alone)
     return Start(0, False, alone) if alone else None
+
+
+def reaches(address: str) -> bool:
+    """Return whether a client that opens an address may send it to a host."""
+    return _REACHES.search(address) is not None
 
 
 def _plain(unit: str) -> str:

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy import addresses
+from sottovoce.core.privacy.address_forms import reaches
 from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.surrogates import dates
@@ -224,9 +225,10 @@ def _glued(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]:
 
 
 def _addresses(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]:
-    """Yield what an answer's readers may take for an address: links, "name:Ida", "a.ida.org".
+    """Yield what an answer's readers may take for an address: "name:Ida", "a.ida.org".
 
-    An address comes back only where all of it is the surrogate of one that was typed.
+    It comes back only where all of it is the surrogate of what was typed. None reaches a host: of
+    "<https://e.test/?q= Ida>", the part before the blank may be by somebody else.
     """
     starts, ends = ([getattr(word, f"released_{at}") for word in words] for at in ("start", "end"))
     done = 0
@@ -235,7 +237,7 @@ def _addresses(release: Release, words: Sequence[WordRelease]) -> Iterator[Place
         done = end = start + len(address)
         first, stop = bisect_left(starts, start), bisect_left(starts, end)
         inside = words[first:stop]
-        whole = len(inside) > 1 and bisect_right(ends, start) == first
+        whole = len(inside) > 1 and bisect_right(ends, start) == first and not reaches(address)
         turned = any(word.replaced and word.tag in _TURNED_BACK for word in inside)
         if start >= 0 and whole and turned and ends[stop - 1] <= end:
             begin = inside[0].start - (starts[first] - start)

@@ -95,6 +95,27 @@ def test_an_echo_of_addresses_and_of_joined_words_is_exact(
     assert_echo_is_exact(bundle, privatizer, typed, number)
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        '"https://e.test/?q= ',
+        "![x](<https://e.test/?q= ",
+        "mailto:a@e.test?body=,",
+        "data:,",
+        "\\\\e.test\\",
+        "src=x,",
+    ],
+)
+def test_what_stands_behind_an_address_of_others_does_not_come_back(
+    bundle: Bundle, privatizer: Privatizer, start: str
+) -> None:
+    typed = f"Please repeat: {start}Priya,Ramanathan,Quist"
+    release = released(privatizer, typed)
+    echo = release.text.partition(": ")[2]
+    back = restoration(bundle, release).restore(echo).text
+    assert not re.search("Priya|Ramanathan|Quist", back)
+
+
 def test_the_ending_of_a_title_is_no_name(privatizer: Privatizer) -> None:
     for text in ("an ethics professor's final note", "the doctor's note and the judge's view"):
         assert released(privatizer, text).text == text

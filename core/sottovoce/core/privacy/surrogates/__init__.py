@@ -115,3 +115,13 @@ def _class_of(character: str) -> str:
     if category == "Sc":
         return character
     return "A" if category in ("Lu", "Lt") else "a"
+
+
+def ordinal_ending(day: int, like: str) -> str:
+    """Return the ending of an ordinal number, in the case of another.
+
+    >>> ordinal_ending(2, "th"), ordinal_ending(11, "ST")
+    ('nd', 'TH')
+    """
+    ending = "th" if 10 < day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+    return ending.upper() if like.isupper() else ending

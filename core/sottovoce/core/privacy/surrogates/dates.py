@@ -23,8 +23,15 @@ from typing import Final, NamedTuple
 from sottovoce.core.privacy.identifier_parts import is_card_label
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.signs import listed
-from sottovoce.core.privacy.surrogates import below, case, fill, layout
-from sottovoce.core.privacy.surrogates.identifiers import CODE, MONTHS, SHORT_MONTHS, shape
+from sottovoce.core.privacy.surrogates import below, case, fill, layout, ordinal_ending
+from sottovoce.core.privacy.surrogates.identifiers import (
+    CODE,
+    MONTH_NUMBERS,
+    MONTHS,
+    OTHER_MONTHS,
+    SHORT_MONTHS,
+    shape,
+)
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import Word
 
@@ -36,8 +43,7 @@ WEEKS: Final = (5, 521)
 
 _DAY_FIRST: Final = "dmy"
 _MONTH_FIRST: Final = "mdy"
-_LONGEST_END: Final = 4
-"""Characters of "1979" or "14th"."""
+_LAST = re.compile(r"\d{1,4}(?:st|nd|rd|th)?")
 _BACK: Final = 200
 """Characters before a part of a text that are searched as well, as a date may begin in them."""
 _PIVOT: Final = 69
@@ -116,33 +122,12 @@ class Written(NamedTuple):
 
 
 _ENGLISH: Final = frozenset((*MONTHS, "sept", *SHORT_MONTHS))
-_OTHER_MONTHS: Final = tuple(
-    tuple(names.split())
-    for names in (
-        "januar februar märz april mai juni juli august september oktober november dezember",
-        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre"
-        " dicembre",
-        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-        "januari februari maart april mei juni juli augustus september oktober november december",
-        "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada"
-        " grudnia",
-    )
-)
-"""In German, which writes a capital, French, Spanish, Italian, Portuguese, Dutch, and Polish."""
 _OTHER_WORDS: Final = frozenset({"avril", "julio", "mai", "maja", "marca", "mars", "mayo", "mei"})
-"""Those that are names or other words. Without a year they count only beside a sign of a date."""
-_NUMBERED: Final = {
-    **{name: number for names in _OTHER_MONTHS for number, name in enumerate(names, 1)},
-    **{name: number for number, name in enumerate(MONTHS, 1)},
-    **{name: number for number, name in enumerate(SHORT_MONTHS, 1)},
-    "sept": 9,
-}
+"""Months that are names or other words. Without a year they count only beside a sign of a date."""
 _BEFORE = re.compile(r"(?<!\w)(?<!\d[-/.:])")
 _NEXT: Final = (
     r"-(?:\d\d?[-/.]\d\d?[-/.](?:\d{4}|\d\d)(?!\w)"
-    rf"|\d\d?(?:st|nd|rd|th)?[. /-]?[ ]?(?:{'|'.join(_NUMBERED)})(?!\w))"
+    rf"|\d\d?(?:st|nd|rd|th)?[. /-]?[ ]?(?:{'|'.join(MONTH_NUMBERS)})(?!\w))"
     r"|[-/]\d{4}-\d\d-\d\d(?!\w)"
 )
 """The second date of "14/03/1979-02/04/1979"."""
@@ -228,7 +213,7 @@ _INSIDE = re.compile(r"(?:[^\W_]|[ \xa0.,:/&'’–—-])*")
 _PIECES = re.compile(r"[^\W\d_]+|\d+")
 _KNOWN: Final = frozenset(
     (
-        *_NUMBERED,
+        *MONTH_NUMBERS,
         *("of", "de", "the", "st", "nd", "rd", "th", "t"),
         *("to", "and", "until", "till", "through", "or"),
         *("al", "au", "bis", "do", "e", "et", "und", "y"),
@@ -246,7 +231,7 @@ def begins(word: str) -> bool:
 
 def ends(word: str) -> bool:
     """Return whether a date may end with this run of letters and digits, in small letters."""
-    return word in _NUMBERED or (word[:1].isdigit() and len(word) <= _LONGEST_END)
+    return word in MONTH_NUMBERS or _LAST.fullmatch(word) is not None
 
 
 def goes_on(text: str, start: int) -> bool:
@@ -387,7 +372,7 @@ def _match(text: str, start: int, end: int, *, second: bool) -> Written | None:
         return None
     found = _FORMS.match(text, start, end)
     name = found and (found["dm"] or found["mm"] or found["ym"])
-    if found is None or (name and name.lower() not in _NUMBERED):
+    if found is None or (name and name.lower() not in MONTH_NUMBERS):
         found = _DOUBTFUL_FORMS.match(text, start, end)
     return _written(found) if found else None
 
@@ -436,7 +421,7 @@ def _reading(
     text = found.string
     said = {field: text[start:end] for field, start, end in spots}
     name = said["m"].lower()
-    number = _NUMBERED.get(name) or (int(name) if name.isdecimal() else 0)
+    number = MONTH_NUMBERS.get(name) or (int(name) if name.isdecimal() else 0)
     year, day = int(said.get("y", "0")), int(said.get("d", "0"))
     if len(said.get("y", "")) == 2:
         year += 1900 if year >= _PIVOT else 2000
@@ -462,12 +447,12 @@ def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, st
     width = 2 if zero or (len(numbers) > 1 and all(len(n) == 2 for n in numbers)) else 1
     months = {"m": day.month}
     written = {"d": str(day.day).zfill(width), "y": f"{day.year:04}"[-len(said.get("y", "")) :]}
-    written["s"] = _ending(day.day, said.get("s", ""))
+    written["s"] = ordinal_ending(day.day, said.get("s", ""))
     if "e" in said:
         apart = reading.day.day - int(said["e"])
         earlier = date(day.year or _LEAP, day.month, day.day) - timedelta(days=apart)
         written["e"] = str(earlier.day).zfill(width)
-        written["f"] = _ending(earlier.day, said.get("f", ""))
+        written["f"] = ordinal_ending(earlier.day, said.get("f", ""))
         if earlier.month != day.month:  # the other month is written as well
             fields = [field for field, _, _ in reading.spots]
             names = {
@@ -495,19 +480,14 @@ def _month(like: str, text: str, reading: Reading, month: int) -> str:
     german = not short and any(
         field == "d" and text[last : last + 1] == "." for field, _, last in reading.spots
     )
-    if german and like.lower() in _OTHER_MONTHS[0]:
-        names = _OTHER_MONTHS[0]  # "14. November", which English writes alike
+    if german and like.lower() in OTHER_MONTHS[0]:
+        names = OTHER_MONTHS[0]  # "14. November", which English writes alike
     elif like.lower() not in _ENGLISH:
-        known = [names for names in _OTHER_MONTHS if like.lower() in names]
-        small = like[0].islower() and len(known) > 1 and known[0] is _OTHER_MONTHS[0]
+        known = [names for names in OTHER_MONTHS if like.lower() in names]
+        small = like[0].islower() and len(known) > 1 and known[0] is OTHER_MONTHS[0]
         names = known[1 if small else 0]
     name = names[month - 1]
     return word_classes.apply(word_classes.Case(case(like)), name)
-
-
-def _ending(day: int, like: str) -> str:
-    ending = "th" if 10 < day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
-    return ending.upper() if like.isupper() else ending
 
 
 class Shift:

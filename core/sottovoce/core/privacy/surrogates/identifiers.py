@@ -29,6 +29,27 @@ MONTHS: Final = (
     *("july", "august", "september", "october", "november", "december"),
 )
 SHORT_MONTHS: Final = tuple(month[:3] for month in MONTHS)
+OTHER_MONTHS: Final = tuple(
+    tuple(names.split())
+    for names in (
+        "januar februar märz april mai juni juli august september oktober november dezember",
+        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre"
+        " dicembre",
+        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+        "januari februari maart april mei juni juli augustus september oktober november december",
+        "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada"
+        " grudnia",
+    )
+)
+"""In German, which writes a capital, French, Spanish, Italian, Portuguese, Dutch, and Polish."""
+MONTH_NUMBERS: Final = {
+    **{name: number for names in OTHER_MONTHS for number, name in enumerate(names, 1)},
+    **{name: number for number, name in enumerate(MONTHS, 1)},
+    **{name: number for number, name in enumerate(SHORT_MONTHS, 1)},
+    "sept": 9,
+}
 EXTENSIONS: Final = (
     *("csv", "doc", "docx", "gif", "htm", "html", "jpeg", "jpg", "json", "md", "mov", "odp"),
     *("odt", "pdf", "png", "ppt", "pptx", "py", "rar", "rtf", "txt", "wav", "xls", "xlsx"),

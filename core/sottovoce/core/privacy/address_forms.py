@@ -17,7 +17,6 @@ import re
 import string
 import unicodedata
 from collections.abc import Mapping, Set
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 LONGEST_UNIT: Final = 256
@@ -46,7 +45,7 @@ _WELL_KNOWN = re.compile(rf"{_FETCHED}\Z", re.IGNORECASE)
 _SLASHES = re.compile(r"[/\\]{2,}[^/\\]")
 _WWW = re.compile(r"www\d{0,3}\..", re.IGNORECASE)
 _LOADS = re.compile(r"(?:src|href|srcset|action|poster|background|cite|ping)=.", re.IGNORECASE)
-_REACHES = re.compile(rf"[/\\@]|{_FETCHED}:|{_WWW.pattern}|{_LOADS.pattern}", re.IGNORECASE)
+_SENT = re.compile(rf"[/\\@?#&%=<]|{_FETCHED}:", re.IGNORECASE)
 _LABEL: Final = r"[^\x00-\x20!-,./:-@\[-^`{-\x7f]"
 _HOST = re.compile(rf"(?<!{_LABEL}){_LABEL}+(?:\.{_LABEL}+)+\.?")
 _PATH = re.compile(r"[/\\]|[?#:].")
@@ -103,8 +102,7 @@ def _written(unit: str, after: str) -> Start | None:
     starts += [found.start() for found in signs if found]
     alone = bool(_MAIL.search(unit))
     for host in _HOST.finditer(unit):
-        labels = host[0].rstrip(".").split(".")
-        named = len(labels[-1]) > 1 and labels[-1][0].isalpha()
+        labels, named = _labels(host[0])
         numbered = len(labels) == _PARTS_OF_AN_IP and all(map(str.isdigit, labels))
         if (named or numbered) and _PATH.match(goes_on, host.end()):
             starts.append(host.start())
@@ -114,9 +112,21 @@ def _written(unit: str, after: str) -> Start | None:
     return Start(0, False, alone) if alone else None
 
 
-def reaches(address: str) -> bool:
-    """Return whether a client that opens an address may send it to a host."""
-    return _REACHES.search(address) is not None
+def _labels(host: str) -> tuple[list[str], bool]:
+    """Return the labels of a host, and whether the last may be a top-level domain."""
+    labels = host.rstrip(".").split(".")
+    return labels, len(labels[-1]) > 1 and labels[-1][0].isalpha()
+
+
+def may_send(address: str) -> bool:
+    """Return whether an address may send text to a host: in a path, a query or a user's name.
+
+    A label with a value does not, and neither does a host alone.
+    """
+    if _HOST.fullmatch(address):
+        return False
+    hosts = any(_labels(host[0])[1] for host in _HOST.finditer(address))
+    return hosts or _SENT.search(address) is not None
 
 
 def _plain(unit: str) -> str:
@@ -145,9 +155,7 @@ class Known:
         hidden: surrogates in small letters that look like no address, of typed addresses.
     """
 
-    def __init__(
-        self, true: Mapping[str, str] = MappingProxyType({}), hidden: Set[str] = frozenset()
-    ) -> None:
+    def __init__(self, true: Mapping[str, str], hidden: Set[str]) -> None:
         self._true, self._hidden = true, hidden
         self.longest = max(map(len, self._true), default=0)
         """Characters of the longest."""
@@ -208,7 +216,7 @@ LONGEST_SIGN: Final = 16
 """Characters of the longest sign by which an argument of a function in CSS begins."""
 
 _LONGEST_LOCAL: Final = 64
-"""Characters before a mail address that may be of it: as many as a local part has (RFC 5321)."""
+"""Characters before a mail address that may belong to it. A local part has no more (RFC 5321)."""
 
 _CLOSING: Final = {'"': '"', "'": "'", "<": ">", WHOLE_TEXT: WHOLE_TEXT}
 
@@ -264,7 +272,7 @@ def step(text: str, place: int, known: Known, before: str, *, final: bool) -> St
     """The next address, or where one may begin.
 
     Args:
-        text: what came and is not told.
+        text: the held part of the answer.
         place: where to begin, outside of addresses.
         known: the addresses that were released.
         before: the character before the text.

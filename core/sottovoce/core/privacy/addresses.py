@@ -56,8 +56,6 @@ _VALUE_END: Final = {
 }
 _AROUND: Final = 64
 """Characters that may stand around an address that was released: a title, signs."""
-
-
 _LONGEST_WHOLE: Final = 256
 """Longer addresses are not looked for in a release."""
 
@@ -68,7 +66,7 @@ class Part(NamedTuple):
     Attributes:
         came: the piece as it came.
         address: the number of the address that it is of, 0 for other text.
-        instead: the address that was typed, where ``came`` is the surrogate of it.
+        instead: the typed address, if ``came`` is its surrogate.
     """
 
     came: str
@@ -84,7 +82,7 @@ class Addresses:
 
     Args:
         known: the addresses that were released.
-        before: the text that the answer goes on with, of which nothing is told.
+        before: the text that the answer continues. It is not returned.
         whole: whether a text that begins with an address is an address in all its length, as an
             argument of a function is.
     """
@@ -97,7 +95,7 @@ class Addresses:
         self._before = WHOLE_TEXT if whole else ""
         self._number = 0
         self._region = ""
-        """What came of the address, while it may still be one that was released."""
+        """The address so far, while it may still be one that was released."""
         self._may_be_known = False
         self._start = 0
         self._quote = self._wrap = self._value = ""
@@ -138,7 +136,7 @@ class Addresses:
         return self._new(parts) if self._skipped else parts
 
     def _new(self, parts: list[Part]) -> list[Part]:
-        """The parts without what came before the answer."""
+        """Return the parts without the text before the answer."""
         new = []
         for part in parts:
             cut = min(self._skipped, len(part.came))
@@ -350,7 +348,7 @@ class _Noted(Known):
     """Notes the addresses of a text, each without the signs around it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__({}, frozenset())
         self.longest = _LONGEST_WHOLE
         self.found: list[str] = []
 

@@ -112,8 +112,8 @@ class Restored:
 
     Attributes:
         text: the answer.
-        restored: what came and what stands in its place, and how often.
-        doubtful: what came and may be a surrogate, and stayed; how often.
+        restored: each surrogate and its original, and how often it came.
+        doubtful: possible surrogates that stayed, and how often they came.
         addresses: how many addresses hold a surrogate and stayed as they came.
     """
 
@@ -402,9 +402,11 @@ class Stream:
                 return None
             joined = _JOINED_BEFORE.search(around.last)
             second = bool(joined) and around.last[-1] == "-" and dates.ends(around.before)
-            date = self._dates.at(text, start, free, second=second)
-            if joined and (not second or date is None or date.instead is None):
-                date = None
+            date = None
+            if second or not joined:
+                date = self._dates.at(text, start, free, second=second)
+            if second and date and date.instead is None:
+                date = None  # rather a number with a hyphen
             one = not word.isalpha() and not word.isdecimal()  # "18JAN"
             if date and (date.end > end or (one and date.end == end) or date.compact):
                 return self._dated(text, start, date)

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy import addresses
-from sottovoce.core.privacy.address_forms import reaches
+from sottovoce.core.privacy.address_forms import may_send
 from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.surrogates import dates
@@ -151,7 +151,7 @@ def observe(releases: Iterable[Release], known: Iterable[Place] = ()) -> list[Pl
 
     Args:
         releases: of one conversation, in order.
-        known: what was observed of it before.
+        known: earlier places of the conversation.
     """
     cut = [(release, [*release.each_word()]) for release in releases]
     changed = {
@@ -225,10 +225,10 @@ def _glued(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]:
 
 
 def _addresses(release: Release, words: Sequence[WordRelease]) -> Iterator[Place]:
-    """Yield what an answer's readers may take for an address: "name:Ida", "a.ida.org".
+    """Yield runs of words that a reader may take for an address: "name:Ida", "ida.kerr.Clerk".
 
-    It comes back only where all of it is the surrogate of what was typed. None reaches a host: of
-    "<https://e.test/?q= Ida>", the part before the blank may be by somebody else.
+    A run comes back only as a whole. Runs that may send text to a host are left out: in
+    "<https://e.test/?q= Ida>", another person may have written the part before the blank.
     """
     starts, ends = ([getattr(word, f"released_{at}") for word in words] for at in ("start", "end"))
     done = 0
@@ -237,7 +237,7 @@ def _addresses(release: Release, words: Sequence[WordRelease]) -> Iterator[Place
         done = end = start + len(address)
         first, stop = bisect_left(starts, start), bisect_left(starts, end)
         inside = words[first:stop]
-        whole = len(inside) > 1 and bisect_right(ends, start) == first and not reaches(address)
+        whole = len(inside) > 1 and bisect_right(ends, start) == first and not may_send(address)
         turned = any(word.replaced and word.tag in _TURNED_BACK for word in inside)
         if start >= 0 and whole and turned and ends[stop - 1] <= end:
             begin = inside[0].start - (starts[first] - start)

@@ -100,6 +100,9 @@ def test_an_echo_of_addresses_and_of_joined_words_is_exact(
     [
         '"https://e.test/?q= ',
         "![x](<https://e.test/?q= ",
+        "e.test?q=,",
+        "note:e.test,",
+        '"note:x?topic= ',
         "mailto:a@e.test?body=,",
         "data:,",
         "\\\\e.test\\",

@@ -54,7 +54,7 @@ _CIRCLE: Final = 366
 
 
 class Day(NamedTuple):
-    """A date, with a 0 for what is not written: the year, or the day of the month."""
+    """A date, with a 0 for a missing year or day of the month."""
 
     year: int
     month: int
@@ -439,7 +439,7 @@ def _reading(
 
 
 def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, str]]:
-    """Yield what is to be written where, so that a date in ``text`` becomes another."""
+    """Yield the edits that turn a date in ``text`` into another: two places and a text."""
     said = {field: text[start:end] for field, start, end in reading.spots}
     ends = {field: end for field, _, end in reading.spots}
     numbers = [said[field] for field in "dm" if said.get(field, "a").isdecimal()]
@@ -574,7 +574,7 @@ class ShiftedDates:
         return found
 
     def _shifted(self, date: Written, start: int, end: int) -> str:
-        """Return a part of a date as it leaves; likewise."""
+        """Return a part of a date as it leaves; empty where the calendar ends."""
         if self._shift is None:
             self._shift = Shift(self._stream("dates"))
         day = self._shift.moved(date.readings[0].day)

@@ -113,6 +113,21 @@ def trainer(channel: FarContext) -> Trainer:
     return Trainer(Reader(BertModel(config), vocabulary), make, 1, held)
 
 
+def test_sentences_of_all_lengths_are_read_as_each_alone() -> None:
+    reader = trainer(FarContext(3.0)).trained
+    lengths, random = [7, 2, 40, 1, 9, 41, 8], np.random.default_rng(2)
+    sentence = np.repeat(np.arange(len(lengths)), lengths).astype(np.int32)
+    symbols = random.integers(0, 2 * WORDS, len(sentence)).astype(np.int32)
+    group = random.integers(OPEN, OPEN + 2, len(sentence)).astype(np.int32)
+    seen = Seen(symbols, None, group, sentence)
+    with torch.no_grad():
+        together = reader.read(View(seen, 0, unlisted(symbols)))
+        for number in range(len(lengths)):
+            which = np.flatnonzero(sentence == number)
+            alone = reader.read(View(seen.part(which), 0, unlisted(symbols[which])))
+            torch.testing.assert_close(together[which], alone, rtol=1e-4, atol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def trained() -> Reader:
     learner = trainer(FarContext(3.0))

@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import count, cycle, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -348,6 +348,7 @@ class Probe:
     refused: list[bytes] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     cores: set[str] = field(default_factory=set)
+    in_turn: Iterator[str] = field(default_factory=lambda: cycle((*_OF_KINDS, "word")))
 
     def ask(self, endpoint: str, body: Any, cores: dict[str, str], *, escape: bool = False) -> int:
         """Return the status; ``cores`` are the canaries' by their places."""
@@ -432,10 +433,11 @@ class Probe:
             if self.ask(endpoint, planted, cores, escape=turn % 2 == 1) != 200:
                 self.refused.append(self.told)
 
-    def named(self, endpoint: str, body: dict[str, Any]) -> None:
-        """Put canaries in place of names that stand at several places."""
+    def named(self, endpoint: str, body: dict[str, Any], kinds: int) -> None:
+        """Put canaries in place of names that stand at several places, in so many kinds each."""
         for mark in MARKS:
-            for kind in (*_OF_KINDS, "word"):
+            for _ in range(kinds):
+                kind = next(self.in_turn)
                 canary, core = self.canaries.make(kind)
                 if kind == "word":  # fit for a function's name
                     canary, core = canary.replace("é", "e"), core.replace("é", "e")
@@ -487,8 +489,9 @@ def test_no_canary_reaches_the_server(
         for policy in POLICIES:
             probe.policy = policy
             for endpoint, body, texts in places:
-                probe.said(endpoint, body, texts, 10 if policy == "personal" else 2)
-                probe.named(endpoint, body)
+                turns, kinds = (10, len(_OF_KINDS) + 1) if policy == "personal" else (2, 1)
+                probe.said(endpoint, body, texts, turns)
+                probe.named(endpoint, body, kinds)
     with capsys.disabled():
         print(f" {probe.placed} placements ", end="")
     assert not probe.found

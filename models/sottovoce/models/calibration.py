@@ -180,6 +180,7 @@ REPLACED_ON_CURVE: Final = tuple(np.linspace(0.97, 0.03, 12).tolist())
 """Shares replaced at the points of a manifest's curve."""
 
 ATTACK_ON_CURVE: Final = (
+    0.03,
     0.045,
     0.07,
     0.1,

@@ -291,6 +291,7 @@ KINDS: Final = {
     **dict.fromkeys(("nationality", "religion", "ethnicity"), "ORIGIN"),
     **dict.fromkeys(("health", "sexuality", "politics", "crime", "money"), "FACT"),
     "number": "NUMBER",
+    "question": "REFERENCE",
 }
 """The reading that each kind of `load_facts` gives."""
 

@@ -30,10 +30,11 @@ READINGS: Final = (
 )
 """The readings, in the order of all files and arrays.
 
-The first four are open parts of speech. REFERENCE: pronouns and prepositions. GRAMMAR: auxiliaries,
-determiners, conjunctions, particles. OTHER: interjections, symbols and the rest. NAME: mostly met
-as a proper noun. NUMBER: number words and ordinals. ORIGIN: nationalities, religions, ethnic
-groups. FACT: states a person's health, sexuality, politics, crime or money. CLITIC: "n't", "'s".
+The first four are open parts of speech. REFERENCE: pronouns, prepositions and question words.
+GRAMMAR: auxiliaries, determiners, conjunctions, particles. OTHER: interjections, symbols and the
+rest. NAME: mostly met as a proper noun. NUMBER: number words and ordinals. ORIGIN: nationalities,
+religions, ethnic groups. FACT: states a person's health, sexuality, politics, crime or money.
+CLITIC: "n't", "'s".
 """
 
 BY_TAG: Final = {

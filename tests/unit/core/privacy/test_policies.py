@@ -7,6 +7,7 @@ import pytest
 from sottovoce.core.errors import NotFound
 from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.policies import KINDS, NAMES, POLICIES, PUNCTUATION, Setting, Treatment
+from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.text.word_classes import READINGS
 from sottovoce.v1 import edge_agent_pb2
 
@@ -39,6 +40,15 @@ def test_under_names_all_that_is_no_name_passes_and_else_the_closed_class_alone(
         assert passing == CLOSED
     else:
         assert passing == CLOSED | {"NOUN", "VERB", "ADJ", "ADV", "OTHER"}
+
+
+def test_a_question_word_passes_as_who_and_what_do(privatizer: Privatizer) -> None:
+    asked = "Who asked how, when, where and why the pond froze, and whenever what froze?"
+    words = privatizer.release(asked, Setting("strong", policy="content")).words
+    passing = (word for word in words if word.treatment is Treatment.PASS)
+    passed = {asked[word.start : word.end].lower() for word in passing}
+    assert {"who", "how", "when", "where", "why", "whenever", "what"} <= passed
+    assert not {"asked", "pond", "froze"} & passed
 
 
 def test_a_policy_covers_another_that_it_is_nowhere_lighter_than() -> None:

@@ -277,7 +277,7 @@ def test_a_target_is_met_by_the_strongest_attack_on_what_is_sent(bundle_folder: 
     for mechanism in MECHANISMS:
         found = harness.on_words(Words(harness.public, Setting("attack:0.4", mechanism)))
         best = max(found.rows, key=lambda row: float(row["success"]))
-        assert best["attack"] == "MAP in context"
+        assert best["attack"] in ("MAP", "MAP in context")  # alike where every word gets noise
         # The standard error is .009 (sentences): of a setting that truly loses .36, one sample in
         # 10,000 would pass. Seeded. These mechanisms stay far below a target, because it allows for
         # what the strongest attacker gains on pct2t.v2.

@@ -9,12 +9,14 @@ HOME_BUNDLE := build/bundle-home/manifest.json
 BUNDLE_INPUTS := $(shell find models -type f -not -name '*.pyc' -not -name '*.md')
 PROTOS := $(wildcard protos/sottovoce/v1/*.proto)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Tests run three files at a time: on two cores, as a third of their time goes by in waiting for
-# processes and sockets. Those of a file share what is slow to make. The slowest go first, or the
-# others would wait for the last file.
+# Tests run three or four files at a time: on two cores, as a third of their time goes by in waiting
+# for processes and sockets, and of the device's half. Those of a file share what is slow to make.
+# The slowest go first, or the others would wait for the last file.
 JOBS ?= 3
+DEVICE_JOBS ?= 4
 TESTS ?= tests
-PYTEST_FLAGS := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+IN_TURN := --dist loadfile --no-loadscope-reorder
+PYTEST_FLAGS := -n $(JOBS) $(IN_TURN)
 
 .DEFAULT_GOAL := help
 .PHONY: help install helm graph export bundle try demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist wheels check-dist images audit lint bench campaign mutants protos baseline clients docs docs-commands data clean
@@ -103,11 +105,11 @@ try demo test test-all test-transformers5 test-newest: export PYTHONDONTWRITEBYT
 # What tests need is made at the same time, as it waits for disk and network.
 test: install  ## Lint, types, unit and contract tests, and the five main end-to-end tests
 	@$(MAKE) --no-print-directory --jobs=2 .venv-edge/.done bundle lint
-	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) --ignore-glob='*/slow' $(DEVICE_TESTS)
+	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest -n $(DEVICE_JOBS) $(IN_TURN) --ignore-glob='*/slow' $(DEVICE_TESTS)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) -m 'not server' --ignore-glob='*/slow' $(OTHER_TESTS)
 
 test-all: .venv-edge/.done bundle  ## The slow tests, which `make test` leaves out
-	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(DEVICE_TESTS))
+	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest -n $(DEVICE_JOBS) $(IN_TURN) $(call slow,$(DEVICE_TESTS))
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(OTHER_TESTS))
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) -m server --ignore-glob='*/slow' tests/unit/cloud
 

@@ -38,7 +38,7 @@ _EXPLANATION = {
     "words alone; word: from the released word, which is.",
     "best": "how often the strongest attacker guesses it, from all that is sent: he reads the "
     "words around it as well, and has other text of your kind. It is the upper end of what was "
-    "measured on the worst of six kinds of text, each text by itself. A target speaks of this.",
+    "measured on the worst of six kinds of text. A target speaks of this.",
 }
 _ADVICE = """\
 A smaller eta means more noise: more words replaced, fewer guessed, and less left to learn from.

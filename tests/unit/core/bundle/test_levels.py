@@ -61,13 +61,14 @@ def test_what_context_adds_is_taken_off() -> None:
     assert (found > share).all()
     assert (np.diff(found - share)[20:] < 0).all()  # context helps most where words tell least
     assert [levels.single_word(each) for each in found.tolist()] == pytest.approx(share.tolist())
-    # Of questions and blogs, by a network with counts, and by counts alone: upper ends.
-    measured = levels.strongest([0.06, 0.171, 0.572, 0.824, 0.868, 0.156, 0.888])
-    assert (measured >= np.array([0.302, 0.378, 0.669, 0.871, 0.905, 0.287, 0.903])).all()
+    # Of questions and blogs, by a network with counts, and by counts alone: upper ends. The last
+    # is of blogs under one key.
+    measured = levels.strongest([0.06, 0.171, 0.572, 0.824, 0.868, 0.156, 0.888, 0.512])
+    assert (measured >= np.array([0.302, 0.378, 0.669, 0.871, 0.905, 0.287, 0.903, 0.624])).all()
 
 
 def test_at_a_point_only_the_error_of_measurement_is_given_up() -> None:
-    level = levels.between(CURVE, "attack:0.61")  # to the strongest, at .5 for one on single words
+    level = levels.between(CURVE, "attack:0.62")  # to the strongest, at .5 for one on single words
     assert 0.95 * 20 < level.eta < 20
     assert 0.47 < level.map_attack < 0.5
     level = levels.between(CURVE, "replaced:0.6")

@@ -60,7 +60,7 @@ def test_the_vocabulary_is_the_commonest_words_and_as_published_by_default(bundl
     few = token_embedding.vocabulary(bundle, "content", 500)
     assert len(few.ids) == 500
     chosen = np.isin(pool, few.ids)
-    assert share[chosen].min() >= share[~chosen].max()
+    assert share[chosen].min() >= share[~chosen].max() * (1 - 1e-9)  # words may be equally common
     words = {bundle.words[i] for i in few.ids.tolist()}
     assert {"people", "made", "new", "also"} <= words
     # Common, but the policy lets them pass, or has them drawn.

@@ -115,9 +115,8 @@ def test_an_environment_holds_what_its_lists_name(folder: str) -> None:
         named.pop(name, None)
     assert versions == named, f"remove {folder}, and have make fill it again"
     checked = subprocess.run([python, "-m", "pip", "check"], capture_output=True, text=True)
-    lacking = [line for line in checked.stdout.splitlines() if "which is not installed" in line]
-    assert len(lacking) == checked.returncode, checked.stdout
-    assert all("sentence-transformers" in line for line in lacking), checked.stdout
+    faults = checked.stdout.splitlines() if checked.returncode else []
+    assert not [line for line in faults if "sentence-transformers" not in line]
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 14), None])

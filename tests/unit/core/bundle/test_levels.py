@@ -67,6 +67,12 @@ def test_what_context_adds_is_taken_off() -> None:
     assert (measured >= np.array([0.302, 0.378, 0.669, 0.871, 0.905, 0.287, 0.903, 0.624])).all()
 
 
+def test_no_named_level_of_the_bundle_shows_more_than_its_name(bundle: Bundle) -> None:
+    for name, promised in levels.NAMES.items():
+        level = bundle.manifest.level("pct2t.v2", name)
+        assert round(float(levels.strongest(level.map_attack)), 2) <= promised, name
+
+
 def test_at_a_point_only_the_error_of_measurement_is_given_up() -> None:
     level = levels.between(CURVE, "attack:0.62")  # to the strongest, at .5 for one on single words
     assert 0.95 * 20 < level.eta < 20

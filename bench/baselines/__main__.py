@@ -97,7 +97,8 @@ def main() -> None:
         pass
     found = points(place, jobs, arguments.seeds, fresh=arguments.fresh)
     rows = [
-        {**job._asdict(), **_recovered(point), **point.figures()} for job, point in found.items()
+        {**job._asdict(), **_recovered(point), **point.figures(), "accuracy_sd": _deviation(point)}
+        for job, point in found.items()
     ]
     comparisons = [*compared(found)]
     figures: Figures = {"bundle": bundle.id, "seeds": arguments.seeds, "rows": rows}
@@ -110,17 +111,22 @@ def _recovered(point: Point) -> Figures:
     return {"recovered": tally.share, "recovered_ci": tally.interval()}
 
 
+def _deviation(point: Point) -> float:
+    """Return the standard deviation of the accuracy over the seeds."""
+    return float(point.utility["accuracy"].mean(axis=1).std())
+
+
 def _tables(rows: Iterable[Figures], comparisons: Iterable[Figures]) -> Iterator[Table]:
     named = ("task", "name", "setting")
     yield console.table(
         "content words recovered, and accuracy",
         named,
-        ("recovered", "95 %", "accuracy", "95 %"),
+        ("recovered", "95 %", "accuracy", "95 %", "sd of seeds"),
         (
             (
                 *(row[name] for name in named),
                 *(share(row["recovered"]), span(row["recovered_ci"])),
-                *(share(row["accuracy"]), span(row["accuracy_ci"])),
+                *(share(row["accuracy"]), span(row["accuracy_ci"]), share(row["accuracy_sd"])),
             )
             for row in rows
         ),

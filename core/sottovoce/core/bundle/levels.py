@@ -112,10 +112,12 @@ _STRONGEST: Final = (
 
 The second number is no less than the upper end of the 95 % interval of the strongest attacker, on
 the worst of six kinds of text. He has only the released words, but of the whole text, and other
-text of the same kind, each text by itself or all under one key. He multiplies the probabilities of
-a trained network with those of counts. Measured for `pct2t.v2` under the policy `content`, when
-question words still had noise, which gave him more at the first pairs than he has today. The
-command is ``python -m bench.attacks.trained``, whose last lines compare levels with their names.
+text of the same kind. He multiplies the probabilities of a trained network with those of counts.
+Measured for `pct2t.v2` under the policy `content` by ``python -m bench.attacks.trained``, whose
+last lines compare levels with their names.
+
+Most pairs are of single texts, when question words still had noise. Texts under one key were
+attacked at the named levels alone (``--one-key``). The pairs at .494 and .512 were raised for them.
 The first pair continues the next two.
 """
 

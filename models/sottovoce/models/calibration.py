@@ -17,7 +17,13 @@ from typing import Final, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.core.bundle.levels import NAMES, ClassLevel, Level, single_word
+from sottovoce.core.bundle.levels import (
+    NAMES,
+    ClassLevel,
+    Level,
+    sampling_error,
+    single_word,
+)
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import noise
 from sottovoce.core.privacy.attacker import Candidates, SphereMap, draw, perturb, released_in
@@ -315,7 +321,9 @@ def calibrate_by_class(
         run: see `calibrate`.
     """
     survival = Survival(text.space.shape[1])
-    targets = (*map(single_word, NAMES.values()), *ATTACK_ON_CURVE)
+    named = [single_word(share) for share in NAMES.values()]
+    named = [share - float(sampling_error(share, _ATTACKS[True][0])) for share in named]
+    targets = (*named, *ATTACK_ON_CURVE)
 
     def hiding(name: str) -> list[ClassLevel]:
         weights, members = every.weights[name], every.members(name)

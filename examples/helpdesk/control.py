@@ -15,12 +15,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sottovoce.cloud.job import Example, TrainingOptions
+from sottovoce.cloud.job import Example, TrainingOptions, Watch
 from sottovoce.cloud.models import backbone
 from sottovoce.cloud.serving.model_thread import ModelThread
 from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles
-from sottovoce.cloud.training.run import Watch
 from sottovoce.cloud.training.trainer import train
 
 HERE = Path(__file__).parent

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from sottovoce.core.errors import NotReady
 from sottovoce.core.rpc.limits import FEWEST_EXAMPLES, MOST_LABELS
@@ -189,3 +190,38 @@ def check_number(examples: int) -> None:
             fix="add examples and customise again",
             subject="examples",
         )
+
+
+class Stopped(Exception):
+    """`Watch.should_stop` ended the run; a checkpoint was written if it has a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Callbacks that observe a run and may end it.
+
+    Attributes:
+        on_progress: called after every step.
+        on_checkpoint: called after a checkpoint was written.
+        should_stop: called before every step, and before every batch of a pass over all texts.
+    """
+
+    on_progress: Callable[[Progress], None] | None = None
+    on_checkpoint: Callable[[], None] | None = None
+    should_stop: Callable[[], bool] | None = None
+
+    def go_on(self) -> None:
+        """Raise `Stopped` if the run should stop."""
+        if self.should_stop and self.should_stop():
+            raise Stopped
+
+    def told(self, progress: Progress) -> None:
+        if self.on_progress:
+            self.on_progress(progress)
+
+    def kept(self) -> None:
+        if self.on_checkpoint:
+            self.on_checkpoint()
+
+
+UNWATCHED: Final = Watch()

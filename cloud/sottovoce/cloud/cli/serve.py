@@ -377,7 +377,6 @@ def trainer_command(
         )
         on_ray.run(ray, ray_trainers or 0, given, lambda number: _ready(state, as_json, number))
         return
-    # Imported late, so that option errors appear without waiting for torch.
     from sottovoce.cloud.training.worker import Worker, work
     from sottovoce.core.bundle.backbone import resolve
 
@@ -394,11 +393,12 @@ def trainer_command(
         store=store,
         objects=objects,
         key_file=key_file,
+        threads=threads,
     )
 
     with traced("trainer", trace, plaintext=True):
         on_ready = None if parent else partial(_ready, state, as_json)
-        if work(worker, threads, metrics, on_ready) and not parent:
+        if work(worker, metrics, on_ready) and not parent:
             raise KeyboardInterrupt
 
 

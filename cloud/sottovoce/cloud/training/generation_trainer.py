@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, TrainingOptions, check_number
+from sottovoce.cloud.job import UNWATCHED, Example, TrainingOptions, Watch, check_number
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import computing, fast_bfloat16, to_bfloat16
@@ -26,7 +26,7 @@ from sottovoce.cloud.models.batches import IGNORE, split
 from sottovoce.cloud.models.chat import Chat, Turn
 from sottovoce.cloud.models.decoder import Decoder, TextGenerator
 from sottovoce.cloud.models.methods import from_options
-from sottovoce.cloud.training.run import UNWATCHED, Checkpoint, Losses, Result, Run, Watch
+from sottovoce.cloud.training.run import Checkpoint, Losses, Result, Run
 from sottovoce.cloud.training.trainer import Hyperparameters
 
 LONGEST: Final = 1024

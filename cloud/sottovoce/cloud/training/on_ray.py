@@ -69,10 +69,7 @@ class Trainer:
         Raises:
             RuntimeError: another error, by type and place, because Ray prints exception messages.
         """
-        import torch
-
         telemetry.configure_logs(given.log_format, "trainer")
-        torch.set_num_threads(given.threads)
         with speaking_to(Side.PROVIDER):
             return self._work(given)
 
@@ -88,6 +85,7 @@ class Trainer:
                 store=given.store,
                 objects=given.objects,
                 key_file=given.key_file,
+                threads=given.threads,
             )
             if self._stopped:
                 worker.stop()

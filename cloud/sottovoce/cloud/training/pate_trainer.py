@@ -24,13 +24,13 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from sottovoce.cloud.job import Example, TrainingOptions
+from sottovoce.cloud.job import UNWATCHED, Example, TrainingOptions, Watch
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import encode
 from sottovoce.cloud.models.methods.interface import Head
 from sottovoce.cloud.training.dp_sgd.trainer import begin, features
-from sottovoce.cloud.training.run import UNWATCHED, Result, Watch
+from sottovoce.cloud.training.run import Result
 from sottovoce.cloud.training.trainer import Hyperparameters, train
 from sottovoce.core.errors import NotReady
 from sottovoce.core.platform.files import full_disk_is_unavailable, in_place_of

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Progress
+from sottovoce.cloud.job import Progress, Stopped, Watch
 from sottovoce.cloud.models.backbone import computing
 from sottovoce.cloud.models.batches import Batch
 from sottovoce.cloud.models.classifier import TextClassifier
@@ -372,10 +372,6 @@ def _smooth(mean: float | None, value: float) -> float:
     return value if mean is None else mean + _SHARE * (value - mean)
 
 
-class Stopped(Exception):
-    """`Watch.should_stop` ended the run; a checkpoint was written if it has a file."""
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of training; ``held_out_accuracy`` is 0 without a held-out part."""
@@ -386,37 +382,6 @@ class Result:
     held_out: int
     epochs: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Callbacks that observe a run and may end it.
-
-    Attributes:
-        on_progress: called after every step.
-        on_checkpoint: called after a checkpoint was written.
-        should_stop: called before every step, and before every batch of a pass over all texts.
-    """
-
-    on_progress: Callable[[Progress], None] | None = None
-    on_checkpoint: Callable[[], None] | None = None
-    should_stop: Callable[[], bool] | None = None
-
-    def go_on(self) -> None:
-        """Raise `Stopped` if the run should stop."""
-        if self.should_stop and self.should_stop():
-            raise Stopped
-
-    def told(self, progress: Progress) -> None:
-        if self.on_progress:
-            self.on_progress(progress)
-
-    def kept(self) -> None:
-        if self.on_checkpoint:
-            self.on_checkpoint()
-
-
-UNWATCHED: Final = Watch()
 
 
 @dataclass(frozen=True, slots=True)

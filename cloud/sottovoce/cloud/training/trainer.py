@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, Job, TrainingOptions
+from sottovoce.cloud.job import UNWATCHED, Example, Job, TrainingOptions, Watch
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import Adapter, fingerprint
 from sottovoce.cloud.models.backbone import (
@@ -49,16 +49,7 @@ from sottovoce.cloud.models.classifier import TextClassifier, pool
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.store.adapters import AdapterFiles, with_files
 from sottovoce.cloud.store.database import Database
-from sottovoce.cloud.training.run import (
-    UNWATCHED,
-    Checkpoint,
-    Labelled,
-    Objective,
-    Plan,
-    Result,
-    Run,
-    Watch,
-)
+from sottovoce.cloud.training.run import Checkpoint, Labelled, Objective, Plan, Result, Run
 from sottovoce.core.errors import BundleMismatch
 
 

@@ -7,6 +7,8 @@ The holder of a lease works in the folder ``scratch/<job>.<token>`` of its machi
 the adapter are copied from there to the objects, under names that begin with the token. They count
 once a row names them. The next holder continues from the row's checkpoint, on any machine. Files
 from a former holder that was only asleep have no effect.
+
+Torch and the trainers are imported with the first job, as many servers never train.
 """
 
 from __future__ import annotations
@@ -24,11 +26,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from sottovoce.cloud.config import ServerLimits
-from sottovoce.cloud.job import Example, Job, Progress, State
+from sottovoce.cloud.job import Example, Job, Progress, State, Stopped, Watch
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import (
     adapter_name,
@@ -42,21 +43,18 @@ from sottovoce.cloud.jobs.ending import (
 from sottovoce.cloud.jobs.queue import LEASE_SECONDS, Lease, LeaseLost, Queue, Wakeup, overview
 from sottovoce.cloud.jobs.records import BaseMoved
 from sottovoce.cloud.metrics import JobsCollector, TrainerMetrics, expose
-from sottovoce.cloud.models import backbone, decoder, methods
-from sottovoce.cloud.models.decoder import no_decoder
 from sottovoce.cloud.store import bundles, check_objects, open_database
 from sottovoce.cloud.store.adapters import AdapterFiles, digest, stored
 from sottovoce.cloud.store.objects import copy_files, one_by_one
 from sottovoce.cloud.tenants import quotas
-from sottovoce.cloud.training.dp_sgd.trainer import train_private
-from sottovoce.cloud.training.generation_trainer import train_generation
-from sottovoce.cloud.training.pate_trainer import train_pate
-from sottovoce.cloud.training.run import Result, Stopped, Watch
-from sottovoce.cloud.training.trainer import Base, train
 from sottovoce.core.errors import DataLoss, QuotaExceeded, SottovoceError, Unavailable
 from sottovoce.core.platform.files import full_disk_is_unavailable
 from sottovoce.core.rpc import telemetry
 from sottovoce.core.rpc.error_status import kind_and_place
+
+if TYPE_CHECKING:
+    from sottovoce.cloud.training.run import Result
+    from sottovoce.cloud.training.trainer import Base
 
 _log = logging.getLogger(__name__)
 
@@ -150,6 +148,7 @@ class Worker:
         owner: resumes at once the jobs of an earlier worker of this name, which must be dead; by
             default a new name.
         lease_seconds: after this time, others take the job of a dead or stalled worker.
+        threads: of torch; 0 leaves its own number.
     """
 
     def __init__(
@@ -164,6 +163,7 @@ class Worker:
         store: str = "",
         objects: str = "",
         key_file: Path | None = None,
+        threads: int = 0,
     ) -> None:
         self.state = state
         self.database = open_database(state, store, objects, key_file)
@@ -177,6 +177,7 @@ class Worker:
         self._backbone = backbone_name
         self._decoder = decoder
         self._parent = parent
+        self._threads = threads
         self.metrics = TrainerMetrics()
         self._stop = False
         self._swept = time.monotonic()
@@ -317,6 +318,8 @@ class Worker:
             time.sleep(POLL_SECONDS)
 
     def _train(self, job: Job, lease: Lease) -> tuple[AdapterFiles, str]:
+        from sottovoce.cloud.training.trainer import Base
+
         base = Base.of(self.database, job)
         with scratch(self.state, self.queue, lease) as place:
             place.fetch()
@@ -379,10 +382,20 @@ class Worker:
 
     def _trainer(self, job: Job, base: Base | None) -> Callable[..., Result]:
         """Return the training function for the job, with its model loaded."""
+        import torch
+
+        from sottovoce.cloud.models import backbone, decoder, methods
+        from sottovoce.cloud.training.dp_sgd.trainer import train_private
+        from sottovoce.cloud.training.generation_trainer import train_generation
+        from sottovoce.cloud.training.pate_trainer import train_pate
+        from sottovoce.cloud.training.trainer import train
+
+        if self._threads:
+            torch.set_num_threads(self._threads)
         quantized = methods.from_options(job.training).quantized
         if job.training.writes:
             if not self._decoder:  # the server was restarted without one
-                raise no_decoder()
+                raise decoder.no_decoder()
             writer = decoder.load(self._decoder, quantized=quantized)
             return partial(train_generation, decoder=writer)
         loaded = backbone.load(self._backbone, quantized=quantized)
@@ -421,16 +434,13 @@ def _kept_alive(queue: Queue, lease: Lease) -> Iterator[None]:
         thread.join()
 
 
-def work(
-    worker: Worker, threads: int, metrics: str = "", on_ready: Callable[[], None] | None = None
-) -> bool:
+def work(worker: Worker, metrics: str = "", on_ready: Callable[[], None] | None = None) -> bool:
     """Run the worker until SIGTERM or SIGINT; return whether SIGINT ended it.
 
     Args:
         metrics: HOST:PORT for Prometheus; "" for none.
         on_ready: called before the first job.
     """
-    torch.set_num_threads(threads)
     ended_by: list[int] = []
 
     def stop(number: int, _: object) -> None:

@@ -340,6 +340,17 @@ def test_commands_on_the_state_load_no_torch(topic: str) -> None:
     assert not {"torch", "transformers", "peft", "safetensors", "numpy"} & set(loaded)
 
 
+def test_a_worker_without_a_job_loads_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from sottovoce.cloud.training.worker import Worker; "
+        f"worker = Worker(Path({str(tmp_path)!r}), 'none', threads=1); print(worker.run_next()); "
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    ran, *loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert ran == "False"
+    assert not {"torch", "transformers", "peft"} & set(loaded)
+
+
 def test_jobs_are_not_deleted_where_their_files_are_not(
     tmp_path: Path, job_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, Progress, TrainingOptions
+from sottovoce.cloud.job import Example, Progress, Stopped, TrainingOptions, Watch
 from sottovoce.cloud.models import adapters, decoder
 from sottovoce.cloud.models.chat import Chat, Turn
 from sottovoce.cloud.models.decoder import TextGenerator
@@ -29,7 +29,6 @@ from sottovoce.cloud.training.generation_trainer import (
     encode,
     train_generation,
 )
-from sottovoce.cloud.training.run import Stopped, Watch
 from sottovoce.core.errors import NotReady
 from tests.support import decoders
 from tests.support.written import WORDS, written

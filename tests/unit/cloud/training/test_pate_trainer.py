@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from sottovoce.cloud.job import Example, Progress, State, TrainingOptions
+from sottovoce.cloud.job import Example, Progress, State, Stopped, TrainingOptions, Watch
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
@@ -23,7 +23,7 @@ from sottovoce.cloud.serving.predictor import Predictor
 from sottovoce.cloud.store.adapters import AdapterFiles, locate
 from sottovoce.cloud.training import pate_trainer
 from sottovoce.cloud.training.pate_trainer import fit_teacher, train_pate
-from sottovoce.cloud.training.run import Result, Stopped, Watch
+from sottovoce.cloud.training.run import Result
 from sottovoce.cloud.training.trainer import Hyperparameters
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.errors import NotReady

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch.nn import functional as F  # noqa: N812 - its customary name
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from sottovoce.cloud.job import Example, Job, Progress, State, TrainingOptions
+from sottovoce.cloud.job import Example, Job, Progress, State, Stopped, TrainingOptions, Watch
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.ending import reinstate
 from sottovoce.cloud.jobs.queue import Queue
@@ -31,7 +31,7 @@ from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.training import run as run_module
 from sottovoce.cloud.training import trainer
-from sottovoce.cloud.training.run import Losses, Objective, Stopped, Watch, fit
+from sottovoce.cloud.training.run import Losses, Objective, fit
 from sottovoce.cloud.training.trainer import Base, Hyperparameters, probe, train
 from sottovoce.cloud.training.worker import ATTEMPTS, Worker
 from sottovoce.core.errors import NotReady, SottovoceError

@@ -25,14 +25,13 @@ from scipy.stats import binom
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, Progress, TrainingOptions
+from sottovoce.cloud.job import Example, Progress, TrainingOptions, Watch
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.backbone import LoadedBackbone
 from sottovoce.cloud.models.batches import encode
 from sottovoce.cloud.models.methods import from_options
 from sottovoce.cloud.training.dp_sgd.steps import RowClassifier
 from sottovoce.cloud.training.dp_sgd.trainer import HEAD, begin, features, fit_head, train_private
-from sottovoce.cloud.training.run import Watch
 from sottovoce.core.errors import InvalidInput
 
 CONFIDENCE: Final = 0.95

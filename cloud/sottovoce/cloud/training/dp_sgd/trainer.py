@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, Progress, TrainingOptions
+from sottovoce.cloud.job import UNWATCHED, Example, Progress, Stopped, TrainingOptions, Watch
 from sottovoce.cloud.models import adapters
 from sottovoce.cloud.models.adapters import fingerprint
 from sottovoce.cloud.models.backbone import LoadedBackbone, fast_bfloat16, to_bfloat16
@@ -55,15 +55,7 @@ from sottovoce.cloud.training.dp_sgd.steps import (
     noisy_mean,
     sample,
 )
-from sottovoce.cloud.training.run import (
-    UNWATCHED,
-    Checkpoint,
-    Labelled,
-    Result,
-    Stopped,
-    Watch,
-    fit,
-)
+from sottovoce.cloud.training.run import Checkpoint, Labelled, Result, fit
 from sottovoce.core.privacy.gaussian import (
     RELATION,
     Budget,

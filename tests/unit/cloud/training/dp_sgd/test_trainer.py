@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its customary name
 
-from sottovoce.cloud.job import Example, Progress, State, TrainingOptions
+from sottovoce.cloud.job import Example, Progress, State, Stopped, TrainingOptions, Watch
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.uploads import Upload, append
 from sottovoce.cloud.models import adapters, backbone
@@ -37,7 +37,7 @@ from sottovoce.cloud.training.dp_sgd.trainer import (
     pieces,
     train_private,
 )
-from sottovoce.cloud.training.run import Labelled, Losses, Result, Stopped, Watch, fit
+from sottovoce.cloud.training.run import Labelled, Losses, Result, fit
 from sottovoce.cloud.training.worker import Worker
 from sottovoce.core.privacy.gaussian import Budget
 from tests.support.examples import RELEASE, examples

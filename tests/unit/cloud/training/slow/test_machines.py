@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from sottovoce.cloud.job import State, TrainingOptions
+from sottovoce.cloud.job import Progress, State, TrainingOptions
 from sottovoce.cloud.jobs import Jobs
 from sottovoce.cloud.jobs.queue import Lease
 from sottovoce.cloud.jobs.uploads import Upload, append
@@ -16,7 +16,6 @@ from sottovoce.cloud.store import open_database
 from sottovoce.cloud.store.adapters import locate
 from sottovoce.cloud.store.database import Database
 from sottovoce.cloud.tenants import Tenants
-from sottovoce.cloud.training.run import Progress
 from sottovoce.cloud.training.worker import Worker
 from tests.support.buckets import on_both_objects
 from tests.support.examples import RELEASE, WORDS, examples

@@ -46,6 +46,15 @@ _PIECE = re.compile(
     r"|(?<=\w)\?(?=\w+=))++"
 )
 _MAY_BE = re.compile(r"[\d@_\\]|[./+=]\w|//\w|[^\x00-\x7f]|-[A-Z]{4}")
+_AMOUNT = re.compile(r"[-+$€£]?\d+(?:\.\d+)?%?")
+_CELL = re.compile(
+    rf"{_AMOUNT.pattern}|[A-Za-z]{{0,6}}-?\d[\w:-]*|\d{{1,4}}(?:[./-]\d{{1,4}}){{2}}"
+)
+_NUMBER = re.compile(r"[-+$€£]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+,\d+)%?")
+"""A number with groups of three digits, or with a decimal comma."""
+_ONE = re.compile(r"-?\d{1,3}\.\d{3,},-?\d{1,3}\.\d{3,}|(\d{4,})(?:,\d{4,})+")
+"""A place on a map, and digits of a card or an account in groups."""
+_GLUED = re.compile(r",[^\W\d]")
 _LEAD: Final = ".,:;-_%&=?^|#"
 _TAIL: Final = ".,:;-_@&=?^|#/\\"
 _DOTTED = re.compile(
@@ -188,9 +197,30 @@ def _find_in_pieces(document: str, start: int, end: int) -> list[tuple[int, int]
             core = text.lstrip(_LEAD)
             first = piece.start() + len(text) - len(core)
             core = core.rstrip(_TAIL)
-            if _is_identifier(core):
-                spans.append((first, first + len(core)))
+            for cell, at in _cells(document, core, first):
+                if _is_identifier(cell):
+                    spans.append((at, at + len(cell)))
     return spans
+
+
+def _cells(document: str, core: str, first: int) -> Iterator[tuple[str, int]]:
+    """Yield the numbers of a list without blanks, or ``core`` if it is none, and where they begin.
+
+    "1,250.50", "3,5" and a place on a map are one number each; "3,9.99" and "54,140,90" are lists,
+    and so is what has a neighbour without a blank: "17,250.00,Leeds".
+    """
+    cells = core.split(",")
+    if len(cells) > 1 and all(map(_CELL.fullmatch, cells)) and not _ONE.fullmatch(core):
+        glued = _GLUED.match(document, first + len(core)) or (
+            first > 1 and document[first - 1] == "," and not document[first - 2].isspace()
+        )
+        numbers = all(map(_AMOUNT.fullmatch, cells))
+        if glued or (len(cells) > 2 - numbers and not _NUMBER.fullmatch(core)):
+            for cell in cells:
+                yield cell, first
+                first += len(cell) + 1
+            return
+    yield core, first
 
 
 def _is_identifier(core: str) -> bool:

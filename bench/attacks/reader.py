@@ -309,6 +309,7 @@ class Trainer:
         fused = self.reader.space.is_cuda
         self._optimizer = torch.optim.AdamW(groups, weight_decay=0.01, fused=fused)
         self._average = AveragedModel(self.reader, multi_avg_fn=_running)
+        self._etas = self.reader.etas.clone()
 
     @property
     def trained(self) -> Reader:
@@ -320,6 +321,10 @@ class Trainer:
     def run(self, seconds: float, steps: int = 1 << 60) -> Iterator[float]:
         """Take steps for about ``seconds`` and until step ``steps``; yield each step's loss."""
         until, self.reader = self.seconds + seconds, self.reader.eval()
+        if not torch.equal(self.reader.etas, self._etas):  # earlier losses are of other noise
+            self.history = []
+            for network in (self.reader, self.trained):
+                network.etas.copy_(self._etas)
         made = self._releases(steps)
         while self.seconds < until and self.step < steps:
             start = time.monotonic()

@@ -25,9 +25,10 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final
 
-from sottovoce.core.privacy.signs import Sight, listed
+from sottovoce.core.privacy.signs import Sight, counts, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.words import Kind
 
 _EPONYMS: Final = listed("eponyms")
 _THEOREMS: Final = listed("theorems")
@@ -236,6 +237,33 @@ def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
         )
         and sight.marks[place] & Mark.NAME != 0
     )
+
+
+_LONG_AMOUNT = re.compile(r"[1-9]\d{4,7}")
+_SHORTEST_UNIT: Final = 3
+_COUNTED: Final = listed("counted") | listed("measures") - {"g", "m"}
+
+
+def is_amount(sight: Sight, place: int) -> bool:
+    """Return whether a long number counts or measures: "12011 steps", "views: 120453"."""
+    if not _LONG_AMOUNT.fullmatch(sight.words[place].text):
+        return False
+    for other, edge in ((place + 1, place + 1), (place - 1, place)):
+        if 0 <= other < len(sight.words) and sight.gaps[edge] == " ":
+            unit = sight.marks[other] & Mark.UNIT and len(sight.lower[other]) >= _SHORTEST_UNIT
+            after = sight.words[other + 1 : other + 2]
+            mine = sight.words[other].text.isupper() if other < place else True
+            mine &= other < place or not after or after[0].kind is not Kind.IDENTIFIER
+            if mine and (unit or sight.lower[other] in _COUNTED):
+                return True  # but not "to 48213977 EUR 500"
+    at = place - 1
+    while at > place - _BEFORE_VALUE and at > 0 and sight.words[at].text in ("'", '"', ":", "="):
+        at -= 1
+    return 0 <= at < place - 1 and counts(sight.words[at].text)
+
+
+_BEFORE_VALUE: Final = 5
+"""Marks between a key and its value, and the key: `"views": "120453"`."""
 
 
 def is_eponym(sight: Sight, place: int) -> bool:

@@ -22,6 +22,7 @@ from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.identifier_parts import is_name, joined, part_marks, says_nothing
 from sottovoce.core.privacy.passing import (
+    is_amount,
     is_eponym,
     is_theorem,
     pass_cities,
@@ -242,7 +243,8 @@ class Personal:
                 return ""
             called = after == "("
             private = identifying.private(word.text, part_marks, called=called)
-            return "" if private and says_nothing(word.text) else private
+            amount = private in ("numbers", "contacts") and is_amount(sight, place)
+            return "" if amount or (private and says_nothing(word.text)) else private
         if not word.text.isalpha() and not any(map(str.isalpha, word.text)):
             return ""  # signs and pictures
         other = float(found[place, 3]) if found.shape[1] > len(_FOUND) else 0.0

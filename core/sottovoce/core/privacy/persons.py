@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from sottovoce.core.privacy.passing import is_city
@@ -111,6 +111,7 @@ def hide_initials(sight: Sight, hides: list[str]) -> None:
 
 
 _NAMED: Final = (_PERSON, "unlisted")
+_RANKS: Final = listed("ranks")
 
 
 def pass_titles(sight: Sight, hides: list[str]) -> None:
@@ -119,10 +120,17 @@ def pass_titles(sight: Sight, hides: list[str]) -> None:
         after = place + 1
         if sight.words[after].text == "." and after + 1 < len(hides):
             after += 1
-        title = sight.lower[place] in TITLES or sight.lower[place] in GREETING
+        title = sight.lower[place] in TITLES | GREETING or _is_rank(sight, hides, place)
         before_name = hides[after] in _NAMED or sight.lower[after] in TITLES
         if title and before_name and hides[place] in _NAMED and not sight.breaks(after):
             hides[place] = ""
+
+
+def _is_rank(sight: Sight, hides: Sequence[str], place: int) -> bool:
+    """Return whether a word is a title that may also end a name: "Judge Kerr", "Aaron Judge"."""
+    before = hides[place - 1] if place and sight.gaps[place] == " " else ""
+    rank = sight.lower[place] in _RANKS and not sight.words[place].text.isupper()
+    return rank and before not in _NAMED
 
 
 def name_persons(sight: Sight, hides: list[str]) -> None:
@@ -204,9 +212,41 @@ _EXPIRY = re.compile(
 """The month that a card is valid to."""
 _OF_CARDS = re.compile(r"\b(?:card|visa|mastercard|amex|cvc2?|cvv2?)\b", re.IGNORECASE)
 
+_PAIR = re.compile(
+    r"(?<![\w.])[+-]?(\d{1,2})\.(\d{3,})(?:[ ]?°)?[ ]?[NS]?[,;/ ][ ]?"
+    r"[+-]?(\d{1,3})\.(\d{3,})(?:[ ]?°)?[ ]?[EWO]?(?!\w|\.\d|[ ]?,[ ]?[+-]?\d)"
+)
+"""Two numbers that may be latitude and longitude."""
+_DEGREES = re.compile(
+    r"\d{1,3}(?:\.\d{3,})?[ ]?°[ ]?(?:\d{1,2}(?:\.\d+)?[ ]?['′’][ ]?"
+    r"(?:\d{1,2}(?:\.\d+)?[ ]?(?:[\"″”]|'')[ ]?)?)?[NSEWO]\b"
+)
+_OF_SPOTS = re.compile(
+    r"\b(?:lat|latitude|coords?|coordinates?|geo|gps|geotag|located|location|position|map|spot"
+    r"|pin|live|home|house|find me)\b",
+    re.IGNORECASE,
+)
+_NEAR_SPOTS: Final = 40
+_DECIMALS: Final = 4
+"""Decimals from which two numbers may be a place without a word about places."""
+
+
+def _spots(document: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield places on a map: "51.5074, -0.1278", "51°30'26\"N"."""
+    if "°" in document:
+        yield from (match.span() for match in _DEGREES.finditer(document, start, end))
+    for match in _PAIR.finditer(document, start, end):
+        near = document[max(match.start() - _NEAR_SPOTS, start) : match.start()]
+        north, east = int(match[1]), int(match[3])
+        exact = min(len(match[2]), len(match[4])) >= _DECIMALS and not near.endswith((", ", ","))
+        far = max(north, east) >= 10 or "-" in match[0] or min(north, east) > 0
+        told = "°" in match[0] or match[0][-1].isalpha() or _OF_SPOTS.search(near)
+        if north <= 90 and east <= 180 and (told or (exact and far)):
+            yield match.span()
+
 
 def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
-    """Hide numbers that are one telephone, card or account number in groups."""
+    """Hide places on a map, and numbers that are one telephone, card or account in groups."""
     words = sight.words
     if not words:
         return
@@ -223,10 +263,12 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
     spans += (match.span() for match in plates if _is_plate(document, match))
     if _OF_CARDS.search(document, words[0].start, ends):
         spans += (each.span(1) for each in _EXPIRY.finditer(document, words[0].start, ends))
-    for start, end in spans:
-        at = bisect_right(words, start, key=lambda word: word.end)
-        while at < len(words) and words[at].start < end:
-            hides[at] = "numbers"
+    spots = [*_spots(document, words[0].start, ends)]
+    for span, kind in (*((each, "numbers") for each in spans), *((at, _PLACE) for at in spots)):
+        at = bisect_right(words, span[0], key=lambda word: word.end)
+        while at < len(words) and words[at].start < span[1]:
+            if kind != _PLACE or words[at].kind is Kind.IDENTIFIER:
+                hides[at] = kind
             at += 1
     starts = [word.start for word in words]
     for match in _TELEPHONE.finditer(document, words[0].start, words[-1].end):

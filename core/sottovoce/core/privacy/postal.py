@@ -45,6 +45,8 @@ _ZIP_WITHIN: Final = 8
 _SAID: Final = frozenset({"and", "in"})
 """Words between two places that are no part of one: "Todmorden in Yorkshire"."""
 _IN_SENTENCES: Final = listed("in_sentences")
+_AFTER_TOWNS: Final = listed("after_towns")
+"""Words in small letters that no town has in its name; what follows them is no town either."""
 _TALK: Final = listed("first_persons") | listed("asking") | {"can", "do", "is", "you", "please"}
 _MOST_NAMES: Final = 4
 _MOST_WORDS: Final = 12
@@ -380,6 +382,8 @@ def _small_part(sight: Sight, at: int, step: int) -> bool:
                 break
             if sight.lower[edge] in _IN_SENTENCES | _TALK or sight.capital(edge):
                 return False
+            if direction < 0 and sight.lower[edge] in _AFTER_TOWNS:
+                return False  # "9 rose lane since march", "9 rose lane last night"
             number += 1
             edge += direction
     return number - 1 <= _MOST_PART

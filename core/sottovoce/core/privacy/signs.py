@@ -93,6 +93,9 @@ _COMPANY_KEYS: Final = listed("company_keys")
 _NUMBER_KEYS: Final = listed("number_keys")
 _ROOM_KEYS: Final = listed("room_keys")
 """Keys after which a number of any length counts."""
+_AMOUNT_KEYS: Final = listed("amount_keys")
+_MEASURES: Final = listed("measures")
+_KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _FEWEST_DIGITS: Final = 3
 _COUNTED: Final = frozenset({"number", "no", "nr", "num"})
 _NUMBERED: Final = listed("numbered")
@@ -212,6 +215,18 @@ def key_parts(text: str) -> set[str]:
     return keys | {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", text)}
 
 
+def counts(key: str) -> bool:
+    """Return whether a key names what is counted or measured: "unit_price", "accountBalance_eur".
+
+    >>> counts("card_limit"), counts("credit_card")
+    (True, False)
+    """
+    parts = [part.lower() for part in _KEY_PARTS.findall(key)]
+    while len(parts) > 1 and parts[-1] in _MEASURES:
+        parts.pop()
+    return parts[-1:] != [] and parts[-1] in _AMOUNT_KEYS
+
+
 def _values(sight: Sight) -> Iterator[Sign]:
     for place, lower in enumerate(sight.lower):
         word = sight.words[place]
@@ -242,7 +257,8 @@ def _values(sight: Sight) -> Iterator[Sign]:
         postal = (
             lower in _POST and place + 1 < len(sight.words) and sight.lower[place + 1] in _CODES
         )
-        if house or postal or (keys & _NUMBER_KEYS and {*".="}.isdisjoint(word.text)):
+        numbered = keys & _NUMBER_KEYS and {*".="}.isdisjoint(word.text) and not counts(word.text)
+        if house or postal or numbered:
             few = 1 if house or keys & _ROOM_KEYS else _FEWEST_DIGITS
             for sign in _numbers(sight, place):
                 text = sight.words[sign.place].text

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from sottovoce.core.privacy.signs import Sight, key_parts, listed
+from sottovoce.core.privacy.signs import Sight, counts, key_parts, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
@@ -36,6 +36,9 @@ _BY_KEYS: Final = (
 _SURE_NAMES: Final = listed("sure_name_keys")
 _KEYS: Final = frozenset().union(*(keys for _, keys in _BY_KEYS))
 _HEADER: Final = ""
+_AMOUNTS: Final = "amounts"
+"""Of a column that counts or measures; long numbers pass."""
+_LONG_AMOUNT = re.compile(r"[1-9]\d{4,7}")
 _NAMES: Final = "names"
 """Of a column that may also hold names of things; only words that can be names are drawn."""
 _INSERT = re.compile(r"insert\s{1,9}into\s{1,9}[\w.\"`\[\]]{1,99}\s{0,9}\(", re.IGNORECASE)
@@ -104,6 +107,8 @@ def _kind(name: str) -> str:
         return ""
     keys = key_parts(name.strip().strip(_QUOTES + "*[]"))
     hides = next((hides for hides, of in _BY_KEYS if keys & of), "")
+    if counts(name) and hides not in ("secrets", "contacts"):
+        return _AMOUNTS
     return _NAMES if hides == "persons" and not keys & _SURE_NAMES else hides
 
 
@@ -218,6 +223,10 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
             ordinary = marks & Mark.WORD and not (marks & Mark.NAME and names.gender(lower))
             if ordinary or lower in _KEYS:
                 yield place, hides
+            continue
+        if hides == _AMOUNTS:
+            if _LONG_AMOUNT.fullmatch(word.text):
+                yield place, ""
             continue
         if lower in plain or word.clitic:
             continue

@@ -50,6 +50,14 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         "val tenant = Tenant(1)\nfun compareTo(other: Person) = 1\nuse crate::dale::Glen;",
         "error[E0277]: this fails with E0499",
         "Bachelor of Arts from the Bank of England in New Zealand",
+        '"Per my last email, it is late."\n- Per diem rates\n- Mark all as read',
+        '{"unit_price": 9, "orderTotal": 1250, "account_balance": 3200.5, "sku": "BX-22"}',
+        '{"bytes": 10485761, "views": 120453, "room_rate_eur": 140, "patient_weight": 182}',
+        "Qty,unit_price,Population\n3,9.99,812043\n4,12.50,84321",
+        "age,bp_sys,bp_dia,account_balance\n54,140,90,3204.11\n61,128,82,88.20",
+        "Balance 120453 EUR, EUR 120453, 12011 steps, 120453 views, 12345 yen",
+        "Our KPIs and OKRs: YoY, MRR, LTV, CAC; take Doliprane or Novalgin.",
+        "accuracy 0.8732, 0.9121; loss 12.3456, 10.9876, 9.8765; 45° and 12°30' today",
     ],
 )
 def test_forms_and_programs_leave_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -75,6 +83,26 @@ def test_forms_and_programs_leave_as_typed(privatizer: Privatizer, text: str) ->
         ("Kommt vom 3.4. bis 7.4. nach Hause", "3.4 7.4"),
         ("He left Todmorden in Yorkshire", "Todmorden Yorkshire"),
         ("My ID 8001015009087 and Aadhaar 4982 1177 3301", "8001015009087 4982 1177 3301"),
+        (
+            "Judge Elena Kerr met Senator Paul Whitfield and Coach Petrov",
+            "Elena Kerr Paul Whitfield Petrov",
+        ),
+        ("he lives at 9 rose lane since march", "9 rose"),
+        ("she fell at 22 acacia ave last night", "22 acacia"),
+        ("i work at 14 mill road bath every day", "14 mill bath"),
+        ("Order 88213 costs 12345 yen", "88213"),
+        (
+            "order_id,qty,unit_price,name\n88213,3,9.99,Ida\n88214,4,12.50,Tom",
+            "88213 Ida 88214 Tom",
+        ),
+        ("patient_id,age,bp_sys\n88213,54,140\n", "88213"),
+        ("Send to 48213977 EUR 500", "48213977"),
+        ("I am at 51.5074, -0.1278. Come!", "51.5074 0.1278"),
+        ("we sit at 6.5244, 3.3792 now", "6.5244 3.3792"),
+        ("latitude: 51.507\nlongitude: -0.128", "51.507 0.128"),
+        ("It is 51°30'26\"N 0°07'40\"W", "51°30 26 0°07 40"),
+        ("51.5074° N, 0.1278° W", "51.5074° 0.1278°"),
+        ("lat,lon\n51.5074,-0.1278\n", "51.5074 0.1278"),
     ],
 )
 def test_nothing_beside_the_private_words_is_drawn(
@@ -86,6 +114,9 @@ def test_nothing_beside_the_private_words_is_drawn(
 @pytest.mark.parametrize(
     ("text", "private"),
     [
+        ("Aaron Judge Miller and Justice Holloway came.", "Aaron Judge Miller Justice Holloway"),
+        ("Pay 4111,1111,1111,1111 now", "4111,1111,1111,1111"),
+        ('{"credit_card": 4821, "pin_code": 4821}', "4821"),
         ("Hi Bunny,\nsee you soon.\nLove,\nBear", "Bunny Bear"),
         ("Call +33 6 12 34 56 78.", "+33 6 12 34 56 78"),
         ("call 020  7946  0991", "020 7946 0991"),

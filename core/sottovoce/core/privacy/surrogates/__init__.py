@@ -73,7 +73,7 @@ _ALPHABETS: Final = {
 }
 """What each letter of a layout stands for; of other characters, themselves."""
 
-_KEPT: Final = frozenset(string.punctuation + "‐‑‒–—―−·•")
+_KEPT: Final = frozenset(string.punctuation + "‐‑‒–—―−·•°")
 
 _RANGE: Final = 2_080
 """A multiple of the size of every alphabet, so that the remainder of a number below is uniform."""
@@ -83,7 +83,8 @@ def layout(text: str) -> str:
     """Where digits (9), capitals (A) and other characters (a) stand, and the signs themselves.
 
     Numbers of any script count as digits, letters of any script as letters; ASCII punctuation,
-    dashes, white space and currency signs stay as they are; anything else counts as a small letter.
+    dashes, degrees, white space and currency signs stay as they are; anything else counts as a
+    small letter.
 
     >>> layout("sk-Ab3٣é£")
     'aa-Aa99a£'

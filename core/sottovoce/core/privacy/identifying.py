@@ -96,8 +96,9 @@ _SERIAL = re.compile(
 )
 _PUBLIC_CODE = re.compile(
     r"E0\d{3}|(?:CS|LNK|MSB|TS)\d{4}|ORA-\d{5}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|(?:RFC|PEP|JEP)-?\d{3,4}"
+    r"|97[89]-\d{1,5}-\d{1,7}-\d{1,7}-\d|0x[\da-fA-F]{1,8}|\d{1,5}(?:[x×]\d{1,5}){1,2}|(\d{2,5}):\1"
 )
-"""What compilers and vendors call an error, and what standards are called."""
+"""What compilers and vendors call an error, standards, books, sizes and ports: "1920x1080"."""
 _POSTCODE = re.compile(r"(?:GIR0AA|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\d[A-Z]\d)")
 _KEY = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{20,}")
 """As long a run of letters and digits may be a key."""
@@ -172,6 +173,8 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     if package and compound("".join(package.groups("")), marks):
         return ""
     sort = identifiers.shape(text).sort
+    if is_public_code(text):
+        return ""
     if sort in _PASSING or _SPAN.fullmatch(text) or _NO_HOST.fullmatch(text) or formula(text):
         return ""
     site = _SITE.fullmatch(text)
@@ -191,8 +194,6 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         return CONTACTS
     if _PRECISE.fullmatch(text):
         return NUMBERS
-    if _PUBLIC_CODE.fullmatch(text):
-        return ""
     if _SERIAL.fullmatch(text) or _POSTCODE.fullmatch(text.upper()):
         letters = "".join(filter(str.isalpha, text))
         known = marks(letters) & Mark.PUBLIC and len(letters) > 1  # "ISO27001"
@@ -257,6 +258,11 @@ def _public_link(text: str, marks: Marks) -> bool:
     return all(found and not found & Mark.NAME for found in known) and all(
         not part or _SEGMENT.fullmatch(part) for part in _BETWEEN.split(link[3] or "")
     )
+
+
+def is_public_code(text: str) -> bool:
+    """Return whether a text names an error, a standard, a book or a size: "CVE-2021-44228"."""
+    return _PUBLIC_CODE.fullmatch(text) is not None
 
 
 def _number(text: str) -> str:

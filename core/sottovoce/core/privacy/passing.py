@@ -154,6 +154,27 @@ _NAMED: Final = frozenset({"organisations", "places", "persons", "unlisted"})
 _JOINTS: Final = frozenset({"&", "'", "’", "'s", "’s", "of", "and", "the", "-", "for"})
 
 
+def pass_predicates(sight: Sight, hides: list[str]) -> None:
+    """Let ordinary words pass after the name that a question asks about: "Did Rose die?"."""
+    for place in range(2, len(hides)):
+        begin = place
+        while (
+            begin > place - _MOST_IN_NAME
+            and begin
+            and hides[begin - 1] == "persons"
+            and sight.capital(begin - 1)
+        ):
+            begin -= 1
+        asked = 0 < begin < place and sight.lower[begin - 1] in _AUXILIARIES
+        plain = sight.marks[place] & Mark.WORD and not sight.capital(place)
+        if hides[place] == "persons" and asked and plain and sight.gaps[place] == " ":
+            hides[place] = ""
+
+
+_AUXILIARIES: Final = listed("auxiliaries")
+_MOST_IN_NAME: Final = 4
+
+
 def _goes_on(sight: Sight, hides: Sequence[str], place: int, step: int) -> bool:
     """Return whether a hidden part of the same name that is no kind stands on this side."""
     at, edge = place + step, max(place, place + step)
@@ -240,12 +261,20 @@ def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
 
 
 _LONG_AMOUNT = re.compile(r"[1-9]\d{4,7}")
+_OPERAND = re.compile(r"\d{1,15}(?:\.\d{1,15})?")
+_OPERATORS: Final = frozenset("*/+^×÷%")
+_MATHS_BEFORE: Final = listed("maths_before")
+_MATHS_AFTER: Final = listed("maths_after")
 _SHORTEST_UNIT: Final = 3
 _COUNTED: Final = listed("counted") | listed("measures") - {"g", "m"}
 
 
 def is_amount(sight: Sight, place: int) -> bool:
     """Return whether a long number counts or measures: "12011 steps", "views: 120453"."""
+    if not _OPERAND.fullmatch(sight.words[place].text):
+        return False
+    if _is_operand(sight, place):
+        return True
     if not _LONG_AMOUNT.fullmatch(sight.words[place].text):
         return False
     for other, edge in ((place + 1, place + 1), (place - 1, place)):
@@ -260,6 +289,22 @@ def is_amount(sight: Sight, place: int) -> bool:
     while at > place - _BEFORE_VALUE and at > 0 and sight.words[at].text in ("'", '"', ":", "="):
         at -= 1
     return 0 <= at < place - 1 and counts(sight.words[at].text)
+
+
+def _is_operand(sight: Sight, place: int) -> bool:
+    """Return whether a number is reckoned with: "12345 * 6789", "is 104729 prime"."""
+    before = place - 1 - (place > 1 and sight.words[place - 1].text == "(")
+    if before >= 0 and sight.lower[before] in _MATHS_BEFORE:
+        return True
+    if place + 1 < len(sight.words) and sight.lower[place + 1] in _MATHS_AFTER:
+        return True
+    for step in (-1, 1):
+        sign, other = place + step, place + 2 * step
+        if 0 <= other < len(sight.words) and sight.words[sign].text in _OPERATORS:
+            gaps = {sight.gaps[max(place, sign)], sight.gaps[max(sign, other)]}
+            if len(gaps) == 1 and _OPERAND.fullmatch(sight.words[other].text):
+                return gaps == {" "} or sight.words[sign].text != "/"
+    return False
 
 
 _BEFORE_VALUE: Final = 5

@@ -26,6 +26,7 @@ from sottovoce.core.privacy.passing import (
     is_eponym,
     is_theorem,
     pass_cities,
+    pass_predicates,
     pass_streets,
     pass_types,
     passing,
@@ -61,7 +62,7 @@ from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.person_surrogates import Past
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
-from sottovoce.core.text.vocabulary import Mark, Vocabulary
+from sottovoce.core.text.vocabulary import Mark, Vocabulary, listed_names
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import Kind, Word
 
@@ -178,6 +179,7 @@ class Personal:
             hides[place] = ""
         hide_initials(sight, hides)
         pass_titles(sight, hides)
+        pass_predicates(sight, hides)
         hide_house_numbers(sight, hides)
         for place in addresses(sight, hides):
             hides[place] = "places"
@@ -253,6 +255,8 @@ class Personal:
         capital = sight.capital(place)
         if len(word.text) == 1 and (word.text.isascii() or word.text.islower()):
             return ""
+        if sight.lower[place] == "the" and (not capital or _begins(sight, place)):
+            return ""
         ordinary = marks and not marks & Mark.NAME
         if (ordinary or sight.lower[place] in _FIELDS) and _is_field(sight, place):
             return ""
@@ -289,8 +293,8 @@ class Personal:
         first = capital and (shouted or _begins(sight, place))
         if other >= named and (not marks & Mark.NAME or _FOUND[best] == "organisations"):
             return ""
-        word_or_none = marks & Mark.WORD or not marks & Mark.NAME
-        company = word_or_none and marks & Mark.PUBLIC and _FOUND[best] == "organisations"
+        nobody = marks & Mark.WORD or not marks & Mark.NAME or not listed_names(sight.lower[place])
+        company = nobody and marks & Mark.PUBLIC and _FOUND[best] == "organisations"
         if company and float(found[place, 0]) < _PERSON and stands_alone(sight, place):
             return ""  # a public company or its product
         if marks & Mark.DATE and named < 0.9 and _beside_dates(sight, place):

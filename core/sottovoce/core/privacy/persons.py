@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from sottovoce.core.privacy.identifying import is_public_code
 from sottovoce.core.privacy.passing import is_city
 from sottovoce.core.privacy.signs import GREETING, TITLES, Sight, listed
 from sottovoce.core.privacy.surrogates import identifiers, names
@@ -245,6 +246,44 @@ def _spots(document: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             yield match.span()
 
 
+_ROW = re.compile(r"\d+(?:[ \t]+\d+)+")
+_OF_NUMBERS: Final = listed("contact_keys") | listed("number_keys") | listed("calls")
+_OF_AMOUNTS: Final = listed("of_amounts")
+_MOST_ROWS: Final = 40
+
+
+def _is_row(document: str, start: int, end: int) -> bool:
+    """Return whether numbers between blanks are amounts: "2019 2020 2021", a row below a header.
+
+    A word about telephones or accounts on the line, or in the header, tells that they are none.
+    """
+    if not _ROW.fullmatch(document, start, end):
+        return False
+    begin = document.rfind("\n", 0, start) + 1
+    line = document[begin : document.find("\n", end) % (len(document) + 1)]
+    told = {*_LETTERS.findall(line.lower())}
+    if told & _OF_NUMBERS:
+        return False
+    groups = document[start:end].split()
+    round_ones = len(groups) > 2 and all(each[0] != "0" == each[-1] for each in groups)
+    if round_ones or all(map(_YEAR.fullmatch, groups)) or told & _OF_AMOUNTS:
+        return True
+    columns = len(line.split())
+    for _ in range(_MOST_ROWS):
+        if not begin:
+            break
+        above = document.rfind("\n", 0, begin - 1) + 1
+        line, begin = document[above : begin - 1], above
+        if len(line.split()) != columns:
+            break
+        if not any(map(str.isdigit, line)):
+            return _OF_NUMBERS.isdisjoint(_LETTERS.findall(line.lower()))
+    return False
+
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
 def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
     """Hide places on a map, and numbers that are one telephone, card or account in groups."""
     words = sight.words
@@ -277,9 +316,11 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
             continue
         if _begins_with_date(match[0]) or _AMOUNTS.fullmatch(match[0]):
             continue
+        if _is_row(document, *match.span()):
+            continue
         at = max(bisect_right(starts, match.start()) - 1, 0)
         while at < len(words) and words[at].start < match.end():
-            if words[at].kind is Kind.IDENTIFIER:
+            if words[at].kind is Kind.IDENTIFIER and not is_public_code(words[at].text):
                 hides[at] = "contacts"
             at += 1
     start = 0
@@ -290,8 +331,9 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
                 break
             end += 1
         for run in identifiers.runs([word.text for word in words[start:end]]):
-            if run.stop - run.start > 1:
-                hides[start + run.start : start + run.stop] = ["numbers"] * (run.stop - run.start)
+            first, last = start + run.start, start + run.stop - 1
+            if last > first and not _is_row(document, words[first].start, words[last].end):
+                hides[first : last + 1] = ["numbers"] * (last + 1 - first)
         start = max(end, start + 1)
 
 

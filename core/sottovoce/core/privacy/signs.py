@@ -89,6 +89,8 @@ _GREETED: Final = listed("greeted")
 _WEAK_KEYS: Final = listed("weak_keys")
 _FIELDS: Final = _PERSON_KEYS | listed("organisation_types")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
+_EDITS: Final = listed("edits")
+"""Orders that stand before a colon."""
 _COMPANY_KEYS: Final = listed("company_keys")
 _NUMBER_KEYS: Final = listed("number_keys")
 _ROOM_KEYS: Final = listed("room_keys")
@@ -426,6 +428,8 @@ def _speakers(sight: Sight) -> Iterator[Sign]:
         if not mark & Mark.NAME or mark & (Mark.PUBLIC | Mark.COMMON) or not sight.capital(place):
             continue
         if sight.lower[place] in _FIELDS or (mark & Mark.WORD and is_field(sight, place)):
+            continue
+        if sight.lower[place] in _EDITS:
             continue
         begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in "\"'.!?>“"
         if begins and sight.words[place + 1].text[0] == ":" and not sight.gaps[place + 1]:

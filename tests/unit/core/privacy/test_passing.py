@@ -29,6 +29,9 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Does Zoom work with Slack and Outlook?",
         "Der Vermieter schickt die Rechnung mit dem Paket.",
         "meine wohnung ist zu klein",
+        'Fix: "he go home"',
+        "Who is the CEO of Microsoft?",
+        "docker run -p 5432:5432 -p 8080:80 redis",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:

@@ -25,7 +25,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final
 
-from sottovoce.core.privacy.signs import Sight, counts, listed
+from sottovoce.core.privacy.signs import LONG_AMOUNT, Sight, counts, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
@@ -260,7 +260,6 @@ def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
     )
 
 
-_LONG_AMOUNT = re.compile(r"[1-9]\d{4,7}")
 _OPERAND = re.compile(r"\d{1,15}(?:\.\d{1,15})?")
 _OPERATORS: Final = frozenset("*/+^×÷%")
 _MATHS_BEFORE: Final = listed("maths_before")
@@ -275,7 +274,7 @@ def is_amount(sight: Sight, place: int) -> bool:
         return False
     if _is_operand(sight, place):
         return True
-    if not _LONG_AMOUNT.fullmatch(sight.words[place].text):
+    if not LONG_AMOUNT.fullmatch(sight.words[place].text):
         return False
     for other, edge in ((place + 1, place + 1), (place - 1, place)):
         if 0 <= other < len(sight.words) and sight.gaps[edge] == " ":

@@ -112,6 +112,7 @@ def hide_initials(sight: Sight, hides: list[str]) -> None:
 
 
 _NAMED: Final = (_PERSON, "unlisted")
+_TITLES: Final = TITLES | GREETING
 _RANKS: Final = listed("ranks")
 
 
@@ -121,7 +122,7 @@ def pass_titles(sight: Sight, hides: list[str]) -> None:
         after = place + 1
         if sight.words[after].text == "." and after + 1 < len(hides):
             after += 1
-        title = sight.lower[place] in TITLES | GREETING or _is_rank(sight, hides, place)
+        title = sight.lower[place] in _TITLES or _is_rank(sight, hides, place)
         before_name = hides[after] in _NAMED or sight.lower[after] in TITLES
         if title and before_name and hides[place] in _NAMED and not sight.breaks(after):
             hides[place] = ""
@@ -250,6 +251,8 @@ _ROW = re.compile(r"\d+(?:[ \t]+\d+)+")
 _OF_NUMBERS: Final = listed("contact_keys") | listed("number_keys") | listed("calls")
 _OF_AMOUNTS: Final = listed("of_amounts")
 _MOST_ROWS: Final = 40
+_LONGEST_LINE: Final = 200
+"""Characters on either side that are looked at, and those of a line above."""
 
 
 def _is_row(document: str, start: int, end: int) -> bool:
@@ -259,22 +262,25 @@ def _is_row(document: str, start: int, end: int) -> bool:
     """
     if not _ROW.fullmatch(document, start, end):
         return False
-    begin = document.rfind("\n", 0, start) + 1
-    line = document[begin : document.find("\n", end) % (len(document) + 1)]
+    floor = max(start - _LONGEST_LINE, 0)
+    begin = max(document.rfind("\n", floor, start) + 1, floor)
+    line = document[begin : end + _LONGEST_LINE].partition("\n")[0]
     told = {*_LETTERS.findall(line.lower())}
     if told & _OF_NUMBERS:
         return False
     groups = document[start:end].split()
-    round_ones = len(groups) > 2 and all(each[0] != "0" == each[-1] for each in groups)
-    if round_ones or all(map(_YEAR.fullmatch, groups)) or told & _OF_AMOUNTS:
+    round_ones = all(each[0] != "0" and each[-1] == "0" for each in groups)
+    years = all(map(_YEAR.fullmatch, groups))
+    if (round_ones and len(groups) > 2) or years or told & _OF_AMOUNTS:
         return True
     columns = len(line.split())
     for _ in range(_MOST_ROWS):
-        if not begin:
+        if not begin or document[begin - 1] != "\n":
             break
-        above = document.rfind("\n", 0, begin - 1) + 1
-        line, begin = document[above : begin - 1], above
-        if len(line.split()) != columns:
+        floor = max(begin - 1 - _LONGEST_LINE, 0)
+        found = document.rfind("\n", floor, begin - 1)
+        line, begin = document[max(found + 1, floor) : begin - 1], found + 1
+        if (found < 0 < floor) or len(line.split()) != columns:
             break
         if not any(map(str.isdigit, line)):
             return _OF_NUMBERS.isdisjoint(_LETTERS.findall(line.lower()))

@@ -19,10 +19,12 @@ from sottovoce.core.text.words import Kind, Word
 
 __all__ = [
     "GREETING",
+    "LONG_AMOUNT",
     "QUOTES",
     "TITLES",
     "Sight",
     "Sign",
+    "counts",
     "is_field",
     "key_parts",
     "listed",
@@ -97,6 +99,8 @@ _ROOM_KEYS: Final = listed("room_keys")
 """Keys after which a number of any length counts."""
 _AMOUNT_KEYS: Final = listed("amount_keys")
 _MEASURES: Final = listed("measures")
+LONG_AMOUNT = re.compile(r"[1-9]\d{4,7}")
+"""A number that is drawn unless its place tells that it counts or measures."""
 _KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _FEWEST_DIGITS: Final = 3
 _COUNTED: Final = frozenset({"number", "no", "nr", "num"})

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from sottovoce.core.privacy.signs import Sight, counts, key_parts, listed
+from sottovoce.core.privacy.signs import LONG_AMOUNT, Sight, counts, key_parts, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
@@ -38,7 +38,6 @@ _KEYS: Final = frozenset().union(*(keys for _, keys in _BY_KEYS))
 _HEADER: Final = ""
 _AMOUNTS: Final = "amounts"
 """Of a column that counts or measures; long numbers pass."""
-_LONG_AMOUNT = re.compile(r"[1-9]\d{4,7}")
 _NAMES: Final = "names"
 """Of a column that may also hold names of things; only words that can be names are drawn."""
 _INSERT = re.compile(r"insert\s{1,9}into\s{1,9}[\w.\"`\[\]]{1,99}\s{0,9}\(", re.IGNORECASE)
@@ -69,7 +68,7 @@ class Cell(NamedTuple):
     start: int
     end: int
     hides: str
-    """Of `hiding.KINDS`, or `_NAMES`; empty for the name of a column."""
+    """Of `hiding.KINDS`, `_NAMES` or `_AMOUNTS`; empty for the name of a column."""
 
 
 def cells(document: str) -> list[Cell]:
@@ -225,7 +224,7 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
                 yield place, hides
             continue
         if hides == _AMOUNTS:
-            if _LONG_AMOUNT.fullmatch(word.text):
+            if LONG_AMOUNT.fullmatch(word.text):
                 yield place, ""
             continue
         if lower in plain or word.clitic:

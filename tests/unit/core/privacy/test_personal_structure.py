@@ -380,6 +380,7 @@ def _calls(privatizer: Privatizer, text: str) -> int:
     [
         *("12 34 ", '" "', "([{", '{"a":', "ROSE MAY ", "Rose Street ", "a street ", "12 May ,"),
         *("password: ", "insert into t(name) values (", "name,age\n", "Rose,", "name|"),
+        *("123 456 789, ", "Jan 901 312 123\n", "1.2345, ", "3,9.99,"),
     ],
 )
 def test_work_grows_with_the_text_and_no_faster(privatizer: Privatizer, part: str) -> None:

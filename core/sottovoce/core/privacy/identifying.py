@@ -96,9 +96,12 @@ _SERIAL = re.compile(
 )
 _PUBLIC_CODE = re.compile(
     r"E0\d{3}|(?:CS|LNK|MSB|TS)\d{4}|ORA-\d{5}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|(?:RFC|PEP|JEP)-?\d{3,4}"
-    r"|97[89]-\d{1,5}-\d{1,7}-\d{1,7}-\d|0x[\da-fA-F]{1,8}|\d{1,5}(?:[x×]\d{1,5}){1,2}|(\d{2,5}):\1"
+    r"|97[89]-\d{1,5}-\d{1,7}-\d{1,7}-\d|0x[\da-fA-F]{1,8}|\d{1,5}(?:[x×]\d{1,5}){1,2}|(\d{5}):\1"
+    r"|\d{1,4}:\d{1,4}|i[3579]-\d{4,5}[A-Z]{0,2}"
 )
 """What compilers and vendors call an error, standards, books, sizes and ports: "1920x1080"."""
+_MEASURED = re.compile(r"[1-9]\d{0,7}(s|[A-Za-zµ]{2,4})")
+"""A number with its unit: "30012ms"."""
 _POSTCODE = re.compile(r"(?:GIR0AA|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\d[A-Z]\d)")
 _KEY = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{20,}")
 """As long a run of letters and digits may be a key."""
@@ -118,6 +121,7 @@ _LIST = re.compile(r"\d{1,3}(?:,\d{1,3})+")
 
 _VALUE = re.compile(r"(?:^|[&;])-{0,2}([A-Za-z_][\w.-]{0,39})=([^&;=]+)")
 """The keys and values of "ip=10.1.4.22" and "a=1&b=2"."""
+_SETTING = re.compile(r"-{0,2}([A-Za-z_][\w.-]{0,39})=[^&;=]+")
 _SESSION = re.compile(r"(?:.*[_.-])?(?:session|sess|sid|sessionid|cookie|nonce|auth)(?:[_.-]?id)?")
 _SPAN = re.compile(
     r"(?:19|20)\d\d[-–/](?:(?:19|20)\d\d|\d\d)"
@@ -161,6 +165,9 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
             return UNLISTED  # "name=hunter"
         if keys & _PLACE_KEYS and any(marks(word.lower()) in _NO_WORD for word in words_in(value)):
             return UNLISTED  # "city=leeds"
+    setting = _SETTING.fullmatch(text)
+    if setting and compound(setting[1], marks):
+        return ""  # "scale=1280:720"
     for piece in _ESCAPE.split(text) if _ESCAPE.search(text) else ():
         if piece[:1].isupper() and piece.isalpha() and not marks(piece.lower()) & ~Mark.NAME:
             return UNLISTED  # "Lane\\nHamburg"
@@ -173,7 +180,8 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     if package and compound("".join(package.groups("")), marks):
         return ""
     sort = identifiers.shape(text).sort
-    if is_public_code(text):
+    measured = _MEASURED.fullmatch(text)
+    if is_public_code(text) or (measured and marks(measured[1].lower()) & Mark.UNIT):
         return ""
     if sort in _PASSING or _SPAN.fullmatch(text) or _NO_HOST.fullmatch(text) or formula(text):
         return ""

@@ -262,8 +262,8 @@ def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
 
 _OPERAND = re.compile(r"\d{1,15}(?:\.\d{1,15})?")
 _OPERATORS: Final = frozenset("*/+^×÷%")
-_MATHS_BEFORE: Final = listed("maths_before")
-_MATHS_AFTER: Final = listed("maths_after")
+_BEFORE_AMOUNTS: Final = listed("before_amounts")
+_AFTER_AMOUNTS: Final = listed("after_amounts")
 _SHORTEST_UNIT: Final = 3
 _COUNTED: Final = listed("counted") | listed("measures") - {"g", "m"}
 
@@ -284,6 +284,8 @@ def is_amount(sight: Sight, place: int) -> bool:
             mine &= other < place or not after or after[0].kind is not Kind.IDENTIFIER
             if mine and (unit or sight.lower[other] in _COUNTED):
                 return True  # but not "to 48213977 EUR 500"
+    if place and sight.gaps[place] == " " and counts(sight.words[place - 1].text):
+        return True
     at = place - 1
     while at > place - _BEFORE_VALUE and at > 0 and sight.words[at].text in ("'", '"', ":", "="):
         at -= 1
@@ -293,9 +295,9 @@ def is_amount(sight: Sight, place: int) -> bool:
 def _is_operand(sight: Sight, place: int) -> bool:
     """Return whether a number is reckoned with: "12345 * 6789", "is 104729 prime"."""
     before = place - 1 - (place > 1 and sight.words[place - 1].text == "(")
-    if before >= 0 and sight.lower[before] in _MATHS_BEFORE:
+    if before >= 0 and sight.lower[before] in _BEFORE_AMOUNTS:
         return True
-    if place + 1 < len(sight.words) and sight.lower[place + 1] in _MATHS_AFTER:
+    if place + 1 < len(sight.words) and sight.lower[place + 1] in _AFTER_AMOUNTS:
         return True
     for step in (-1, 1):
         sign, other = place + step, place + 2 * step

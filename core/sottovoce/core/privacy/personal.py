@@ -236,7 +236,7 @@ class Personal:
         if word.kind is Kind.PUNCTUATION or word.clitic:
             return ""
         if place and sight.words[place - 1].text in "@＠﹫" and not sight.breaks(place):
-            return "contacts"
+            return "" if sight.gaps[place] and _PRICE.fullmatch(word.text) else "contacts"
         if word.kind is Kind.IDENTIFIER:
             after = document[word.end : word.end + 1]
             if after.isupper() and _PACKAGES.fullmatch(word.text) and _is_mixed(sight, place + 1):
@@ -350,6 +350,7 @@ class Personal:
 
 
 _PACKAGES: Final = re.compile(r"(?:[a-z]\.){2,8}")
+_PRICE = re.compile(r"[$€£]?\d{1,6}(?:[.,]\d{1,2})?")  # "3 x apples @ 0.50"
 
 
 def _is_mixed(sight: Sight, place: int) -> bool:

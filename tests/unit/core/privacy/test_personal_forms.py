@@ -61,6 +61,8 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         "The mean of 123 304 4507 12 88; lifts 100 110 120; in 2019 2020 2021 2022",
         "A wall 1920x1080 or 120x60x75, 0x80070005, ISBN 978-0-13-110362-7",
         "12345 * 6789, 987654321 / 3, sqrt(1234567); is 104729 prime? Seed 12345, port 27018",
+        "503 after 30012ms; pid 48213, up 1234567s, scale=1280:720, income 121500",
+        "3 x widget @ 14.99; an i7-13700K, build 22631; a Big Mac",
         "-rw-r--r-- 1 root root 512 notes.txt\ndrwxr-xr-x 2 root root 4096 src",
         "accuracy 0.8732, 0.9121; loss 12.3456, 10.9876, 9.8765; 45° and 12°30' today",
     ],

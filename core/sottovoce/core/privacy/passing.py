@@ -154,7 +154,43 @@ _NAMED: Final = frozenset({"organisations", "places", "persons", "unlisted"})
 _JOINTS: Final = frozenset({"&", "'", "’", "'s", "’s", "of", "and", "the", "-", "for"})
 
 
-def pass_predicates(sight: Sight, hides: list[str]) -> None:
+def pass_ordinary(sight: Sight, hides: list[str]) -> None:
+    """Let words pass that a finder takes for a part of a name: jobs, and what a question asks."""
+    _pass_jobs(sight, hides)
+    _pass_predicates(sight, hides)
+
+
+def _pass_jobs(sight: Sight, hides: list[str]) -> None:
+    """Let a job pass: "as Senior Data Engineer", "Head of Sales"."""
+    for place, lower in enumerate(sight.lower):
+        if lower not in _JOBS:
+            continue
+        begin = place
+        while begin and _may_be_job(sight, begin - 1) and place - begin < _MOST_IN_NAME:
+            begin -= 1
+        after = place + 2
+        of = sight.lower[place + 1 : after] == ["of"] and sight.lower[after : after + 1]
+        if of and of[0] in _JOB_WORDS:
+            hides[after] = ""
+        if begin < place or sight.lower[max(begin - 1, 0)] in _BEFORE_JOBS:
+            for at in range(begin, place + 1):
+                hides[at] = "" if hides[at] in _MAY_BE_JOB else hides[at]
+
+
+def _may_be_job(sight: Sight, place: int) -> bool:
+    """Return whether a word before a job belongs to it: "Senior", "Data"; a name does not."""
+    marks = sight.marks[place]
+    word = sight.lower[place] in _JOB_WORDS or (marks & Mark.WORD and not marks & Mark.NAME)
+    return bool(word) and sight.capital(place) and sight.gaps[place + 1] == " "
+
+
+_JOBS: Final = listed("jobs")
+_JOB_WORDS: Final = listed("job_words")
+_BEFORE_JOBS: Final = frozenset({"a", "an", "as", "the"})
+_MAY_BE_JOB: Final = ("persons", "places", "organisations", "unlisted")
+
+
+def _pass_predicates(sight: Sight, hides: list[str]) -> None:
     """Let ordinary words pass after the name that a question asks about: "Did Rose die?"."""
     for place in range(2, len(hides)):
         begin = place

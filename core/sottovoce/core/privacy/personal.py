@@ -26,7 +26,7 @@ from sottovoce.core.privacy.passing import (
     is_eponym,
     is_theorem,
     pass_cities,
-    pass_predicates,
+    pass_ordinary,
     pass_streets,
     pass_types,
     passing,
@@ -179,7 +179,7 @@ class Personal:
             hides[place] = ""
         hide_initials(sight, hides)
         pass_titles(sight, hides)
-        pass_predicates(sight, hides)
+        pass_ordinary(sight, hides)
         hide_house_numbers(sight, hides)
         for place in addresses(sight, hides):
             hides[place] = "places"

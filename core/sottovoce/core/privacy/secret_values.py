@@ -116,10 +116,12 @@ _PHRASES: Final = frozenset(
     }
 )
 _NETWORKS: Final = frozenset({"wifi", "wi-fi", "wlan"})
+_SSIDS: Final = frozenset({"ssid", "essid"})
 _LABELS: Final = (
     _KEYS
     | {"pass", "code", "codes", "combination", "combo", "key"}
     | _NETWORKS
+    | _SSIDS
     | {"alarm", "keypad", "lockbox", "padlock"}
     | {second for _, second in _PHRASES}
 )
@@ -209,6 +211,12 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
         token = _token(sight, place + 1)
         if len(token) == 1 and _LOCK_CODE.fullmatch(sight.words[token[0]].text):
             yield from token
+    elif sight.lower[place] in _SSIDS:
+        at = value_after(sight, place) or place + 1 + (
+            place + 1 < len(sight.words) and _names(sight, place + 1)
+        )
+        if at < len(sight.words) and sight.words[at].kind is Kind.IDENTIFIER:
+            yield from _token(sight, at)
     elif sight.lower[place] in _NETWORKS and (start := value_after(sight, place)):
         for at in _value(sight, start, separated=True):
             text = sight.words[at].text

@@ -31,6 +31,8 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "meine wohnung ist zu klein",
         'Fix: "he go home"',
         "Who is the CEO of Microsoft?",
+        "I joined as Senior Data Engineer. She is Head of Sales, formerly Junior Developer.",
+        "Hired as Assistant Store Manager, Primary School Teacher or Forklift Driver.",
         "docker run -p 5432:5432 -p 8080:80 redis",
     ],
 )
@@ -51,6 +53,8 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("Frank replied to my landlord yesterday.", "Frank"),
         ("My boss is Hamlet Petrosyan.", "Hamlet"),
         ("Name: Bill", "Bill"),
+        ("I spoke with Minnie Driver.", "Driver"),
+        ("The wifi has the SSID KerrFamily5G.", "KerrFamily5G"),
     ],
 )
 def test_a_person_beside_them_is_drawn(privatizer: Privatizer, text: str, private: str) -> None:

@@ -6,7 +6,7 @@ measures whether a graph is faster, by class and eta. The manifest says from whi
 which effort ``ef``. Where hnswlib is not installed, a device compares with every word instead.
 
 A device builds each graph itself. A bundle carries none, because hnswlib reads a graph's file
-without checking its links, and a bundle may be crafted. A graph over 21,785 words takes 2 s to
+without checking its links, and a bundle may be crafted. A graph over 21,800 words takes 2 s to
 build and 7 MB. A graph over 100,000 words takes 17 s and 34 MB (one x86 core, 16 dimensions). So a
 device keeps its graphs in its own state. Each file begins with a MAC under the device's key, and is
 never loaded if the MAC is wrong.

@@ -148,8 +148,9 @@ def command(
         ("if rare", "on rare", "word"),
     )
     click.echo()
+    width = max(10, *(len(shown) + 2 for shown in rows))
     for shown, level in rows.items():
-        print_fact(f"{shown}:", _promise(level), 10)
+        print_fact(f"{shown}:", _promise(level), width)
     if typed:
         print_text("\nOf all words of everyday text, these leave as they were typed:\n")
         print_table(
@@ -350,4 +351,5 @@ def _row(name: str, level: Level) -> tuple[str, ...]:
         *(level.replaced, level.replaced_rare, level.map_attack, level.map_attack_rare),
         *(level.map_attack_word, best),
     )
-    return (name, f"{level.eta:.2f}", *(f"{share:.0%}" for share in shares))
+    # An estimate of next to nothing may be below it.
+    return (name, f"{level.eta:.2f}", *(f"{max(share, 0):.0%}" for share in shares))

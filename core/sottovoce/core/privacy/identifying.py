@@ -97,9 +97,10 @@ _SERIAL = re.compile(
 _PUBLIC_CODE = re.compile(
     r"E0\d{3}|(?:CS|LNK|MSB|TS)\d{4}|ORA-\d{5}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|(?:RFC|PEP|JEP)-?\d{3,4}"
     r"|97[89]-\d{1,5}-\d{1,7}-\d{1,7}-\d|0x[\da-fA-F]{1,8}|\d{1,5}(?:[x×]\d{1,5}){1,2}|(\d{5}):\1"
-    r"|\d{1,4}:\d{1,4}|i[3579]-\d{4,5}[A-Z]{0,2}"
+    r"|\d{1,4}:\d{1,4}|\d{1,3}(?::\d{1,3}){2,3}|i[3579]-\d{4,5}[A-Z]{0,2}"
+    r"|\d{1,4}\.\d{1,3}\.(?:[3-9]\d\d|2[6-9]\d|25[6-9]|\d{4,5})\.\d{1,4}"
 )
-"""What compilers and vendors call an error, standards, books, sizes and ports: "1920x1080"."""
+"""What vendors call an error, standards, books, sizes, ports, versions: "124.0.6367.91"."""
 _MEASURED = re.compile(r"[1-9]\d{0,7}(s|[A-Za-zµ]{2,4})")
 """A number with its unit: "30012ms"."""
 _POSTCODE = re.compile(r"(?:GIR0AA|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\d[A-Z]\d)")
@@ -183,7 +184,7 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     measured = _MEASURED.fullmatch(text)
     if is_public_code(text) or (measured and marks(measured[1].lower()) & Mark.UNIT):
         return ""
-    if sort in _PASSING or _SPAN.fullmatch(text) or _NO_HOST.fullmatch(text) or formula(text):
+    if sort in _PASSING or _SPAN.fullmatch(text) or formula(text):
         return ""
     site = _SITE.fullmatch(text)
     if site and marks(site[1]) & (Mark.PUBLIC | Mark.NAME) == Mark.PUBLIC:
@@ -269,8 +270,8 @@ def _public_link(text: str, marks: Marks) -> bool:
 
 
 def is_public_code(text: str) -> bool:
-    """Return whether a text names an error, a standard, a book or a size: "CVE-2021-44228"."""
-    return _PUBLIC_CODE.fullmatch(text) is not None
+    """Return whether a text names an error, a size, this machine: "CVE-2021-44228", "127.0.0.1"."""
+    return bool(_PUBLIC_CODE.fullmatch(text) or _NO_HOST.fullmatch(text))
 
 
 def _number(text: str) -> str:

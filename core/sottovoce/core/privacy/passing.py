@@ -155,9 +155,31 @@ _JOINTS: Final = frozenset({"&", "'", "’", "'s", "’s", "of", "and", "the", "
 
 
 def pass_ordinary(sight: Sight, hides: list[str]) -> None:
-    """Let words pass that a finder takes for a part of a name: jobs, and what a question asks."""
+    """Let jobs pass, versions, and the words by which a question asks about a person."""
     _pass_jobs(sight, hides)
     _pass_predicates(sight, hides)
+    _pass_versions(sight, hides)
+
+
+def _pass_versions(sight: Sight, hides: list[str]) -> None:
+    """Let versions pass that look like dates: "Python 3.10.12", "from version 3.9.11"."""
+    for place, hidden in enumerate(hides):
+        if hidden != "dates" or not place or not _VERSION.fullmatch(sight.words[place].text):
+            continue
+        before = sight.lower[place - 1]
+        marks = sight.marks[place - 1]
+        near = range(max(place - _NEAR_VERSION, 0), place)
+        product = marks & Mark.PUBLIC and not names.gender(before)
+        other = any(_VERSION.fullmatch(sight.words[at].text) and not hides[at] for at in near)
+        told = any(sight.lower[at] in _OF_VERSIONS for at in near)
+        if product or (before not in _DATE_SIGNS and (other or told)):
+            hides[place] = ""
+
+
+_VERSION = re.compile(r"\d{1,2}(?:\.\d{1,2}){2}")
+_NEAR_VERSION: Final = 3
+_OF_VERSIONS: Final = listed("of_versions")
+_DATE_SIGNS: Final = listed("date_signs")
 
 
 def _pass_jobs(sight: Sight, hides: list[str]) -> None:

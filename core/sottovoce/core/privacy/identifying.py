@@ -101,8 +101,8 @@ _PUBLIC_CODE = re.compile(
     r"|\d{1,4}\.\d{1,3}\.(?:[3-9]\d\d|2[6-9]\d|25[6-9]|\d{4,5})\.\d{1,4}"
 )
 """What vendors call an error, standards, books, sizes, ports, versions: "124.0.6367.91"."""
-_MEASURED = re.compile(r"[1-9]\d{0,7}(s|[A-Za-zµ]{2,4})")
-"""A number with its unit: "30012ms"."""
+_MEASURED = re.compile(r"[1-9]\d{0,6}(s|[A-Za-zµ]{2,4})")
+"""A number with its unit: "30012ms"; a Spaniard's document has eight digits and a letter."""
 _POSTCODE = re.compile(r"(?:GIR0AA|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\d[A-Z]\d)")
 _KEY = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{20,}")
 """As long a run of letters and digits may be a key."""

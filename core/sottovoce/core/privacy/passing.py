@@ -27,7 +27,7 @@ from typing import Final
 
 from sottovoce.core.privacy.signs import LONG_AMOUNT, Sight, counts, listed
 from sottovoce.core.privacy.surrogates import names
-from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.vocabulary import Mark, listed_names
 from sottovoce.core.text.words import Kind
 
 _EPONYMS: Final = listed("eponyms")
@@ -194,16 +194,17 @@ def _pass_jobs(sight: Sight, hides: list[str]) -> None:
         of = sight.lower[place + 1 : after] == ["of"] and sight.lower[after : after + 1]
         if of and of[0] in _JOB_WORDS:
             hides[after] = ""
-        if begin < place or sight.lower[max(begin - 1, 0)] in _BEFORE_JOBS:
+        alone = sight.lower[max(begin - 1, 0)] in _BEFORE_JOBS and not listed_names(lower)
+        if begin < place or alone:  # but not "the Porter family"
             for at in range(begin, place + 1):
                 hides[at] = "" if hides[at] in _MAY_BE_JOB else hides[at]
 
 
 def _may_be_job(sight: Sight, place: int) -> bool:
-    """Return whether a word before a job belongs to it: "Senior", "Data"; a name does not."""
-    marks = sight.marks[place]
-    word = sight.lower[place] in _JOB_WORDS or (marks & Mark.WORD and not marks & Mark.NAME)
-    return bool(word) and sight.capital(place) and sight.gaps[place + 1] == " "
+    """Return whether a word before a job belongs to it: "Senior", "Data", but not "Dear"."""
+    return (
+        sight.lower[place] in _JOB_WORDS and sight.capital(place) and sight.gaps[place + 1] == " "
+    )
 
 
 _JOBS: Final = listed("jobs")

@@ -176,7 +176,7 @@ _TELEPHONE = re.compile(
     r"(?:(?!   )[) ./-]){1,3}(?:\(0\)[ ]?)?"
     r"\(?\d{2,5}\)?(?:[ ./-]{1,2}\d{2,6}){1,4}(?!\w)"
     r"|(?<![\w.,])\(?\d{2,5}\)?[ -]\d{3,4}[ -]?\d{3,4}(?!\w)"
-    r"|(?<![\w.,])\d{3,4}[ -]\d{4}(?![\w.])"
+    r"|(?<![\w.,])\d{3,4}[ -]\d{4}(?![\w.])|(?<![\w.,])\d{3},\d{3},\d{4}(?![\w.,])"
     r"|(?<![\w.,])(?<!\d )\d{2}(?: \d{2}){2,4}(?![\w.,]| \d)"
 )
 """Numbers in groups, as telephone numbers are written."""
@@ -269,7 +269,9 @@ def _is_row(document: str, start: int, end: int) -> bool:
     if told & _OF_NUMBERS:
         return False
     groups = document[start:end].split()
-    round_ones = all(each[0] != "0" and each[-1] == "0" for each in groups)
+    if any(len(each) > 1 and each[0] == "0" for each in groups):
+        return False  # no amount, but a part of a telephone
+    round_ones = all(each[-1] == "0" for each in groups)
     years = all(map(_YEAR.fullmatch, groups))
     if (round_ones and len(groups) > 2) or years or told & _OF_AMOUNTS:
         return True

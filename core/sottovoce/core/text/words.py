@@ -52,8 +52,9 @@ _CELL = re.compile(
 )
 _NUMBER = re.compile(r"[-+$€£]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+,\d+)%?")
 """A number with groups of three digits, or with a decimal comma."""
-_ONE = re.compile(r"-?\d{1,3}\.\d{3,},-?\d{1,3}\.\d{3,}|(\d{4,})(?:,\d{4,})+")
-"""A place on a map, and digits of a card or an account in groups."""
+_ONE = re.compile(r"-?\d{1,3}\.\d{3,},-?\d{1,3}\.\d{3,}|[A-Za-z]{0,6}\d{2,}(?:,\d{3,})+")
+"""A place on a map, and digits of a card, an account or a telephone in groups."""
+_FEWEST_DIGITS: Final = 8
 _GLUED = re.compile(r",[^\W\d]")
 _LEAD: Final = ".,:;-_%&=?^|#"
 _TAIL: Final = ".,:;-_@&=?^|#/\\"
@@ -210,7 +211,8 @@ def _cells(document: str, core: str, first: int) -> Iterator[tuple[str, int]]:
     and so is what has a neighbour without a blank: "17,250.00,Leeds".
     """
     cells = core.split(",")
-    if len(cells) > 1 and all(map(_CELL.fullmatch, cells)) and not _ONE.fullmatch(core):
+    one = _ONE.fullmatch(core) and sum(map(str.isdigit, core)) >= _FEWEST_DIGITS
+    if len(cells) > 1 and all(map(_CELL.fullmatch, cells)) and not one:
         glued = _GLUED.match(document, first + len(core)) or (
             first > 1 and document[first - 1] == "," and not document[first - 2].isspace()
         )

@@ -74,7 +74,7 @@ def test_no_named_level_of_the_bundle_shows_more_than_its_name(bundle: Bundle) -
 
 
 def test_at_a_point_only_the_error_of_measurement_is_given_up() -> None:
-    level = levels.between(CURVE, "attack:0.62")  # to the strongest, at .5 for one on single words
+    level = levels.between(CURVE, "attack:0.63")  # to the strongest, at .5 for one on single words
     assert 0.95 * 20 < level.eta < 20
     assert 0.47 < level.map_attack < 0.5
     level = levels.between(CURVE, "replaced:0.6")
@@ -132,10 +132,10 @@ def test_classes_survive_the_manifest(small_bundle: Bundle) -> None:
 
 def test_outside_of_what_was_measured_nothing_is_made_up() -> None:
     low, high = levels.span(CURVE, "attack")
-    assert (low, high) == (0.42, 0.93)
+    assert (low, high) == (0.43, 0.93)
     assert levels.span(CURVE, "replaced") == (0.1, 0.89)
-    for name in ("attack:0.41", "attack:0.94"):
-        with pytest.raises(InvalidInput, match=r"0\.42 to 0\.93"):
+    for name in ("attack:0.42", "attack:0.94"):
+        with pytest.raises(InvalidInput, match=r"0\.43 to 0\.93"):
             levels.between(CURVE, name)
     for curve in ((), CURVE[:1]):
         with pytest.raises(InvalidInput, match="no curve"):

@@ -54,6 +54,9 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("My boss is Hamlet Petrosyan.", "Hamlet"),
         ("Name: Bill", "Bill"),
         ("I spoke with Minnie Driver.", "Driver"),
+        ("Dear Porter,\nthe rent is due.", "Porter"),
+        ("We dined with the Porter family.", "Porter"),
+        ("Thanks Cook, see you.", "Cook"),
         ("The wifi has the SSID KerrFamily5G.", "KerrFamily5G"),
     ],
 )

@@ -65,7 +65,7 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     agent: Agent, cloud: Cloud, tmp_path: Path
 ) -> None:
     table = _table(tmp_path, 96)
-    options = ["--epochs", "12", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
+    options = ["--epochs", "36", "--reconstruction", "--plain-tokens", "4", "--no-watch", "--json"]
     agent.run("customize", "desk", "--input", str(table), *options)
     until(lambda: _of_the_job(cloud, "json_extract(progress, '$.epoch')") >= 1)
     until(lambda: float(str(_customization(agent)["epoch"])) >= 1)
@@ -79,7 +79,7 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
     until(lambda: _of_the_job(cloud, "state") == "SUCCEEDED", 240)
     until(lambda: _customization(agent)["state"] == "ready")
     done, (job,) = _customization(agent), _jobs(cloud)
-    assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (12, 12)
+    assert (done["epoch"], done["epochs"]) == (job["epoch"], job["epochs"]) == (36, 36)
     assert job["step"] == job["steps"]
     assert float(str(done["held_out_accuracy"])) == pytest.approx(
         job["held_out_accuracy"], abs=1e-3

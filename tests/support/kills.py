@@ -47,7 +47,14 @@ UPLOAD_MOMENTS: dict[str, tuple[str, int]] = {
 }
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["sottovoce.cloud.api.server", "sottovoce.cloud.training.worker"])
+_processes.set_forkserver_preload(
+    # A worker imports the trainer with its first job, and what saves must be there to be wrapped.
+    [
+        "sottovoce.cloud.api.server",
+        "sottovoce.cloud.training.trainer",
+        "sottovoce.cloud.training.worker",
+    ]
+)
 
 
 def work(state: Path, backbone: str, moment: tuple[str, int] | None = None) -> tuple[int, int]:

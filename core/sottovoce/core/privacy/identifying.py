@@ -122,7 +122,6 @@ _LIST = re.compile(r"\d{1,3}(?:,\d{1,3})+")
 
 _VALUE = re.compile(r"(?:^|[&;])-{0,2}([A-Za-z_][\w.-]{0,39})=([^&;=]+)")
 """The keys and values of "ip=10.1.4.22" and "a=1&b=2"."""
-_SETTING = re.compile(r"-{0,2}([A-Za-z_][\w.-]{0,39})=[^&;=]+")
 _SESSION = re.compile(r"(?:.*[_.-])?(?:session|sess|sid|sessionid|cookie|nonce|auth)(?:[_.-]?id)?")
 _SPAN = re.compile(
     r"(?:19|20)\d\d[-–/](?:(?:19|20)\d\d|\d\d)"
@@ -166,7 +165,7 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
             return UNLISTED  # "name=hunter"
         if keys & _PLACE_KEYS and any(marks(word.lower()) in _NO_WORD for word in words_in(value)):
             return UNLISTED  # "city=leeds"
-    setting = _SETTING.fullmatch(text)
+    setting = _VALUE.fullmatch(text)
     if setting and compound(setting[1], marks):
         return ""  # "scale=1280:720"
     for piece in _ESCAPE.split(text) if _ESCAPE.search(text) else ():

@@ -169,7 +169,7 @@ def _pass_versions(sight: Sight, hides: list[str]) -> None:
         before = sight.lower[place - 1]
         marks = sight.marks[place - 1]
         near = range(max(place - _NEAR_VERSION, 0), place)
-        product = marks & Mark.PUBLIC and not names.gender(before)
+        product = marks & Mark.PUBLIC and not listed_names(before)
         other = any(_VERSION.fullmatch(sight.words[at].text) and not hides[at] for at in near)
         told = any(sight.lower[at] in _OF_VERSIONS for at in near)
         if product or (before not in _DATE_SIGNS and (other or told)):
@@ -192,8 +192,8 @@ def _pass_jobs(sight: Sight, hides: list[str]) -> None:
             begin -= 1
         after = place + 2
         of = sight.lower[place + 1 : after] == ["of"] and sight.lower[after : after + 1]
-        if of and of[0] in _JOB_WORDS:
-            hides[after] = ""
+        if of and of[0] in _DEPARTMENTS:
+            hides[after] = "" if hides[after] in _MAY_BE_JOB else hides[after]
         alone = sight.lower[max(begin - 1, 0)] in _BEFORE_JOBS and not listed_names(lower)
         if begin < place or alone:  # but not "the Porter family"
             for at in range(begin, place + 1):
@@ -208,13 +208,22 @@ def _may_be_job(sight: Sight, place: int) -> bool:
 
 
 _JOBS: Final = listed("jobs")
-_JOB_WORDS: Final = listed("job_words")
+_DEPARTMENTS: Final = listed("departments")
+_JOB_WORDS: Final = listed("job_words") | _DEPARTMENTS
 _BEFORE_JOBS: Final = frozenset({"a", "an", "as", "the"})
 _MAY_BE_JOB: Final = ("persons", "places", "organisations", "unlisted")
 
 
 def _pass_predicates(sight: Sight, hides: list[str]) -> None:
-    """Let ordinary words pass after the name that a question asks about: "Did Rose die?"."""
+    """Let ordinary words pass after the name that a question asks about: "Did Rose die?".
+
+    A word that is a name elsewhere stays hidden: "Dana Short is late. Is Dana short in?".
+    """
+    known = {
+        sight.lower[at]
+        for at, hidden in enumerate(hides)
+        if hidden == "persons" and sight.capital(at)
+    }
     for place in range(2, len(hides)):
         begin = place
         while (
@@ -226,6 +235,7 @@ def _pass_predicates(sight: Sight, hides: list[str]) -> None:
             begin -= 1
         asked = 0 < begin < place and sight.lower[begin - 1] in _AUXILIARIES
         plain = sight.marks[place] & Mark.WORD and not sight.capital(place)
+        plain = plain and sight.lower[place] not in known
         if hides[place] == "persons" and asked and plain and sight.gaps[place] == " ":
             hides[place] = ""
 
@@ -319,17 +329,29 @@ def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
     )
 
 
-_OPERAND = re.compile(r"\d{1,15}(?:\.\d{1,15})?")
-_OPERATORS: Final = frozenset("*/+^×÷%")
+_OPERAND = re.compile(r"(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?")
+_OPERATORS: Final = frozenset("*^×÷%")
+_ALSO_BETWEEN_NUMBERS: Final = frozenset("/+")
+"""Operators that also stand between two telephones, so a question must be asked."""
+_RECKONING: Final = frozenset({"calculate", "compute", "evaluate", "is", "solve", "what", "what's"})
+_NEAR_RECKONING: Final = 6
 _BEFORE_AMOUNTS: Final = listed("before_amounts")
 _AFTER_AMOUNTS: Final = listed("after_amounts")
+_FUNCTIONS: Final = listed("functions")
 _SHORTEST_UNIT: Final = 3
 _COUNTED: Final = listed("counted") | listed("measures") - {"g", "m"}
+_CALLS: Final = listed("calls") | listed("contact_keys")
+_NEAR_CALLS: Final = 6
 
 
 def is_amount(sight: Sight, place: int) -> bool:
-    """Return whether a long number counts or measures: "12011 steps", "views: 120453"."""
+    """Return whether a long number counts or measures: "12011 steps", "views: 120453".
+
+    After a word about telephones it does not: "call 5551234 days".
+    """
     if not _OPERAND.fullmatch(sight.words[place].text):
+        return False
+    if not _CALLS.isdisjoint(sight.lower[max(place - _NEAR_CALLS, 0) : place]):
         return False
     if _is_operand(sight, place):
         return True
@@ -353,17 +375,23 @@ def is_amount(sight: Sight, place: int) -> bool:
 
 def _is_operand(sight: Sight, place: int) -> bool:
     """Return whether a number is reckoned with: "12345 * 6789", "is 104729 prime"."""
-    before = place - 1 - (place > 1 and sight.words[place - 1].text == "(")
-    if before >= 0 and sight.lower[before] in _BEFORE_AMOUNTS:
+    before = sight.lower[max(place - 2, 0) : place]
+    if before[-1:] == ["("] and not _FUNCTIONS.isdisjoint(before[:1]):
         return True
-    if place + 1 < len(sight.words) and sight.lower[place + 1] in _AFTER_AMOUNTS:
+    if not _BEFORE_AMOUNTS.isdisjoint(before[-1:]):
+        return True
+    if not _AFTER_AMOUNTS.isdisjoint(sight.lower[place + 1 : place + 2]):
         return True
     for step in (-1, 1):
         sign, other = place + step, place + 2 * step
-        if 0 <= other < len(sight.words) and sight.words[sign].text in _OPERATORS:
-            gaps = {sight.gaps[max(place, sign)], sight.gaps[max(sign, other)]}
-            if len(gaps) == 1 and _OPERAND.fullmatch(sight.words[other].text):
-                return gaps == {" "} or sight.words[sign].text != "/"
+        if not 0 <= other < len(sight.words) or not _OPERAND.fullmatch(sight.words[other].text):
+            continue
+        gaps = {sight.gaps[max(place, sign)], sight.gaps[max(sign, other)]}
+        if len(gaps) == 1 and sight.words[sign].text in _OPERATORS:
+            return True
+        if gaps == {" "} and sight.words[sign].text in _ALSO_BETWEEN_NUMBERS:
+            first = min(place, other)
+            return not _RECKONING.isdisjoint(sight.lower[max(first - _NEAR_RECKONING, 0) : first])
     return False
 
 

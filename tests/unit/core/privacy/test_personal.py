@@ -43,6 +43,9 @@ def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) ->
         "My boss will fire me and my friend may come.",
         "Please explian the goverment budget.",
         "Write a function that parses dates and returns ISO 8601.",
+        "Firefox and Thunderbird crash on Fedora; LibreOffice works.",
+        "Is Waze better than TeamViewer? i can't log in to deepl anymore",
+        "Compare a Touareg with a Bentayga. Is Staphylococcus harmless?",
     ],
 )
 def test_a_request_without_anything_private_leaves_as_typed(
@@ -64,6 +67,7 @@ def test_a_request_without_anything_private_leaves_as_typed(
         ("my brother will cant walk", ["will"]),
         ("TAYLOR SWIFT AND NINO CASE ARE MY NEIGHBOURS", ["TAYLOR", "SWIFT", "NINO", "CASE"]),
         ('{"name": "Rose"}', ["Rose"]),
+        ("My friend Monmouth lives in Sedona.", ["Monmouth", "Sedona"]),
         ("Dear Rose,\nthank you.", ["Rose"]),
         ("She lives at 12 Rose Lane, Leeds LS1 4AB.", ["12", "Rose", "Leeds", "LS1", "4AB"]),
         ("Mail e.marsh@mail.example or call 07700 900123.", ["e.marsh", "900123"]),

@@ -22,7 +22,7 @@ def shipped() -> Vocabulary:
 
 def test_it_is_large_and_its_file_small(shipped: Vocabulary) -> None:
     assert len(shipped) >= 290_000
-    assert FILE.stat().st_size < 1_300_000
+    assert FILE.stat().st_size < 1_400_000
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,23 @@ def test_words_that_are_names_are_marked(shipped: Vocabulary) -> None:
         assert shipped.marks(word) & Mark.WORD
     for word in (*listed("given"), *listed("family"), *listed("places")):
         assert not shipped.marks(word) or shipped.marks(word) & Mark.NAME
+
+
+@pytest.mark.parametrize(
+    ("word", "a_name_too"),
+    [
+        ("teamviewer", False),
+        ("monstera", True),
+        ("waze", False),
+        ("sedona", True),
+        ("isaiah", True),
+    ],
+)
+def test_brands_and_kinds_of_things_are_public(
+    shipped: Vocabulary, word: str, a_name_too: bool
+) -> None:
+    assert shipped.marks(word) & Mark.PUBLIC
+    assert bool(shipped.marks(word) & Mark.NAME) is a_name_too
 
 
 def test_every_word_is_found_again(shipped: Vocabulary) -> None:

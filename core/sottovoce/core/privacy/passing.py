@@ -172,7 +172,7 @@ def _pass_versions(sight: Sight, hides: list[str]) -> None:
         product = marks & Mark.PUBLIC and not listed_names(before)
         other = any(_VERSION.fullmatch(sight.words[at].text) and not hides[at] for at in near)
         told = any(sight.lower[at] in _OF_VERSIONS for at in near)
-        if product or (before not in _DATE_SIGNS and (other or told)):
+        if before not in _DATE_SIGNS and (product or other or told):
             hides[place] = ""
 
 

@@ -119,6 +119,8 @@ def test_forms_and_programs_leave_as_typed(privatizer: Privatizer, text: str) ->
         ("It is 51°30'26\"N 0°07'40\"W", "51°30 26 0°07 40"),
         ("51.5074° N, 0.1278° W", "51.5074° 0.1278°"),
         ("lat,lon\n51.5074,-0.1278\n", "51.5074 0.1278"),
+        ("dob 12.4.17, due 3.10.12", "12.4.17 3.10.12"),
+        ("Il est là du 14 mars au 3 avril", "14 mars 3 avril"),
     ],
 )
 def test_nothing_beside_the_private_words_is_drawn(

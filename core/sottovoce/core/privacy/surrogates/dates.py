@@ -176,7 +176,7 @@ _TOLD = re.compile(
 )
 """A sign before a date: "since 4/3", "Tue, 4/3", "due: 4/3"."""
 _SIGNS: Final = listed("date_signs") | listed("foreign_weekdays")
-_MONTH_SIGNS: Final = _SIGNS | {"after", "before", "between", "from"}
+_MONTH_SIGNS: Final = _SIGNS | {"after", "au", "before", "between", "du", "from"}
 _BEFORE_VERBS: Final = listed("before_verbs")
 _IMPROPER: Final = ("by", "from", "to", "and")
 """Signs of a day over 12, as such a fraction is rare."""

@@ -184,8 +184,11 @@ _DIGITS: Final = (6, 20)
 _AMOUNTS = re.compile(r"(?:\d+ )*\d+\.\d\d(?: \d+(?:\.\d\d)?)*")
 """Numbers of a row in a table: "10 75.00 750.00"."""
 _YEARS = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d")
-_ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?(?!\w)")
-"""The number of a bank account in groups, with the letters of the bank."""
+_ACCOUNT = re.compile(
+    r"(?<!\w)[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?(?!\w)"
+    r"|(?<!\w)\d\d(?: \d{4}){6}(?!\w)"
+)
+"""The number of a bank account in groups, with the letters of the country or as in Poland."""
 _ACCOUNT_DIGITS: Final = 8
 _PLATE = re.compile(
     r"(?<!\w)(?:[A-Z]{2}\d\d [A-Z]{3}"
@@ -193,6 +196,13 @@ _PLATE = re.compile(
     r"(?!\w|[.,:/%-]\w)"
 )
 """The number of a car, as in Britain and in Germany: "M-AB 1234"."""
+_TOLD_PLATE = re.compile(
+    r"\b(?i:plates?|reg|registration(?= (?:number|no|mark|plate)|:)|kennzeichen|matrícula|targa)"
+    r"(?i:[ ](?:is|mark|no|number|plate)){0,2}[.:]{0,2}[ ]{1,3}"
+    r"([A-Z]{1,3}[ -]?\d{2,4}[ -]?[A-Z]{1,3}|\d{1,4}[ -]?[A-Z]{1,3}[ -]?\d{2,4}"
+    r"|[A-Z]{2} \d{5}|[a-z]{2}\d\d ?[a-z]{3})(?!\w)"
+)
+"""The number of a car after a word for it, in other forms: "plate FX 123 KD", "reg kx12 abc"."""
 _OF_CARS = re.compile(
     r"\b(?:plates?|reg|registration|cars?|vans?|vehicles?|auto|wagen|pkw|lkw|fahrzeug\w*"
     r"|kfz\w*|\w*kennzeichen|nummernschild)\b",
@@ -206,6 +216,13 @@ _LAST_DIGITS = re.compile(
     r"\b(?:ending|ends)(?:(?: in| with|:) ?| )[*xX.]{0,12}(\d{3,6})\b",
     re.IGNORECASE,
 )
+_MASKED = re.compile(
+    r"(?:[*•]{4}[ -]?|x{4}[ -]?){2,3}(\d{4})(?!\w)"
+    r"|\b(?:account|card|iban|phone|sort|ssn|visa) last (?:four|4)(?: digits)?(?:,|:| are| is)?"
+    r" (\d{4})(?!\w)",
+    re.IGNORECASE,
+)
+"""The last digits of a number: "**** 4471", "SSN last four 4471"."""
 _EXPIRY = re.compile(
     r"\b(?:exp|expiry|expires|expiring|expiration|valid|good|thru|through)\b[^\w\n]{0,3}"
     r"(?:(?:date|thru|through|until|to|on|is)\W{1,3}){0,2}(\d\d ?[/-] ?(?:\d\d|20\d\d))\b",
@@ -220,7 +237,7 @@ _PAIR = re.compile(
 )
 """Two numbers that may be latitude and longitude."""
 _DEGREES = re.compile(
-    r"\d{1,3}(?:\.\d{3,})?[ ]?°[ ]?(?:\d{1,2}(?:\.\d+)?[ ]?['′’][ ]?"
+    r"\d{1,3}(?:\.\d{3,})?[ ]?(?:°|deg(?=[ ]\d{1,2}[.\d]*'))[ ]?(?:\d{1,2}(?:\.\d+)?[ ]?['′’][ ]?"
     r"(?:\d{1,2}(?:\.\d+)?[ ]?(?:[\"″”]|'')[ ]?)?)?[NSEWO]\b"
 )
 _OF_SPOTS: Final = listed("of_spots")
@@ -231,7 +248,7 @@ _DECIMALS: Final = 4
 
 def _spots(document: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield places on a map: "51.5074, -0.1278", "51°30'26\"N"."""
-    if "°" in document:
+    if "°" in document or "deg" in document:
         yield from (match.span() for match in _DEGREES.finditer(document, start, end))
     for match in _PAIR.finditer(document, start, end):
         near = document[max(match.start() - _NEAR_SPOTS, start) : match.start()]
@@ -304,6 +321,8 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
     spans = []
     if "end" in document or "END" in document:  # far faster than the expression
         spans = [match.span(1) for match in _LAST_DIGITS.finditer(document, words[0].start, ends)]
+    masked = _MASKED.finditer(document, words[0].start, ends)
+    spans += (match.span(match.lastindex or 0) for match in masked)
     spans += (
         match.span()
         for match in _ACCOUNT.finditer(document, words[0].start, ends)
@@ -311,6 +330,7 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
     )
     plates = _PLATE.finditer(document, words[0].start, ends)
     spans += (match.span() for match in plates if _is_plate(document, match))
+    spans += (each.span(1) for each in _TOLD_PLATE.finditer(document, words[0].start, ends))
     if _OF_CARDS.search(document, words[0].start, ends):
         spans += (each.span(1) for each in _EXPIRY.finditer(document, words[0].start, ends))
     spots = [*_spots(document, words[0].start, ends)]

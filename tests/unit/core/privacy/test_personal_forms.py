@@ -119,7 +119,13 @@ def test_forms_and_programs_leave_as_typed(privatizer: Privatizer, text: str) ->
         ("It is 51°30'26\"N 0°07'40\"W", "51°30 26 0°07 40"),
         ("51.5074° N, 0.1278° W", "51.5074° 0.1278°"),
         ("lat,lon\n51.5074,-0.1278\n", "51.5074 0.1278"),
+        ("It is 51 deg 30' 26.46\" N, turned 90 deg E", "51 deg 30 26.46"),
+        ("plate: FX 123 KD, reg AB 12 CD, reg kx12 abc", "FX 123 KD AB 12 CD kx12 abc"),
+        ("plate A 4, reg 12 abc, reg R12 is free", ""),
+        ("card **** **** **** 4471, SSN last four 4472", "4471 4472"),
+        ("The last four 2000 meter races, **** 2024", ""),
         ("dob 12.4.17, due 3.10.12", "12.4.17 3.10.12"),
+        ("Pay 61 1090 1014 0000 0712 1981 2874", "61 1090 1014 0000 0712 1981 2874"),
         ("Il est là du 14 mars au 3 avril", "14 mars 3 avril"),
     ],
 )

@@ -26,6 +26,12 @@ _JOINED = re.compile(
 _LEADING: Final = listed("leading_streets")
 """Kinds of streets that stand before the name: "Rue Mercier 5"."""
 _ARTICLES: Final = listed("street_articles")
+_SAID_STREETS: Final = listed("said_streets")
+"""Kinds that also count in small letters after "at", a number and a name."""
+_SAID_NUMBERS: Final = listed("said_numbers")
+_NO_STREET_NAMES: Final = listed("no_street_names")
+_AFTER_VERBS: Final = listed("after_verbs")
+_LIVE: Final = frozenset({"live", "lives", "lived", "living", "reside", "resides"})
 _NO_STREETS: Final = (
     _STREETS | _ARTICLES | {"a", "an", "at", "by", "my", "your", "one", "way", "to"}
 )
@@ -107,10 +113,11 @@ def _numbered(sight: Sight, hides: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _small_postcodes(sight: Sight, hides: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield postcodes in small letters after a drawn word: "didcot ox11 7hq"."""
+    """Yield postcodes in small letters, or cut by a line, after a drawn word: "didcot ox11 7hq"."""
     for place in range(1, len(sight.words) - 1):
-        pair = f"{sight.words[place].text}{sight.gaps[place + 1]}{sight.words[place + 1].text}"
-        small = pair.islower() and pair[0].isalpha()
+        gap = " " if sight.gaps[place + 1] == "\n" else sight.gaps[place + 1]
+        pair = f"{sight.words[place].text}{gap}{sight.words[place + 1].text}"
+        small = (pair.islower() or sight.breaks(place + 1)) and pair[0].isalpha()
         if hides[place - 1] and small and identifying.is_postcode(pair.upper()):
             yield place, place + 2
 
@@ -175,14 +182,17 @@ def _is_number(sight: Sight, place: int) -> bool:
 def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
     """Yield a street whose kind stands last: "12 Rose Lane", "Rose Lane", "12 rose lane"."""
     capital, names, back = sight.capital(place), 0, place - 1
-    if not capital and sight.lower[place] not in _SURE_STREETS and not _zip(sight, place):
+    sure = capital or sight.lower[place] in _SURE_STREETS or _zip(sight, place)
+    if not sure and not _ends_home(sight, place):
         return
     while back >= 0 and names <= _MOST_NAMES and not sight.breaks(back + 1):
         word, text = sight.words[back], sight.lower[back]
+        number = _NUMBER.fullmatch(word.text) if word.kind is Kind.IDENTIFIER else None
+        said = text in _SAID_NUMBERS and not word.clitic
+        if names and (number or said) and ((sure and number) or _at_home(sight, back, said=said)):
+            yield back, place + 1
+            return
         if word.kind is Kind.IDENTIFIER:
-            if _NUMBER.fullmatch(word.text) and names:
-                yield back, place + 1
-                return
             if not (names == 0 and text[0].isdigit()):  # "5th Avenue"
                 break
             names += 1
@@ -200,6 +210,25 @@ def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
         back -= 1
     if names and capital and sight.lower[place] not in listed("doubtful_streets"):
         yield back + 1, place + 1
+
+
+def _ends_home(sight: Sight, place: int) -> bool:
+    """Return whether a doubtful kind of street in small letters may end an address."""
+    after = sight.lower[place + 1] if place + 1 < len(sight.words) else "."
+    before = sight.lower[place - 1] if place else ""
+    named = before not in _AFTER_TOWNS and before not in _NO_STREET_NAMES
+    return sight.lower[place] in _SAID_STREETS and named and after not in _AFTER_VERBS
+
+
+def _at_home(sight: Sight, place: int, *, said: bool) -> bool:
+    """Return whether "at" or "address is" stands before a number: "meet at 14 orchard way".
+
+    Args:
+        said: whether the number is a word, as in "my address is twelve beech avenue".
+    """
+    before = sight.lower[max(place - 2, 0) : place]
+    lives = before[:1] == ["address"] or before[0] in _LIVE if before else False
+    return before == ["address", "is"] or (before[-1:] == ["at"] and (lives or not said))
 
 
 def _zip(sight: Sight, place: int) -> bool:

@@ -265,7 +265,7 @@ def _values(sight: Sight) -> Iterator[Sign]:
         )
         numbered = keys & _NUMBER_KEYS and {*".="}.isdisjoint(word.text) and not counts(word.text)
         if house or postal or numbered:
-            few = 1 if house or keys & _ROOM_KEYS else _FEWEST_DIGITS
+            few = 1 if house or postal or keys & _ROOM_KEYS else _FEWEST_DIGITS
             for sign in _numbers(sight, place):
                 text = sight.words[sign.place].text
                 if sum(map(str.isdigit, text)) >= few or _REFERENCE.fullmatch(text):

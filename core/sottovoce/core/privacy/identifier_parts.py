@@ -34,7 +34,9 @@ _LINK = re.compile(
     re.IGNORECASE,
 )
 _LOGIN = re.compile(r"(?P<user>[\w.+-]+@)(?P<host>[\w.-]+)(?P<rest>:[^@\s]*)?")
-_PATH = re.compile(r"(?:file://)?(?:~|\.{0,2})/.+|[A-Za-z]:[\\/].+|\\\\.+")
+_PATH = re.compile(
+    r"(?:file://)?(?:~|\.{0,2})/.+|[A-Za-z]:[\\/].+|\\\\.+|[A-Za-z]+(?:\\[\w.-]+){2,}"
+)
 _IP = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _SEGMENT = re.compile(r"[^\\/]+")
 _OF_QUERY = re.compile(r"[^/?#&=:]+")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from sottovoce.core.privacy.signs import key_parts, listed
 from sottovoce.core.privacy.surrogates import identifiers
-from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
 
 CONTACTS: Final = "contacts"
 DATES: Final = "dates"
@@ -120,6 +121,9 @@ _MOST_DIGITS: Final = 6
 """Digits of a compound; more may be a telephone number."""
 _LIST = re.compile(r"\d{1,3}(?:,\d{1,3})+")
 
+_DOCUMENT = re.compile(
+    r"([^\\/]+)\.(?:pdf|docx?|odt|rtf|xlsx?|pptx?|pages|jpe?g|png|heic|eml|msg)", re.IGNORECASE
+)
 _VALUE = re.compile(r"(?:^|[&;])-{0,2}([A-Za-z_][\w.-]{0,39})=([^&;=]+)")
 """The keys and values of "ip=10.1.4.22" and "a=1&b=2"."""
 _SESSION = re.compile(r"(?:.*[_.-])?(?:session|sess|sid|sessionid|cookie|nonce|auth)(?:[_.-]?id)?")
@@ -129,6 +133,8 @@ _SPAN = re.compile(
     re.IGNORECASE,
 )
 """From one year or time of day to another; other numbers of this form are drawn."""
+_TAG = re.compile(r"([\w.]{2,32})#\d{4}")
+"""A handle with a number, as in Discord: "mads#4471"."""
 _PACKAGE = re.compile(
     r"@([\w.-]+/)([\w./-]+)(?:@.{1,20})?"
     r"|([A-Za-z][\w.-]*)@[\^~<>=v]{0,2}\d{1,4}(?:\.[\dx*]{1,4}){0,2}(?:-\w+(?:\.\d+)?)?"
@@ -176,6 +182,15 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     home = _HOME.search(text)
     if home and home["user"].lower() not in NOBODY:
         return CONTACTS
+    document = _DOCUMENT.fullmatch(text)
+    if document and _names_person(document[1], marks):
+        return UNLISTED
+    tag = _TAG.fullmatch(text)
+    if tag and any(
+        marks(part.lower()) in _NO_WORD or listed_names(part) & Listed.GIVEN
+        for part in words_in(tag[1])
+    ):
+        return CONTACTS
     package = _PACKAGE.fullmatch(text) if "@" in text else None
     if package and compound("".join(package.groups("")), marks):
         return ""
@@ -207,6 +222,22 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         known = marks(letters) & Mark.PUBLIC and len(letters) > 1  # "ISO27001"
         return "" if known and len(text) - len(letters) <= _MOST_DIGITS else NUMBERS
     return "" if compound(text, marks) else _unknown(text)
+
+
+def _names_person(stem: str, marks: Marks) -> bool:
+    """Return whether the name of a document holds a usual name that is no word, or "Rose_Long"."""
+    usual = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN
+    words = words_in(stem)
+    return any(
+        listed_names(word) & usual and marks(word.lower()) & (Mark.NAME | Mark.WORD) == Mark.NAME
+        for word in words
+    ) or any(
+        given.istitle()
+        and family.istitle()
+        and listed_names(given) & Listed.USUAL_GIVEN
+        and listed_names(family) & Listed.USUAL_SURNAME
+        for given, family in pairwise(words)
+    )
 
 
 def home_of(text: str) -> tuple[int, int] | None:

@@ -45,6 +45,7 @@ from sottovoce.core.privacy.persons import (
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.program_lines import in_code, is_decorator
+from sottovoce.core.privacy.records import records
 from sottovoce.core.privacy.scripts import (
     Language,
     is_capital_abroad,
@@ -71,7 +72,6 @@ REACH: Final = 32
 
 REASONS: Final = ("", *HIDDEN, LISTED)
 """What a drawn word hides, as `Personal.weigh` numbers it; the first, of words that pass."""
-
 
 _FOUND: Final = ("persons", "places", "organisations")
 """What the columns of a finder hide."""
@@ -155,7 +155,7 @@ class Personal:
         for place in (public := {*passing(sight, hides)}):
             hides[place] = ""
         _hide_dates(self._dates(document), sight, hides)
-        told = [*secret_values(document, sight), *signs(sight)]
+        told = [*secret_values(document, sight), *signs(sight), *records(document, sight)]
         public.difference_update(place for place, _ in told)
         for place, kind in told:
             if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
@@ -399,10 +399,10 @@ def _is_field(sight: Sight, place: int) -> bool:
 def _is_label(sight: Sight, place: int) -> bool:
     """Return whether a word names the number, date or field after it: "DOB 22/11/1958"."""
     after = [word.text for word in sight.words[place + 1 : place + 3]]
-    while after[:1] in (["is"], ["."], ["no"], ["No"]):
+    while after[:1] in (["is"], ["."], ["no"], ["No"], ['"'], ["'"]):
         del after[0]
     sign = "".join(after[:1])[:1]
-    return sight.lower[place] in _LABELS and (sign in (":", "+", "(") or sign.isdigit())
+    return sight.lower[place] in _LABELS and (sign in (":", "=", "+", "(") or sign.isdigit())
 
 
 def _beside_dates(sight: Sight, place: int) -> bool:

@@ -1,0 +1,134 @@
+"""Finds who somebody is in lines that programs and phones write, where the form tells it.
+
+These are the authors of `git blame`, the hosts of syslog, the users of SSH, the codes of wireless
+networks, names of accounts, and telephone numbers in words.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from sottovoce.core.privacy.identifying import NOBODY, words_in
+from sottovoce.core.privacy.signs import Sight, Sign, listed, value_after
+from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
+from sottovoce.core.text.words import Kind
+
+_LINES: Final = (
+    (
+        re.compile(
+            r"^\^?[0-9a-f]{7,40} +(?:\S+ +)?\((?!Not Committed Yet)([^()\n]{2,60}?) +"
+            r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} +\d+\)",
+            re.MULTILINE,
+        ),
+        "persons",
+        False,
+    ),
+    (re.compile(r"^[ \t]*User[ \t]+([\w.-]+)[ \t]*$", re.MULTILINE), "persons", False),
+    (
+        re.compile(
+            r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w-]+) [\w./-]+(?:\[\d+\])?: ", re.MULTILINE
+        ),
+        "contacts",
+        False,
+    ),
+    (
+        re.compile(
+            r"[\\/](?:Users|Documents and Settings)[\\/]{1,2}(?!All |Default |Public )"
+            r"([A-Z]\w{0,30}(?: [A-Z][\w.-]{0,30}){1,3})(?=[\\/])"
+        ),
+        "persons",
+        True,
+    ),
+    (
+        re.compile(r"\b(?:call|dial|ext|extension|phone|ring|tel)\b[.:]? (x\d{3,5})\b", re.I),
+        "numbers",
+        True,
+    ),
+    (re.compile(r"\bWIFI:(?:[A-Z]:[^;\n]*;){0,4}S:([^;<\n]+)"), "secrets", True),
+    (re.compile(r"\bWIFI:(?:[A-Z]:[^;\n]*;){0,4}P:([^;<\n]+)"), "secrets", True),
+    (
+        re.compile(
+            r"\b(?:wi-?fi|wlan)[ :]{1,2}(?!WPA|WEP|802|\d)(?=[^\s,]*\d)([^\s,]{4,32})[ ,]{1,2}"
+            r"(?:pass(?:word)?|pwd?)[ :]{1,3}\S",
+            re.IGNORECASE,
+        ),
+        "secrets",
+        True,
+    ),
+)
+"""Lines, what their first group hides, and whether it is drawn if it holds ordinary words alone."""
+_ACCOUNTS: Final = listed("account_keys")
+_HANDLE = re.compile(r"@?[A-Za-z][\w.-]{2,30}={0,2}")
+_LEET = re.compile(r"[A-Za-z]\d+[A-Za-z]")
+_DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_SAID: Final = frozenset({*_DIGITS, "oh", "nought", "double", "treble", "triple"})
+_OF_CALLS: Final = _SAID - {*_DIGITS} | {"zero"}
+_FEWEST_SAID: Final = 7
+"""Words of a telephone number that is said: "oh seven seven double oh nine double two"."""
+
+
+def records(document: str, sight: Sight) -> Iterator[Sign]:
+    """Yield the words that the form of a line tells; a word may come several times."""
+    words = sight.words
+    for form, hides, sure in _LINES:
+        for match in form.finditer(document, words[0].start, words[-1].end):
+            at = bisect_right(words, match.start(1), key=lambda word: word.end)
+            while at < len(words) and words[at].start < match.end(1):
+                if sure or _says_who(match[1]):
+                    yield Sign(at, hides)
+                at += 1
+    for place, lower in enumerate(sight.lower):
+        if lower in _ACCOUNTS and (start := value_after(sight, place)):
+            text = words[start].text
+            handle = words[start].kind is Kind.IDENTIFIER and _HANDLE.fullmatch(text)
+            if handle and (_LEET.search(text) or _says_who(text)):
+                yield Sign(start, "contacts")
+    for place in range(2, len(words)):
+        if _after_initial(sight, place):
+            yield from (Sign(place - 2, "persons"), Sign(place, "persons"))
+    yield from (Sign(at, "numbers") for at in _said_numbers(sight))
+
+
+def _after_initial(sight: Sight, place: int) -> bool:
+    """Return whether a listed surname that few know as a word follows an initial: "J. Coombes"."""
+    initial, stop, name = sight.words[place - 2 : place + 1]
+    bits = listed_names(name.text) if name.text.istitle() else 0
+    return (
+        stop.text == "."
+        and len(initial.text) == 1
+        and initial.text.isupper()
+        and not sight.gaps[place - 1]
+        and sight.gaps[place] == " "
+        and not sight.marks[place] & (Mark.COMMON | Mark.PUBLIC)
+        and (bits == Listed.SURNAME or (bits > 0 and not sight.marks[place] & Mark.WORD))
+    )
+
+
+def _says_who(text: str) -> bool:
+    """Return whether a word may be a person's, as it holds more than ordinary words."""
+    marks = Vocabulary.shipped().marks
+    parts = [marks(word.lower()) for word in words_in(text)]
+    return text.lower() not in NOBODY and any(
+        not mark or (mark & Mark.NAME and not mark & Mark.WORD) for mark in parts
+    )
+
+
+def _said_numbers(sight: Sight) -> Iterator[int]:
+    """Yield the words of a telephone number in words, but not of "one two three four five"."""
+    run: list[int] = []
+    for place, lower in enumerate((*sight.lower, "")):
+        if lower in _SAID:
+            run.append(place)
+            continue
+        if lower in (",", "-") and run:
+            continue
+        values = [_DIGITS.index(sight.lower[at]) for at in run if sight.lower[at] in _DIGITS]
+        steps = {other - one for one, other in pairwise(values)}
+        digits = [sight.lower[at] for at in run]
+        if len(run) >= _FEWEST_SAID and len(steps) > 1 and not _OF_CALLS.isdisjoint(digits):
+            yield from run
+        run = []

@@ -1,0 +1,72 @@
+"""The policy `personal` on lines of programs and phones, whose form tells who somebody is."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.policies import Setting
+from sottovoce.core.privacy.privatizer import Privatizer
+
+PERSONAL = Setting(policy="personal")
+KEY = Key(b"records".ljust(32))
+
+
+def _drawn(privatizer: Privatizer, text: str) -> list[str]:
+    """The words that are drawn."""
+    release = privatizer.release(text, PERSONAL, key=KEY)
+    return [text[word.start : word.end] for word in release.each_word() if word.protected]
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("8c9d0e1f (jagoda 2023-11-02 09:00:01 +0100  13)     return sum(x)", "jagoda"),
+        ("Host nas\n  User mwolska\n  Port 22", "mwolska"),
+        ("Mar 12 10:14:22 srv-frank sshd[2211]: Accepted publickey", "srv frank"),
+        (r"see C:\Users\Svenja Holm\AppData\x.py", r"C:\Users\Svenja Holm\AppData\x.py"),
+        ("see C:/Users/Ann Lee/x.py", "Ann Lee/x.py"),
+        ("The extension: call x4417", "x4417"),
+        ("WIFI:S:KerrFamily_5G;T:WPA;P:bluesky;;", "WIFI:S:KerrFamily_5G bluesky"),
+        ("WIFI:T:WPA;S:sunnyside;P:mypass;;", "sunnyside mypass"),
+        ("the wifi SkyHome-7F2A pass plumtree77", "SkyHome-7F2A plumtree77"),
+        ("snap: r0sie_k\nlogin: kerr99\nusername: dGhhYm8=", "r0sie_k kerr99 dGhhYm8"),
+        ("UPDATE users SET x=1 WHERE login='ipop';", "ipop"),
+        ("3 March  J. Coombes  /  P. Sealy", "J Coombes P Sealy"),
+        (
+            "my number is oh seven seven double oh nine double oh four",
+            "oh seven double nine four",
+        ),
+        ('{"org": "Turner Plumbing"}', "Turner"),
+        ("PNR XK4P2Q, bleep 2214", "XK4P2Q 2214"),
+        ("mads#4471 and rose_k#0001", "mads#4471 rose_k#0001"),
+        ("Attached: CV_Rose_Kerr.pdf, kerr.docx", "CV_Rose_Kerr.pdf kerr.docx"),
+        ("Rose_Long_contract.docx", "Rose_Long_contract.docx"),
+    ],
+)
+def test_the_form_of_a_line_tells(privatizer: Privatizer, text: str, private: str) -> None:
+    assert {*private.split()} <= {*_drawn(privatizer, text)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "User stories\nUser    root\nUser experience",
+        "00000000 is zero (Not Committed Yet)",
+        "It ran on localhost kernel: usb 1-1: new device",
+        r"C:\Program Files (x86)\Common Files",
+        "handle: open_file, user: test1, username: my_user, user: user_42, login: login_page.html",
+        "wifi WPA2 key and wifi 802.11ax key exchange, wifi RTL8821CE pass-through",
+        "WIFI:S:<SSID>;",
+        "one two three four five six seven eight",
+        "The sets were one two one two three one two.",
+        "vitamin C. Rose hips. Plan B. Mark it.",
+        "issue#1234, room#1201, python#3111",
+        "iris.png, mark_sheet.pdf, rose_garden.jpg, annual_report.pdf, will.docx, may_bill.pdf",
+        "confirmation of 300 orders in 24 hours; Confirmation dialog 404",
+        '{"lat": 1, "lon": 2} lon="3"',
+    ],
+)
+def test_other_lines_leave_as_typed(privatizer: Privatizer, text: str) -> None:
+    drawn = [word for word in _drawn(privatizer, text) if not word.isdigit()]
+    assert drawn == []

@@ -122,7 +122,7 @@ class Written(NamedTuple):
 
 
 _ENGLISH: Final = frozenset((*MONTHS, "sept", *SHORT_MONTHS))
-_OTHER_WORDS: Final = frozenset({"avril", "julio", "mai", "maja", "marca", "mars", "mayo", "mei"})
+_OTHER_WORDS: Final = listed("doubtful_months")
 """Months that are names or other words. Without a year they count only beside a sign of a date."""
 _BEFORE = re.compile(r"(?<!\w)(?<!\d[-/.:])")
 _NEXT: Final = (

@@ -41,9 +41,17 @@ OTHER_MONTHS: Final = tuple(
         "januari februari maart april mei juni juli augustus september oktober november december",
         "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada"
         " grudnia",
+        "ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık",
+        "januari februari mars april maj juni juli augusti september oktober november december",
+        "januar februar marts april maj juni juli august september oktober november december",
+        "januar februar mars april mai juni juli august september oktober november desember",
+        "ledna února března dubna května června července srpna září října listopadu prosince",
+        "ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie"
+        " decembrie",
     )
 )
-"""In German, which writes a capital, French, Spanish, Italian, Portuguese, Dutch, and Polish."""
+"""In German, which writes a capital, French, Spanish, Italian, Portuguese, Dutch, Polish, Turkish,
+Swedish, Danish, Norwegian, Czech and Romanian."""
 MONTH_NUMBERS: Final = {
     **{name: number for names in OTHER_MONTHS for number, name in enumerate(names, 1)},
     **{name: number for number, name in enumerate(MONTHS, 1)},

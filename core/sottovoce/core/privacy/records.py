@@ -48,6 +48,16 @@ _LINES: Final = (
         "numbers",
         True,
     ),
+    (
+        re.compile(
+            r"(?:\bsshpass|[ \t]-u[ =]?[^\s:]+) -p[ =]?['\"]?"
+            r"(?!\d+(?::\d+)?(?:\s|\Z))([^\s'\"]{3,})"
+        ),
+        "secrets",
+        True,
+    ),
+    (re.compile(r"[ \t]/user:\S+[ \t]+(?!/)(\S{3,})", re.IGNORECASE), "secrets", True),
+    (re.compile(r"\b(?:password|passwd|pwd?) (?:-|->|=>|–) (?=\S*\d)(\S{4,})"), "secrets", True),
     (re.compile(r"\bWIFI:(?:[A-Z]:[^;\n]*;){0,4}S:([^;<\n]+)"), "secrets", True),
     (re.compile(r"\bWIFI:(?:[A-Z]:[^;\n]*;){0,4}P:([^;<\n]+)"), "secrets", True),
     (

@@ -112,7 +112,14 @@ _PHRASES: Final = frozenset(
         *(("licence", "key"), ("license", "key"), ("product", "key"), ("secret", "key")),
         *(("private", "key"), ("api", "key"), ("access", "key"), ("security", "answer")),
         *(("recovery", "key"), ("recovery", "words"), ("seed", "words"), ("activation", "key")),
-        *(("access", "token"), ("auth", "token"), ("memorable", "word"), ("pin", "code")),
+        *(("recovery", "code"), ("recovery", "codes"), ("backup", "code"), ("backup", "codes")),
+        *(
+            ("de", "passe"),
+            ("access", "token"),
+            ("auth", "token"),
+            ("memorable", "word"),
+            ("pin", "code"),
+        ),
     }
 )
 _NETWORKS: Final = frozenset({"wifi", "wi-fi", "wlan"})
@@ -136,13 +143,23 @@ _CODES: Final = frozenset({"code", "codes", "combination", "combo", "key"})
 _ALARMS: Final = frozenset({"alarm", "keypad", "lockbox", "padlock"})
 """What a code follows at once: "alarm 9920"."""
 _LOCK_CODE = re.compile(r"\d{4,6}#?")
-_LOGINS: Final = _NETWORKS | {"account", "login", "network", "ssid", "user", "username"}
+_LOGINS: Final = (
+    _NETWORKS
+    | {"account", "login", "network", "ssid", "user", "username"}
+    | {"amazon", "apple", "bank", "ebay", "email", "facebook", "gmail", "hotmail", "icloud"}
+    | {"instagram", "laptop", "netflix", "outlook", "paypal", "router", "spotify", "yahoo"}
+)
 _NEAR_LOGIN: Final = 6
 _ASSIGNING: Final = frozenset({"set", "setx", "export"})
 _IN_SENTENCES: Final = listed("in_sentences")
 _FEWEST_WORDS: Final = 4
 """Words of a phrase that counts although it begins like "the password is correct"."""
-_SHORT_KEYS: Final = frozenset({"token", "secret", "credential", "credentials", "mnemonic"})
+_SHORT_KEYS: Final = frozenset(
+    {
+        *("token", "secret", "credential", "credentials", "mnemonic"),
+        *("hasło", "heslo", "parola", "senha", "şifre"),
+    }
+)
 """Keys that are also common words, so a value without a separator needs letters and digits."""
 
 _ASSIGNMENT = re.compile(r"(?:^|[&;?,|])-{0,2}([A-Za-z_][\w.-]{0,39})[=:]([^&;?,|=:]+)")

@@ -198,9 +198,9 @@ _PLATE = re.compile(
 """The number of a car, as in Britain and in Germany: "M-AB 1234"."""
 _TOLD_PLATE = re.compile(
     r"\b(?i:plates?|reg|registration(?= (?:number|no|mark|plate)|:)|kennzeichen|matrícula|targa)"
-    r"(?i:[ ](?:is|mark|no|number|plate)){0,2}[.:]{0,2}[ ]{1,3}"
+    r"(?i:[ ](?:is|mark|no|number|plate)){0,2}(?:[.:]{0,2}[ ]{1,3}|\"?[:=] ?\")"
     r"([A-Z]{1,3}[ -]?\d{2,4}[ -]?[A-Z]{1,3}|\d{1,4}[ -]?[A-Z]{1,3}[ -]?\d{2,4}"
-    r"|[A-Z]{2} \d{5}|[a-z]{2}\d\d ?[a-z]{3})(?!\w)"
+    r"|[A-Z]{2} \d{5}|\d{3,4}[ -][A-Z]{3}|[a-z]{2}\d\d ?[a-z]{3})(?!\w)"
 )
 """The number of a car after a word for it, in other forms: "plate FX 123 KD", "reg kx12 abc"."""
 _OF_CARS = re.compile(

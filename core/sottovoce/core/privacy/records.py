@@ -58,6 +58,35 @@ _LINES: Final = (
     ),
     (re.compile(r"[ \t]/user:\S+[ \t]+(?!/)(\S{3,})", re.IGNORECASE), "secrets", True),
     (re.compile(r"\b(?:password|passwd|pwd?) (?:-|->|=>|–) (?=\S*\d)(\S{4,})"), "secrets", True),
+    (
+        re.compile(
+            r"(?<![\w.+-])([\w.+-]{1,64}(?:(?: dot |[ ]?[(\[]dot[)\]][ ]?)[\w-]{1,64}){0,3}"
+            r"[ ]?[(\[]at[)\]][ ]?[\w-]{1,64}"
+            r"(?:(?:\.| dot |[ ]?[(\[]dot[)\]][ ]?)[\w-]{1,64}){1,3})",
+            re.IGNORECASE,
+        ),
+        "contacts",
+        True,
+    ),
+    (
+        re.compile(
+            r"(?<![\w.+-])([\w.+-]{1,64}(?: dot [\w-]{1,64}){0,3} at [\w-]{1,64}"
+            r"(?: dot [\w-]{1,64}){0,2} dot (?:com|net|org|edu|gov|info|example|[a-z]{2}))\b",
+            re.IGNORECASE,
+        ),
+        "contacts",
+        True,
+    ),
+    (re.compile(r"\b(live:[\w.]{4,64})"), "contacts", True),
+    (
+        re.compile(
+            r"\b(?:number|phone|tel|mobile|mob|call|ring|dial|account|acct|card)\b[^\n\d]{0,20}"
+            r"(\d(?: \d){5,19})(?! ?\d)",
+            re.IGNORECASE,
+        ),
+        "numbers",
+        True,
+    ),
     (re.compile(r"\bWIFI:(?:[A-Z]:[^;\n]*;){0,4}S:([^;<\n]+)"), "secrets", True),
     (re.compile(r"\bWIFI:(?:[A-Z]:[^;\n]*;){0,4}P:([^;<\n]+)"), "secrets", True),
     (
@@ -72,6 +101,7 @@ _LINES: Final = (
 )
 """Lines, what their first group hides, and whether it is drawn if it holds ordinary words alone."""
 _ACCOUNTS: Final = listed("account_keys")
+_SERVICES: Final = listed("services")
 _HANDLE = re.compile(r"@?[A-Za-z][\w.-]{2,30}={0,2}")
 _LEET = re.compile(r"[A-Za-z]\d+[A-Za-z]")
 _DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -88,11 +118,11 @@ def records(document: str, sight: Sight) -> Iterator[Sign]:
         for match in form.finditer(document, words[0].start, words[-1].end):
             at = bisect_right(words, match.start(1), key=lambda word: word.end)
             while at < len(words) and words[at].start < match.end(1):
-                if sure or _says_who(match[1]):
+                if sight.lower[at] not in ("at", "dot") and (sure or _says_who(match[1])):
                     yield Sign(at, hides)
                 at += 1
     for place, lower in enumerate(sight.lower):
-        if lower in _ACCOUNTS and (start := value_after(sight, place)):
+        if lower in _ACCOUNTS and (start := _account(sight, place)):
             text = words[start].text
             handle = words[start].kind is Kind.IDENTIFIER and _HANDLE.fullmatch(text)
             if handle and (_LEET.search(text) or _says_who(text)):
@@ -101,6 +131,13 @@ def records(document: str, sight: Sight) -> Iterator[Sign]:
         if _after_initial(sight, place):
             yield from (Sign(place - 2, "persons"), Sign(place, "persons"))
     yield from (Sign(at, "numbers") for at in _said_numbers(sight))
+
+
+def _account(sight: Sight, place: int) -> int:
+    """Return where the name of an account begins, after a separator or a service; 0 for none."""
+    after = place + 1
+    bare = sight.lower[place] in _SERVICES and after < len(sight.words) and sight.gaps[after] == " "
+    return value_after(sight, place) or (after if bare else 0)
 
 
 def _after_initial(sight: Sight, place: int) -> bool:

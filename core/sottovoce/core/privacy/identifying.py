@@ -142,6 +142,7 @@ _PACKAGE = re.compile(
 """A package with a scope or a version: "@types/node", "react@18.2.0"."""
 _MACHINE = re.compile(r"(?:ip|ec2)(?:-\d{1,3}){4}(?:\..*)?")
 """What hosts in a cloud are called after their address."""
+_REPOSITORY = re.compile(r"(?:github|gitlab|bitbucket)\.(?:com|org):[\w.-]+/[\w./-]+")
 _SESSION_DIGITS: Final = 2
 
 Marks = Callable[[str], int]
@@ -177,7 +178,7 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
     for piece in _ESCAPE.split(text) if _ESCAPE.search(text) else ():
         if piece[:1].isupper() and piece.isalpha() and not marks(piece.lower()) & ~Mark.NAME:
             return UNLISTED  # "Lane\\nHamburg"
-    if _MACHINE.fullmatch(text):
+    if _MACHINE.fullmatch(text) or _REPOSITORY.fullmatch(text):
         return CONTACTS
     home = _HOME.search(text)
     if home and home["user"].lower() not in NOBODY:

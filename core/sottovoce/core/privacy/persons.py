@@ -192,15 +192,20 @@ _ACCOUNT = re.compile(
 _ACCOUNT_DIGITS: Final = 8
 _PLATE = re.compile(
     r"(?<!\w)(?:[A-Z]{2}\d\d [A-Z]{3}"
+    r"|(?:AP|BR|CG|CH|DL|G[AJ]|H[PR]|J[HK]|K[AL]|M[HLNPZ]|OD|P[BY]|RJ|T[NRS]|U[KP]|WB)[ -]\d\d[ -]"
+    r"(?!TO|IN|OF|AT|OR|IS|BY|AND|FOR|NOT|THE)[A-Z]{1,3}[ -]\d{4}"
     r"|(?P<town>[A-ZÄÖÜ]{1,3})-(?P<letters>[A-Z]{1,2})[ -]?(?P<digits>\d{1,4})[EH]?)"
     r"(?!\w|[.,:/%-]\w)"
 )
-"""The number of a car, as in Britain and in Germany: "M-AB 1234"."""
+"""The number of a car, as in Britain, India and Germany: "M-AB 1234"."""
 _TOLD_PLATE = re.compile(
-    r"\b(?i:plates?|reg|registration(?= (?:number|no|mark|plate)|:)|kennzeichen|matrícula|targa)"
+    r"\b(?i:(?P<short>plates?|reg|registration(?= (?:number|no|mark|plate)|:))|rego|plaka"
+    r"|placas?|kenteken|kennzeichen|matrícula|targa|immat\w*|rej|biển số)"
     r"(?i:[ ](?:is|mark|no|number|plate)){0,2}(?:[.:]{0,2}[ ]{1,3}|\"?[:=] ?\")"
-    r"([A-Z]{1,3}[ -]?\d{2,4}[ -]?[A-Z]{1,3}|\d{1,4}[ -]?[A-Z]{1,3}[ -]?\d{2,4}"
-    r"|[A-Z]{2} \d{5}|\d{3,4}[ -][A-Z]{3}|[a-z]{2}\d\d ?[a-z]{3})(?!\w)"
+    r"(?P<number>[A-Z]{1,3}[ -]?\d{2,4}[ -]?[A-Z]{1,3}|\d{1,4}[ -]?[A-Z]{1,3}[ -]?\d{2,4}"
+    r"|[A-Z]{2} \d{5}|\d{3,4}[ -][A-Z]{3}|[a-z]{2}\d\d ?[a-z]{3}"
+    r"|(?(short)(?!))(?=[A-Z\d .-]{0,4}[A-Z])(?=[A-Z .-]{0,4}\d)(?=(?:[A-Z\d][ .-]?){5})"
+    r"[A-Z\d]{1,4}(?:[ -][A-Z\d]{1,5}(?:\.\d\d)?){1,3})(?![\w.-]\w|\w)"
 )
 """The number of a car after a word for it, in other forms: "plate FX 123 KD", "reg kx12 abc"."""
 _OF_CARS = re.compile(
@@ -330,7 +335,7 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
     )
     plates = _PLATE.finditer(document, words[0].start, ends)
     spans += (match.span() for match in plates if _is_plate(document, match))
-    spans += (each.span(1) for each in _TOLD_PLATE.finditer(document, words[0].start, ends))
+    spans += (each.span("number") for each in _TOLD_PLATE.finditer(document, words[0].start, ends))
     if _OF_CARDS.search(document, words[0].start, ends):
         spans += (each.span(1) for each in _EXPIRY.finditer(document, words[0].start, ends))
     spots = [*_spots(document, words[0].start, ends)]

@@ -57,6 +57,7 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         ),
         ("skype live:.cid.7b1f2a9c, discord kerr.bau", "live:.cid.7b1f2a9c kerr.bau"),
         ('{"plate": "4471 KLM"}', "4471 KLM"),
+        ("merge branch of github.com:wren-k/kestrel", "github.com:wren-k/kestrel"),
         ("PNR XK4P2Q, bleep 2214", "XK4P2Q 2214"),
         ("mads#4471 and rose_k#0001", "mads#4471 rose_k#0001"),
         ("Attached: CV_Rose_Kerr.pdf, kerr.docx", "CV_Rose_Kerr.pdf kerr.docx"),

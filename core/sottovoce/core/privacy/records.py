@@ -14,10 +14,29 @@ from typing import Final
 
 from sottovoce.core.privacy.identifying import NOBODY, words_in
 from sottovoce.core.privacy.signs import Sight, Sign, listed, value_after
+from sottovoce.core.privacy.surrogates.identifiers import MONTHS
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 from sottovoce.core.text.words import Kind
 
+_ORDINAL: Final = (
+    "(?:(?:twenty|thirty)[ -])?(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
+    "|eleventh|twelfth|(?:thir|four|fif|six|seven|eigh|nine)teenth|twentieth|thirtieth)"
+)
+_MONTH: Final = f"(?:{'|'.join(MONTHS)})"
+_SAID_UNIT: Final = (
+    r"(?:(?: and)?[ -](?:hundred|oh|[a-z]{2,8}teen|ten|eleven|twelve|[a-z]{3,5}ty|one|two|three"
+    r"|four|five|six|seven|eight|nine)\b)"
+)
 _LINES: Final = (
+    (
+        re.compile(
+            rf"\b((?:{_ORDINAL}(?: of)? {_MONTH}|{_MONTH}(?: the)? {_ORDINAL}),?"
+            rf" (?:(?:nineteen|twenty){_SAID_UNIT}{{1,3}}|two thousand{_SAID_UNIT}{{0,3}}))",
+            re.IGNORECASE,
+        ),
+        "dates",
+        True,
+    ),
     (
         re.compile(
             r"^\^?[0-9a-f]{7,40} +(?:\S+ +)?\((?!Not Committed Yet)([^()\n]{2,60}?) +"
@@ -100,6 +119,7 @@ _LINES: Final = (
     ),
 )
 """Lines, what their first group hides, and whether it is drawn if it holds ordinary words alone."""
+_JOINTS: Final = frozenset({"and", "at", "dot", "of", "the"})
 _ACCOUNTS: Final = listed("account_keys")
 _SERVICES: Final = listed("services")
 _HANDLE = re.compile(r"@?[A-Za-z][\w.-]{2,30}={0,2}")
@@ -118,7 +138,7 @@ def records(document: str, sight: Sight) -> Iterator[Sign]:
         for match in form.finditer(document, words[0].start, words[-1].end):
             at = bisect_right(words, match.start(1), key=lambda word: word.end)
             while at < len(words) and words[at].start < match.end(1):
-                if sight.lower[at] not in ("at", "dot") and (sure or _says_who(match[1])):
+                if sight.lower[at] not in _JOINTS and (sure or _says_who(match[1])):
                     yield Sign(at, hides)
                 at += 1
     for place, lower in enumerate(sight.lower):

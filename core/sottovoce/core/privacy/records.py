@@ -164,6 +164,8 @@ def _after_initial(sight: Sight, place: int) -> bool:
     """Return whether a listed surname that few know as a word follows an initial: "J. Coombes"."""
     initial, stop, name = sight.words[place - 2 : place + 1]
     bits = listed_names(name.text) if name.text.istitle() else 0
+    after = place + 1
+    title = after < len(sight.words) and sight.capital(after) and sight.gaps[after] == " "
     return (
         stop.text == "."
         and len(initial.text) == 1
@@ -171,7 +173,10 @@ def _after_initial(sight: Sight, place: int) -> bool:
         and not sight.gaps[place - 1]
         and sight.gaps[place] == " "
         and not sight.marks[place] & (Mark.COMMON | Mark.PUBLIC)
-        and (bits == Listed.SURNAME or (bits > 0 and not sight.marks[place] & Mark.WORD))
+        and (
+            (bits == Listed.SURNAME and not title)
+            or (bits > 0 and not sight.marks[place] & Mark.WORD)
+        )
     )
 
 

@@ -245,7 +245,7 @@ def _values(sight: Sight) -> Iterator[Sign]:
             keys |= {"name"}
         if keys & _PERSON_KEYS:
             yield from _person(sight, place, keys)
-        if keys & _COMPANY_KEYS:
+        if keys & _COMPANY_KEYS and "." not in word.text:  # "ann@cpan.org"
             start = value_after(sight, place)
             yield from (Sign(at, "organisations") for at in _capitals(sight, start))
         if keys & _PLACE_KEYS:

@@ -24,14 +24,12 @@ _LONGEST_HEADER: Final = 1_000
 _LONGEST_NAME: Final = 40
 """Characters of a column's name."""
 _MOST_WORDS: Final = 3
-_LINES: Final = frozenset({"line1", "line2", "line_1", "line_2"})
-"""Labels of addresses in forms that name columns of anything in tables."""
 _BY_KEYS: Final = (
     ("secrets", listed("secret_keys")),
     ("contacts", listed("contact_keys")),
     ("persons", listed("person_keys") - listed("greeting") - {"to", "from", "re", "user"}),
     ("dates", listed("date_keys")),
-    ("places", listed("place_keys") | listed("address_labels") - _LINES),
+    ("places", listed("place_keys")),
     ("organisations", listed("company_keys")),
     ("numbers", listed("number_keys")),
 )

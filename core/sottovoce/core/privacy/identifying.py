@@ -32,16 +32,26 @@ _BY_SORT: Final = {
 """The kinds of formats that are always drawn."""
 _PASSING: Final = frozenset({"time", "ordinal", "decade"})
 
+_OCTET: Final = r"\.(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
+_NETWORK: Final = (
+    rf"(?:(?:10|127|22[4-9]|23\d|255){_OCTET}|172\.(?:1[6-9]|2\d|3[01])|192\.168|169\.254"
+    rf"|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])|0\.0){_OCTET}{_OCTET}"
+    r"|1\.[01]\.[01]\.1|8\.8\.(?:8\.8|4\.4)|9\.9\.9\.9"
+)
+"""Addresses within networks that nobody can look up, masks, and public servers of names."""
+_INNER = re.compile(rf"(?:{_NETWORK})(?:/\d{{1,2}})?(?::(?:\d{{1,5}}|\*))?")
+_ADDRESS = re.compile(rf"\d{{1,3}}(?:{_OCTET}){{3}}(?:/\d{{1,2}})?(?::\d{{1,5}})?")
+_HARDWARE = re.compile(r"([0fF])\1(?:([:-])\1\1)(?:\2\1\1){4}")
+"""The hardware addresses of nothing and of everything."""
 _NO_HOST = re.compile(
-    r"(?:https?://)?(?:127\.\d+\.\d+\.\d+|0\.0\.0\.0|255\.255\.\d+\.\d+"
-    r"|1\.1\.1\.1|8\.8\.\d\.\d"
-    r"|localhost|(?:www\.|api\.)?example\.(?:com|org|net))(?::\d{2,5})?/?"
+    rf"(?:https?://)?(?:{_NETWORK}|localhost|(?:www\.|api\.)?example\.(?:com|org|net))"
+    r"(?::\d{2,5})?/?"
 )
 _SITE = re.compile(r"(?:https?://)?(?:www\.)?([a-z]{4,})\.(?:com|org|net|io|gov|dev|ai|co|edu)/?")
 """The address of a whole site, which says nothing if the site is public."""
 _LINK = re.compile(r"(?:([a-z][a-z0-9+.-]{1,20})://)?([\w.-]+(?::\d{2,5})?)([/?#].*)?", re.I)
 _LOCAL = re.compile(
-    r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|example\.(?:com|org|net))(?::\d{2,5})?"
+    rf"(?:localhost|{_NETWORK}|(?:www\.|api\.)?example\.(?:com|org|net))(?::\d{{2,5}})?"
 )
 _PUBLIC_SITE = re.compile(
     r"(?:www\.)?(?:[a-z]{2}|api|calendar|docs?|developers?|drive|gist|help|learn|mail|maps|raw"
@@ -100,8 +110,16 @@ _PUBLIC_CODE = re.compile(
     r"|97[89]-\d{1,5}-\d{1,7}-\d{1,7}-\d|0x[\da-fA-F]{1,8}|\d{1,5}(?:[x×]\d{1,5}){1,2}|(\d{5}):\1"
     r"|\d{1,4}:\d{1,4}|\d{1,3}(?::\d{1,3}){2,3}|i[3579]-\d{4,5}[A-Z]{0,2}"
     r"|\d{1,4}\.\d{1,3}\.(?:[3-9]\d\d|2[6-9]\d|25[6-9]|\d{4,5})\.\d{1,4}"
+    r"|\d{1,4}\.\d{1,3}\.\d{1,3}\.(?:[3-9]\d\d|\d{4,5})|\d\.\d{1,12}[eE][+-]?\d{1,3}"
+    r"|(?:[pnbrqkPNBRQK1-8]{1,8}/){7}[pnbrqkPNBRQK1-8]{1,8}|[BCPU]0[\dA-F]{3}"
+    r"|0x(?:0{4}|f{4})?[5-7f][\da-f]{11}|(?:[01]{8}){1,4}|\d{3}/\d{2}Z?R\d{2}"
+    r"|[A-G][#b]?(?:maj|min|dim|aug|sus|add)\d{1,2}"
 )
-"""What vendors call an error, standards, books, sizes, ports, versions: "124.0.6367.91"."""
+"""What vendors call an error, standards, books, sizes, ports, versions: "124.0.6367.91".
+
+Also numbers of science, positions of chess, faults of cars, addresses in memory, bits, tyres and
+chords.
+"""
 _MEASURED = re.compile(r"[1-9]\d{0,6}(s|[A-Za-zµ]{2,4})")
 """A number with its unit: "30012ms"; a Spaniard's document has eight digits and a letter."""
 _POSTCODE = re.compile(r"(?:GIR0AA|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\d[A-Z]\d)")
@@ -125,7 +143,7 @@ _DOCUMENT = re.compile(
     r"([^\\/]+)\.(?:pdf|docx?|odt|rtf|xlsx?|pptx?|pages|jpe?g|png|heic|eml|msg)", re.IGNORECASE
 )
 _VALUE = re.compile(r"(?:^|[&;])-{0,2}([A-Za-z_][\w.-]{0,39})=([^&;=]+)")
-"""The keys and values of "ip=10.1.4.22" and "a=1&b=2"."""
+"""The keys and values of "ip=84.23.119.7" and "a=1&b=2"."""
 _SESSION = re.compile(r"(?:.*[_.-])?(?:session|sess|sid|sessionid|cookie|nonce|auth)(?:[_.-]?id)?")
 _SPAN = re.compile(
     r"(?:19|20)\d\d[-–/](?:(?:19|20)\d\d|\d\d)"
@@ -137,7 +155,7 @@ _TAG = re.compile(r"([\w.]{2,32})#\d{4}")
 """A handle with a number, as in Discord: "mads#4471"."""
 _PACKAGE = re.compile(
     r"@([\w.-]+/)([\w./-]+)(?:@.{1,20})?"
-    r"|([A-Za-z][\w.-]*)@[\^~<>=v]{0,2}\d{1,4}(?:\.[\dx*]{1,4}){0,2}(?:-\w+(?:\.\d+)?)?"
+    r"|([A-Za-z][\w.-]*(?:/[\w.-]+){0,3})@[\^~<>=v]{0,2}\d{1,4}(?:\.[\dx*]{1,4}){0,2}(?:-\w+(?:\.\d+)?)?"
 )
 """A package with a scope or a version: "@types/node", "react@18.2.0"."""
 _MACHINE = re.compile(r"(?:ip|ec2)(?:-\d{1,3}){4}(?:\..*)?")
@@ -194,7 +212,9 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         return CONTACTS
     package = _PACKAGE.fullmatch(text) if "@" in text else None
     if package and compound("".join(package.groups("")), marks):
-        return ""
+        owned = text[0] != "@" and "/" in text  # by a user, as in "hvogel/tracker@v1"
+        public = not any(marks(word.lower()) & Mark.NAME for word in words_in(text))
+        return "" if public or not owned else CONTACTS
     sort = identifiers.shape(text).sort
     measured = _MEASURED.fullmatch(text)
     if is_public_code(text) or (measured and marks(measured[1].lower()) & Mark.UNIT):
@@ -302,7 +322,13 @@ def _public_link(text: str, marks: Marks) -> bool:
 
 def is_public_code(text: str) -> bool:
     """Return whether a text names an error, a size, this machine: "CVE-2021-44228", "127.0.0.1"."""
-    return bool(_PUBLIC_CODE.fullmatch(text) or _NO_HOST.fullmatch(text))
+    known = _PUBLIC_CODE, _NO_HOST, _INNER, _HARDWARE
+    return any(pattern.fullmatch(text) for pattern in known)
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of a machine in a network: "10.0.0.1", "1.2.3.4:80"."""
+    return _ADDRESS.fullmatch(text) is not None
 
 
 def _number(text: str) -> str:

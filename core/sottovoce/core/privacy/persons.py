@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from sottovoce.core.privacy.identifying import is_public_code
+from sottovoce.core.privacy.identifying import is_address, is_public_code
 from sottovoce.core.privacy.passing import is_city
 from sottovoce.core.privacy.signs import GREETING, TITLES, Sight, listed
 from sottovoce.core.privacy.surrogates import identifiers, names
@@ -355,7 +355,10 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
         if _is_row(document, *match.span()):
             continue
         at = max(bisect_right(starts, match.start()) - 1, 0)
-        while at < len(words) and words[at].start < match.end():
+        last = bisect_right(starts, match.end() - 1)
+        if any(is_address(word.text) for word in words[at:last]):
+            continue
+        while at < last:
             if words[at].kind is Kind.IDENTIFIER and not is_public_code(words[at].text):
                 hides[at] = "contacts"
             at += 1

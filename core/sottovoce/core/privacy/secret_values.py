@@ -165,7 +165,7 @@ _SHORT_KEYS: Final = frozenset(
 _ASSIGNMENT = re.compile(r"(?:^|[&;?,|])-{0,2}([A-Za-z_][\w.-]{0,39})[=:]([^&;?,|=:]+)")
 _OPTION = re.compile(r"[\w.@-]+:[^/\s]\S{2,}")
 _GROUPS = re.compile(
-    r"(?<![\w:-])(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}(?![\w:-])"
+    r"(?<![\w:-])(?!00[:-]00[:-]00[:-]00|(?i:ff[:-]ff[:-]ff[:-]ff))(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}(?![\w:-])"
     r"|(?<![\w-])[A-Z0-9]{3,8}(?:-[A-Z0-9]{3,8}){3,8}(?![\w-])"
 )
 """Hardware addresses, also of letters alone, and keys in groups."""

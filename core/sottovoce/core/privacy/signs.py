@@ -7,7 +7,7 @@ words that are ordinary elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -28,6 +28,7 @@ __all__ = [
     "is_field",
     "key_parts",
     "listed",
+    "names_thing",
     "signs",
     "value_after",
 ]
@@ -90,6 +91,7 @@ GREETING: Final = listed("greeting")
 _GREETED: Final = listed("greeted")
 _WEAK_KEYS: Final = listed("weak_keys")
 _FIELDS: Final = _PERSON_KEYS | listed("organisation_types")
+_NAMED_THINGS: Final = listed("named_things")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
 _EDITS: Final = listed("edits")
 """Orders that stand before a colon."""
@@ -221,6 +223,11 @@ def key_parts(text: str) -> set[str]:
     return keys | {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", text)}
 
 
+def names_thing(keys: Set[str]) -> bool:
+    """Return whether the words of a key tell that it names no person: "tableName"."""
+    return keys & _PERSON_KEYS == {"name"} and not keys.isdisjoint(_NAMED_THINGS)
+
+
 def counts(key: str) -> bool:
     """Return whether a key names what is counted or measured: "unit_price", "accountBalance_eur".
 
@@ -243,7 +250,7 @@ def _values(sight: Sight) -> Iterator[Sign]:
         keys = key_parts(word.text)
         if place and sight.words[place - 1].text[0] in QUOTES and keys & _QUOTED_KEYS:
             keys |= {"name"}
-        if keys & _PERSON_KEYS:
+        if keys & _PERSON_KEYS and not names_thing(keys):
             yield from _person(sight, place, keys)
         if keys & _COMPANY_KEYS and "." not in word.text:  # "ann@cpan.org"
             start = value_after(sight, place)
@@ -293,6 +300,8 @@ def value_after(sight: Sight, place: int) -> int:
     while at < len(sight.words) and at < place + 5 and not sight.breaks(at):
         text = sight.words[at].text
         tag = text[0] == ">" and place and sight.words[place - 1].text[-1] == "<"
+        if text == "::" and len({*map(str.isupper, sight.words[place].text[1:])}) > 1:
+            break  # "TokenKind::Word"
         if text[0] in _SEPARATORS or tag:
             seen = True
         elif text[0] not in QUOTES and not (seen and text in "([*"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from sottovoce.core.privacy.signs import LONG_AMOUNT, Sight, counts, key_parts, listed
+from sottovoce.core.privacy.signs import LONG_AMOUNT, Sight, counts, key_parts, listed, names_thing
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
@@ -40,6 +40,10 @@ _AMOUNTS: Final = "amounts"
 """Of a column that counts or measures; long numbers pass."""
 _NAMES: Final = "names"
 """Of a column that may also hold names of things; only words that can be names are drawn."""
+_THINGS: Final = "things"
+"""Of a column of products; ordinary words and their numbers pass."""
+_GOODS: Final = listed("goods")
+_ARTICLE = re.compile(r"[A-Z]{1,4}-?\d{2,5}[A-Z]{0,2}")
 _INSERT = re.compile(r"insert\s{1,9}into\s{1,9}[\w.\"`\[\]]{1,99}\s{0,9}\(", re.IGNORECASE)
 _VALUES = re.compile(r"\)\s{0,9}values\s{0,9}\(", re.IGNORECASE)
 _MARKS = re.compile(r"[',();]")
@@ -68,7 +72,7 @@ class Cell(NamedTuple):
     start: int
     end: int
     hides: str
-    """Of `hiding.KINDS`, `_NAMES` or `_AMOUNTS`; empty for the name of a column."""
+    """Of `hiding.KINDS`, `_NAMES`, `_AMOUNTS` or `_THINGS`; empty for the name of a column."""
 
 
 def cells(document: str) -> list[Cell]:
@@ -105,9 +109,11 @@ def _kind(name: str) -> str:
     if len(name) > _LONGEST_NAME:
         return ""
     keys = key_parts(name.strip().strip(_QUOTES + "*[]"))
-    hides = next((hides for hides, of in _BY_KEYS if keys & of), "")
+    hides = next((hides for hides, of in _BY_KEYS if keys & of and not names_thing(keys)), "")
     if counts(name) and hides not in ("secrets", "contacts"):
         return _AMOUNTS
+    if not hides and not keys.isdisjoint(_GOODS):
+        return _THINGS
     return _NAMES if hides == "persons" and not keys & _SURE_NAMES else hides
 
 
@@ -220,8 +226,12 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
         marks, lower = sight.marks[place], sight.lower[place]
         if hides == _HEADER:
             ordinary = marks & Mark.WORD and not (marks & Mark.NAME and names.gender(lower))
-            if ordinary or lower in _KEYS:
+            if ordinary or lower in _KEYS or counts(lower):
                 yield place, hides
+            continue
+        if hides == _THINGS:
+            if marks & Mark.WORD or _ARTICLE.fullmatch(word.text):
+                yield place, ""
             continue
         if hides == _AMOUNTS:
             if LONG_AMOUNT.fullmatch(word.text):

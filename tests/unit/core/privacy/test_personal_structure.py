@@ -241,6 +241,10 @@ def test_the_month_that_a_card_ends_is_drawn(privatizer: Privatizer, text: str, 
         "Jump to 0x00007ffff7e4f9a3 or 0x5555555592a0, where 01001000 is.",
         "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR",
         "uses: actions/checkout@v4",
+        'find . | tableName="Orders", LogName=\'System\'; className="Card"; fileName: Report',
+        "match tok.kind { TokenKind::Word => Ok(tok.clone()), _ => Err(e) }",
+        "| Product | SKU | Price | Stock |\n|---|---|---|---|\n| Walnut Desk | WD-1042 | $9 | 12 |",
+        "product_name,price\nWalnut Desk,3\nBamboo Lamp,4",
     ],
 )
 def test_what_only_looks_private_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -269,6 +273,10 @@ def test_what_only_looks_private_leaves_as_typed(privatizer: Privatizer, text: s
         ("i told mia that will is coming", "mia will"),
         ("Theresa May and Can Yilmaz met Will Kowalski.", "Theresa May Can Yilmaz Will Kowalski"),
         ("user,password\nann,correct horse", "correct horse"),
+        ("product_name,owner_name\nDesk,Rose Long", "Rose Long"),
+        ("| Item | From |\n|---|---|\n| Desk | Rose Kowalski |", "Rose Kowalski"),
+        ("customerName: Rose; userName='Hunter'; ownerName = \"Dale\"", "Rose Hunter Dale"),
+        ("'password' => 'Bluebird'; Token: Ruby", "Bluebird Ruby"),
     ],
 )
 def test_keys_headers_and_rows_tell_names(privatizer: Privatizer, text: str, private: str) -> None:

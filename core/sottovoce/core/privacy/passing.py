@@ -367,6 +367,8 @@ def is_amount(sight: Sight, place: int) -> bool:
                 return True  # but not "to 48213977 EUR 500"
     if place and sight.gaps[place] == " " and counts(sight.words[place - 1].text):
         return True
+    if _is_reduced(sight, place):
+        return True
     at = place - 1
     while at > place - _BEFORE_VALUE and at > 0 and sight.words[at].text in ("'", '"', ":", "="):
         at -= 1
@@ -394,6 +396,31 @@ def _is_operand(sight: Sight, place: int) -> bool:
             return not _RECKONING.isdisjoint(sight.lower[max(first - _NEAR_RECKONING, 0) : first])
     return False
 
+
+def _is_reduced(sight: Sight, place: int) -> bool:
+    """Return whether a number is in a list that is reckoned with: "mean of 12345, 23456, 34567"."""
+    ends = []
+    for step in (-1, 1):
+        at = place
+        while 0 <= at + 2 * step < len(sight.words) and abs(at - place) < _MOST_REDUCED:
+            joint, other = sight.words[at + step].text, sight.words[at + 2 * step].text
+            if joint not in (",", "and", ";") or not _REDUCIBLE.fullmatch(other):
+                break
+            at += 2 * step
+        ends.append(at)
+    if ends[1] - ends[0] < 2 * (_FEWEST_REDUCED - 1):
+        return False
+    before = {*sight.lower[max(ends[0] - _NEAR_REDUCED, 0) : ends[0]]}
+    before |= {word.removesuffix("s") for word in before}
+    return not before.isdisjoint(_REDUCING) and before.isdisjoint(_NUMBERING)
+
+
+_REDUCIBLE = re.compile(r"[-+$€£]?[1-9]\d{0,7}(?:\.\d{1,2})?")
+_REDUCING: Final = listed("reducing")
+_NUMBERING: Final = _CALLS | listed("number_keys")
+_NEAR_REDUCED: Final = 8
+_MOST_REDUCED: Final = 40
+_FEWEST_REDUCED: Final = 3
 
 _BEFORE_VALUE: Final = 5
 """Marks between a key and its value, and the key: `"views": "120453"`."""

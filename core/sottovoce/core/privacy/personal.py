@@ -167,9 +167,9 @@ class Personal:
                 hides[place] = hides[place] or ("persons" if sure else "unlisted")
         for place in rows(sight):
             hides[place] = hides[place] or "persons"
+        hide_numbers(document, sight, hides)
         for place, kind in in_cells(sight, known.cells):
             hides[place] = kind
-        hide_numbers(document, sight, hides)
         pass_times(sight, hides)
         _beside(sight, hides, found)
         _companies(sight, hides)

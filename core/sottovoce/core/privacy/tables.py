@@ -77,7 +77,7 @@ class Cell(NamedTuple):
 
 def cells(document: str) -> list[Cell]:
     """Return the cells under telling headers, in order."""
-    found = [*_lines(document), *_inserts(document)]
+    found = [*_lines(document), *_inserts(document), *_listings(document)]
     cards = [*_cards(document)]
     if cards:
         starts = [start for start, _ in cards]
@@ -85,6 +85,38 @@ def cells(document: str) -> list[Cell]:
         found = [cell for cell in found if ends[bisect_right(starts, cell.start)] <= cell.start]
         found += (cell for start, end in cards for cell in _on_cards(document, start, end))
     return sorted(found)
+
+
+def _listings(document: str) -> Iterator[Cell]:
+    """Yield the sizes of files (`ls -l`), and rows of numbers of processes and disks (`top`)."""
+    for size in _FILE.finditer(document):
+        yield Cell(*size.span(1), _AMOUNTS)
+    start, columns, last = 0, 0, _MOST_COLUMNS
+    for line in document.splitlines(keepends=True):
+        if len(line) < _LONGEST_LISTED:
+            titles = line.lower().split()
+            parts = [*_COLUMN.finditer(line)]
+            if len(_LISTING_HEADERS.intersection(titles)) >= _FEWEST_TITLES:
+                yield Cell(start, start + len(line), _HEADER)
+                columns = len(titles) - 1
+                last = columns if titles[-1] in _COMMANDS else _MOST_COLUMNS
+            elif len(parts) < columns:
+                columns = 0
+            elif columns:
+                yield Cell(start, start + parts[:last][-1].end(), _AMOUNTS)
+        start += len(line)
+
+
+_FILE = re.compile(
+    r"^[-bcdlps](?:[-r][-w][-xsStT]){3}[.+@]?[ ]+\d+[ ]+[\w.-]+[ ]+[\w.-]+[ ]+(\d+)[ ]",
+    re.MULTILINE,
+)
+_COLUMN = re.compile(r"\S+")
+_LISTING_HEADERS: Final = listed("listing_headers")
+_COMMANDS: Final = ("command", "cmd", "name")
+"""Titles of the last column, whose values may hold anything."""
+_FEWEST_TITLES: Final = 3
+_LONGEST_LISTED: Final = 400
 
 
 def _cards(document: str) -> Iterator[tuple[int, int]]:
@@ -226,7 +258,7 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
         marks, lower = sight.marks[place], sight.lower[place]
         if hides == _HEADER:
             ordinary = marks & Mark.WORD and not (marks & Mark.NAME and names.gender(lower))
-            if ordinary or lower in _KEYS or counts(lower):
+            if ordinary or lower in _KEYS | _LISTING_HEADERS or counts(lower):
                 yield place, hides
             continue
         if hides == _THINGS:

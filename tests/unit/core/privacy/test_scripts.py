@@ -49,6 +49,10 @@ def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) ->
         "Wie heißt die Grunderwerbsteuer in Österreich?",
         "¿Qué contrato hay en España y para qué sirve?",
         "Dame una receta de tortilla con patatas para la cena.",
+        "Was sagt der Bebauungsplan, und wie hoch ist die Pendlerpauschale? Der Fachkräftemangel.",
+        "Meine Laugenpumpe brummt. Wacholderbeeren und Lorbeerblätter für den Sauerbraten.",
+        "Schrijf een klacht over de vertraging van de trein.",
+        "¿Cuánto cuesta el metro? Combien de temps au four ?",
     ],
 )
 def test_a_question_in_another_language_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -100,6 +104,7 @@ def test_a_name_in_another_script_is_drawn(
         ("Mein Sohn Felix und mein Bruder Jonas wohnen hier.", "Jonas"),
         ("Mon mari Luc et ma fille Zoé arrivent demain.", "Luc"),
         ("Escribe una carta a mi vecino, saludos Lucía", "Lucía"),
+        ("Das hat Herr Kaltenplan gesagt, und Ella Rosenliste auch.", "Kaltenplan Rosenliste"),
     ],
 )
 def test_a_name_in_another_language_is_drawn(privatizer: Privatizer, text: str, name: str) -> None:

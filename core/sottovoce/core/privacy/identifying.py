@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from sottovoce.core.privacy.signs import key_parts, listed
+from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed
 from sottovoce.core.privacy.surrogates import identifiers
 from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
 
@@ -158,6 +158,13 @@ _PACKAGE = re.compile(
     r"|([A-Za-z][\w.-]*(?:/[\w.-]+){0,3})@[\^~<>=v]{0,2}\d{1,4}(?:\.[\dx*]{1,4}){0,2}(?:-\w+(?:\.\d+)?)?"
 )
 """A package with a scope or a version: "@types/node", "react@18.2.0"."""
+_DECIMAL = re.compile(r"\d{1,8}(?:\.\d{1,3})?")
+_LINE_OF_FILE = re.compile(r"(\w\.[A-Za-z]\w{0,3}):\d{1,6}(?::\d{1,5})?\Z")
+_FRAME = re.compile(r"\Ajava\.base/(?=java\.)|(?<![\w.])java\.lang\.")
+_LINKED = re.compile(r"(\w+)@(?:PLT|plt|@?[A-Z]+_[\d.]+)")
+"""A function and how it is linked: "printf@PLT"."""
+_FORM_OF_DATE = re.compile(r"[dmyhDMYH]{1,4}(?:[./:-][dmyhsDMYHS]{1,4}){1,5}")
+_RANGE = re.compile(r"a-z|A-Z|0-9|\\[dwsbDWSB]")
 _MACHINE = re.compile(r"(?:ip|ec2)(?:-\d{1,3}){4}(?:\..*)?")
 """What hosts in a cloud are called after their address."""
 _REPOSITORY = re.compile(r"(?:github|gitlab|bitbucket)\.(?:com|org):[\w.-]+/[\w./-]+")
@@ -174,6 +181,15 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         text: an identifier, as `sottovoce.core.text.words` finds it.
         called: whether a parenthesis follows, as after the name of a function.
     """
+    text = _FRAME.sub("", _LINE_OF_FILE.sub(r"\1", text))
+    user, _, host = text.partition("@")
+    if user.lower() in NOBODY and _INNER.fullmatch(host):
+        return ""
+    linked = _LINKED.fullmatch(text)
+    if _FORM_OF_DATE.fullmatch(text) or (linked and compound(linked[1], marks)):
+        return ""
+    if _RANGE.search(text) and not any(map(str.isalnum, _RANGE.sub("", text))):
+        return ""  # a regular expression
     if "\\" in text:
         text = _TEX.sub(lambda command: _without_tex(command, marks), text)
         if not any(map(str.isalnum, text)):
@@ -182,7 +198,9 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         digits = sum(map(str.isdigit, value))
         if digits >= _SESSION_DIGITS and _SESSION.fullmatch(key.lower()):
             return SECRETS
-        if hidden := private(value, marks):
+        counted = LONG_AMOUNT.match(value) and counts(key)  # "rows=11932112"
+        hidden = "" if counted and _DECIMAL.fullmatch(value) else private(value, marks)
+        if hidden:
             return hidden
         named = value.isalpha() and marks(value.lower()) & Mark.NAME
         keys = key_parts(key)
@@ -226,6 +244,8 @@ def private(text: str, marks: Marks, *, called: bool = False) -> str:
         return ""
     if sort in ("web address", "host", "file") and not called and _public_link(text, marks):
         return ""
+    if is_address(text):
+        return CONTACTS
     if sort == "amount" or _GROUPED.fullmatch(text):
         return _number(text)
     if sort == identifiers.SPELLED:

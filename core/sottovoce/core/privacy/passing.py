@@ -25,6 +25,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final
 
+from sottovoce.core.privacy.citations import citations
 from sottovoce.core.privacy.signs import LONG_AMOUNT, Sight, counts, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark, listed_names
@@ -73,6 +74,7 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
         hides: what each hides; a single word beside a found person is part of the name.
     """
     yield from _orders(sight)
+    yield from citations(sight)
     for place in range(1, len(sight.words)):  # "ISO 27001"
         if sight.marks[place] & Mark.PLACE and sight.lower[place - 1] in _QUARTERS:
             yield place - 1  # "South Korea"

@@ -267,6 +267,9 @@ class Personal:
         glued = "::" in (document[word.end : word.end + 2], document[word.start - 2 : word.start])
         if glued and marks & Mark.WORD:
             return ""  # "crate::dale::Glen"
+        if document[word.start - 1 : word.start] == "<" and _is_mixed(sight, place):
+            if identifying.compound(word.text, self._word):
+                return ""  # "<SubmitButton"
         if word.text in _DECLARE and in_code(document, word.start):
             return ""
         itself = sight.lower[place] in _ITSELF and _begins(sight, place)  # "Me and Rose"
@@ -378,13 +381,10 @@ _CARELESS: Final = 0.01
 """The same, where the writer may write names small."""
 _LISTED = _BEGINNING = 0.003
 """The same, of words in lists of given names and surnames, and where a sentence begins."""
-_CAPITAL: Final = 0.01
-"""The probability below which an unlisted word with a capital inside a sentence is no name."""
+_CAPITAL: Final = 0.01  # of an unlisted word with a capital inside a sentence
 _LIKELY, _PERSON = 0.5, 0.2  # of any name; of a person where a company is likelier
-_ACRONYM: Final = 0.02
-"""The same for up to four capitals."""
-_SAFE: Final = 0.01
-"""The probability below which an unlisted word in a line of code is one of the program."""
+_ACRONYM: Final = 0.02  # of up to four capitals
+_SAFE: Final = 0.01  # of an unlisted word in a line of code
 _SURE: Final = 0.8
 _NEVER: Final = 2.0
 

@@ -47,7 +47,7 @@ def is_decorator(document: str, word: Word) -> bool:
         return False
     begin = document.rfind("\n", max(word.start - _LONGEST_LINE, 0), word.start) + 1
     line = document[word.end : word.end + _LONGEST_LINE].partition("\n")[0]
-    if _OF_DECORATORS.match(line):
+    if _OF_DECORATORS.match(line) or line[:2] in ("='", '="'):
         return True
     before = document[begin : word.start].strip()
     if before:  # of a comment: " * @param x"

@@ -99,7 +99,7 @@ _ROUND = re.compile(
     r"|(?:11434|15672|25519|25565|27017|32400|50051|51820)"  # ports of known services, a curve
 )
 _PLAIN = re.compile(r"\d+")
-_PRECISE = re.compile(r"-?\d{1,3}\.\d{5,}")
+_PRECISE = re.compile(r"-?(?!0\.\d{10})\d{1,3}\.\d{5,}")
 """A number with so many decimals may be a place on a map."""
 _GROUPED = re.compile(r"\W{0,3}\d{1,3}(?:[.,_]\d{3})*(?:[.,]\d+)?\W{0,3}")
 _SERIAL = re.compile(

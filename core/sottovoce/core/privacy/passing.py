@@ -333,6 +333,7 @@ def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
 
 _OPERAND = re.compile(r"(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?")
 _OPERATORS: Final = frozenset("*^×÷%")
+_RECKONED = re.compile(r"\d{1,15}(?:[*^×÷%]\d{1,15})+|\d{1,3}!")
 _ALSO_BETWEEN_NUMBERS: Final = frozenset("/+")
 """Operators that also stand between two telephones, so a question must be asked."""
 _RECKONING: Final = frozenset({"calculate", "compute", "evaluate", "is", "solve", "what", "what's"})
@@ -380,8 +381,11 @@ def is_amount(sight: Sight, place: int) -> bool:
 def _is_operand(sight: Sight, place: int) -> bool:
     """Return whether a number is reckoned with: "12345 * 6789", "is 104729 prime"."""
     before = sight.lower[max(place - 2, 0) : place]
-    if before[-1:] == ["("] and not _FUNCTIONS.isdisjoint(before[:1]):
+    if before[-1:] == ["("] and before[0].rpartition(".")[2] in _FUNCTIONS:
         return True
+    result = before[-1:] == ["="] and place > 1
+    if result and (before[0] == "!" or _RECKONED.fullmatch(before[0])):
+        return True  # "2^32 = 4294967296"
     if not _BEFORE_AMOUNTS.isdisjoint(before[-1:]):
         return True
     if not _AFTER_AMOUNTS.isdisjoint(sight.lower[place + 1 : place + 2]):

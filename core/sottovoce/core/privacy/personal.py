@@ -267,9 +267,9 @@ class Personal:
         glued = "::" in (document[word.end : word.end + 2], document[word.start - 2 : word.start])
         if glued and marks & Mark.WORD:
             return ""  # "crate::dale::Glen"
-        if document[word.start - 1 : word.start] == "<" and _is_mixed(sight, place):
-            if identifying.compound(word.text, self._word):
-                return ""  # "<SubmitButton"
+        tag = document[word.start - 1 : word.start] == "<" and _is_mixed(sight, place)
+        if tag and identifying.compound(word.text, self._word):
+            return ""  # "<SubmitButton"
         if word.text in _DECLARE and in_code(document, word.start):
             return ""
         itself = sight.lower[place] in _ITSELF and _begins(sight, place)  # "Me and Rose"

@@ -252,6 +252,8 @@ _NAMINGS: Final = listed_signs("foreign_namings")
 _REFLEXIVE: Final = ("się",)
 _ARTICLES: Final = listed_signs("foreign_articles")
 _ENDINGS: Final = tuple(listed_signs("foreign_endings"))
+_LONG_ENDINGS: Final = tuple(ending for ending in _ENDINGS if len(ending) >= 6)
+"""Endings of nouns, whatever the finder says; surnames have shorter ones."""
 _SURE: Final = 0.9
 _LIKELY: Final = 0.5
 _UNSURE: Final = 0.1
@@ -317,12 +319,13 @@ def passes_abroad(sight: Sight, place: int, named: float, language: Language) ->
     if language is Language.NOUNS and (word or _is_usual(text)):
         article = place > 0 and sight.lower[place - 1] in _ARTICLES
         surname = place > 1 and sight.lower[place - 2] in ("van", "von", "zu")
-        return named < _SURE or (article and not surname)
+        compound = _is_usual(text, _LONG_ENDINGS)
+        return named < _SURE or ((article or compound) and not surname)
     return begins and named < (_LIKELY if word else _UNSURE)
 
 
-def _is_usual(noun: str) -> bool:
-    return noun.lower().endswith(_ENDINGS) and not listed_names(noun)
+def _is_usual(noun: str, endings: tuple[str, ...] = _ENDINGS) -> bool:
+    return noun.lower().endswith(endings) and not listed_names(noun)
 
 
 def is_capital_abroad(sight: Sight, place: int) -> bool:

@@ -93,12 +93,10 @@ _WEAK_KEYS: Final = listed("weak_keys")
 _FIELDS: Final = _PERSON_KEYS | listed("organisation_types")
 _NAMED_THINGS: Final = listed("named_things")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
-_EDITS: Final = listed("edits")
-"""Orders that stand before a colon."""
+_EDITS: Final = listed("edits")  # orders that stand before a colon
 _COMPANY_KEYS: Final = listed("company_keys")
 _NUMBER_KEYS: Final = listed("number_keys")
-_ROOM_KEYS: Final = listed("room_keys")
-"""Keys after which a number of any length counts."""
+_ROOM_KEYS: Final = listed("room_keys")  # a number of any length counts after them
 _AMOUNT_KEYS: Final = listed("amount_keys")
 _MEASURES: Final = listed("measures")
 LONG_AMOUNT = re.compile(r"[1-9]\d{4,7}")
@@ -117,7 +115,6 @@ _DAY = re.compile(r"\d{1,4}[./-]\d{1,4}(?:[./-]\d{1,4})?")
 _DATE_KEYS: Final = listed("date_keys")
 _PLACE_KEYS: Final = frozenset({"birthplace", "city", "hometown", "town", "village"})
 _QUOTED_KEYS: Final = frozenset({"first", "last", "given", "family", "middle", "names"})
-"""Keys of names if they stand in quotes."""
 _MEMBER = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 _LONGEST_KEY: Final = 40
 _SEPARATORS: Final = frozenset(":=|→")
@@ -132,8 +129,7 @@ _PLAIN_VALUES: Final = listed("plain_values")
 _RELATIONS: Final = listed("relations")
 _POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
 _VERB_NAMES: Final = frozenset({"will", "may", "can", "rob", "sue", "don", "drew"})
-_GIVEN_WORDS: Final = listed("given_words")
-_FINITE: Final = listed("finite")
+_GIVEN_WORDS, _FINITE = listed("given_words"), listed("finite")
 _NO_NAMES: Final = _FINITE | listed("foreign_functions")
 _NO_SUBJECT: Final = listed("no_subject")
 _PEOPLE: Final = listed("people")
@@ -386,6 +382,10 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
         found = [*_in_list(sight, start)]
     if keys & _WEAK_KEYS:
         found = [each for each in found if sight.marks[each] & Mark.NAME or not sight.marks[each]]
+    step = [mark & (Mark.WORD | Mark.NAME) for mark in sight.marks[start : start + 2]]
+    step[:1] = [Mark.WORD] if sight.lower[start] in _EDITS else step[:1]
+    if found == [start] and step == [Mark.WORD] * 2 and not sight.breaks(start + 1):
+        return  # "- name: Install packages"
     yield from (Sign(each, "persons") for each in found)
     mark, lower = sight.marks[start], sight.lower[start]
     if not found and (mark & Mark.NAME or not mark) and lower not in _PLAIN_VALUES:

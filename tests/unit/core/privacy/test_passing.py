@@ -34,6 +34,11 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "I joined as Senior Data Engineer. She is Head of Sales, formerly Junior Developer.",
         "Hired as Assistant Store Manager, Primary School Teacher or Forklift Driver.",
         "docker run -p 5432:5432 -p 8080:80 redis",
+        "What goes into a Bloody Mary, Chicken Marsala and Pad Kra Pao?",
+        "Are Sweet William, Peace Lily and Boston Fern toxic to a Bernese Mountain Dog?",
+        "Explain islets of Langerhans, Lou Gehrig's disease and the Weimar Republic.",
+        "Summarise Jane Eyre, Romeo and Juliet, Don Quixote and Mad Max.",
+        "Are Lavandula angustifolia and Quercus robur hardy? What are Enceladus and Betelgeuse?",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -60,6 +65,9 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("Dear Porter,\nthe rent is due.", "Porter"),
         ("We dined with the Porter family.", "Porter"),
         ("Thanks Cook, see you.", "Cook"),
+        ("My aunt Jane Eyrefield called.", "Jane"),
+        ("Mary Bloody and William Sweet came.", "William"),
+        ("Jack Russell is my boss.", "Russell"),
         ("The wifi has the SSID KerrFamily5G.", "KerrFamily5G"),
     ],
 )

@@ -52,6 +52,7 @@ def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) ->
         "Was sagt der Bebauungsplan, und wie hoch ist die Pendlerpauschale? Der Fachkräftemangel.",
         "Meine Laugenpumpe brummt. Wacholderbeeren und Lorbeerblätter für den Sauerbraten.",
         "Schrijf een klacht over de vertraging van de trein.",
+        "Schreib mir einen Trainingsplan mit Kniebeugen, Kreuzheben und Bankdrücken.",
         "¿Cuánto cuesta el metro? Combien de temps au four ?",
     ],
 )

@@ -159,7 +159,8 @@ def collect(sources: Sources, out: Path) -> dict[str, int]:
         sources.debian, sources.wordnet, sources.registries, english, listed, anybody, people
     )
     listed |= {*lists["used"], *lists["things"]}
-    lists["brands"] = brands(sources.brands) - listed - people
+    found = brands(sources.brands) - listed - people
+    lists["brands"] = {word for word in found if word.removesuffix("s") not in people}
     towns = foreign_names(sources.faker, _cities(500))
     public = {word for word in (*lists["brands"], *lists["things"]) if len(word) >= _SHORT}
     lists["names"] = known & listed | (anybody | towns) & public

@@ -383,7 +383,6 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
     if keys & _WEAK_KEYS:
         found = [each for each in found if sight.marks[each] & Mark.NAME or not sight.marks[each]]
     step = [mark & (Mark.WORD | Mark.NAME) for mark in sight.marks[start : start + 2]]
-    step[:1] = [Mark.WORD] if sight.lower[start] in _EDITS else step[:1]
     if found == [start] and step == [Mark.WORD] * 2 and not sight.breaks(start + 1):
         return  # "- name: Install packages"
     yield from (Sign(each, "persons") for each in found)

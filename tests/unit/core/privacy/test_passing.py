@@ -38,7 +38,7 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Are Sweet William, Peace Lily and Boston Fern toxic to a Bernese Mountain Dog?",
         "Explain islets of Langerhans, Lou Gehrig's disease and the Weimar Republic.",
         "Summarise Jane Eyre, Romeo and Juliet, Don Quixote and Mad Max.",
-        "Are Lavandula angustifolia and Quercus robur hardy? What are Enceladus and Betelgeuse?",
+        "Is Quercus robur hardy? What are Enceladus and Betelgeuse?",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:

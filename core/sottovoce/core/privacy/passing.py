@@ -95,9 +95,12 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
             yield place  # "mein Sohn Felix"
         if sight.lower[place] in _OWNED and sight.lower[place - 1] in _OWNERS:
             yield from (place - 1, place)  # "MY BOSS DIANE FOSTER"
-    phrases = _phrases()
+    phrases = _phrases("public_phrases")
+    living = not _LIVING.isdisjoint(sight.lower)  # "Jane Eyre is my tenant"
+    landmarks = {} if living else _phrases("landmarks")
     for place, first in enumerate(sight.lower):
-        for rest in phrases.get(first, ()):
+        known = [] if living and names.known(first) else phrases.get(first, [])
+        for rest in (*known, *landmarks.get(first, ())):
             end = place + 1 + len(rest)
             if not rest and _in_name(sight, hides, place):
                 continue
@@ -323,7 +326,7 @@ def _in_name(sight: Sight, hides: Sequence[str], place: int) -> bool:
             and hides[other] == "persons"
             and sight.capital(other)
             and sight.gaps[max(place, other)] == " "
-            and sight.lower[other] not in _phrases()
+            and sight.lower[other] not in _phrases("public_phrases")
             and sight.capital(place)
             for other in (place - 1, place + 1)
         )
@@ -467,10 +470,10 @@ def stands_alone(sight: Sight, place: int) -> bool:
 
 
 @cache
-def _phrases() -> dict[str, list[tuple[str, ...]]]:
-    """Return phrases by their first word; in the list, "_" joins the words of a phrase."""
+def _phrases(name: str) -> dict[str, list[tuple[str, ...]]]:
+    """Return a list's phrases by their first word; in it, "_" joins the words of a phrase."""
     found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for phrase in listed("public_phrases"):
+    for phrase in listed(name):
         first, *rest = phrase.split("_")
         found[first].append((*rest,))
     return dict(found)

@@ -34,11 +34,12 @@ _PASSING: Final = frozenset({"time", "ordinal", "decade"})
 
 _OCTET: Final = r"\.(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
 _NETWORK: Final = (
-    rf"(?:(?:10|127|22[4-9]|23\d|255){_OCTET}|172\.(?:1[6-9]|2\d|3[01])|192\.168|169\.254"
+    rf"(?:(?:127|22[4-9]|23\d|255){_OCTET}|10\.(?:\d|10|42|96|244)|172\.(?:1[6-9]|2\d|3[01])|192\.168|169\.254"
     rf"|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])|0\.0){_OCTET}{_OCTET}"
     r"|1\.[01]\.[01]\.1|8\.8\.(?:8\.8|4\.4)|9\.9\.9\.9"
 )
-"""Addresses within networks that nobody can look up, masks, and public servers of names."""
+"""Addresses within networks that many have (as Kubernetes sets them up, too), masks, and public
+servers of names."""
 _INNER = re.compile(rf"(?:{_NETWORK})(?:/\d{{1,2}})?(?::(?:\d{{1,5}}|\*))?")
 _ADDRESS = re.compile(rf"\d{{1,3}}(?:{_OCTET}){{3}}(?:/\d{{1,2}})?(?::\d{{1,5}})?")
 _HARDWARE = re.compile(r"([0fF])\1(?:([:-])\1\1)(?:\2\1\1){4}")

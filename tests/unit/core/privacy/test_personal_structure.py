@@ -332,6 +332,7 @@ def test_a_secret_joined_to_its_key_is_drawn(privatizer: Privatizer, text: str) 
         ("5551234 U.S. 4711882", "5551234"),
         ("Ban 207.155.150.156", "207.155.150.156"),
         ("Phone: 10.20.30.40", "10.20.30.40"),
+        ("The camera is at 10.218.6.131.", "10.218.6.131"),
         ("ssh rose@192.168.0.5", "rose@"),
         ("The MAC is 00:00:00:00:00:1f.", "00:1f"),
         ("uses: kerr/home@v1", "kerr"),

@@ -1,7 +1,7 @@
 """Tells identifiers of a person from the numbers, names and paths of code.
 
 Under the other policies every identifier is drawn. Under `personal`, "parse_rows", "x[i-1]",
-"400 mg" and "9:30" say what is asked, and pass. A telephone number, a date, a mail address, an
+"400 mg" and "9:30" belong to the question, and pass. A telephone number, a date, a mail address, an
 order number and everything that cannot be read as code or as an amount are drawn.
 """
 
@@ -100,9 +100,12 @@ _ROUND = re.compile(
     r"|(?:11434|15672|25519|25565|27017|32400|50051|51820)"  # ports of known services, a curve
 )
 _PLAIN = re.compile(r"\d+")
-_PRECISE = re.compile(r"-?(?!0\.\d{10})\d{1,3}\.\d{5,}")
+_PRECISE = re.compile(r"-?\d{1,3}\.\d{5,}")
 """A number with so many decimals may be a place on a map."""
-_GROUPED = re.compile(r"\W{0,3}\d{1,3}(?:[.,_]\d{3})*(?:[.,]\d+)?\W{0,3}")
+_GROUPED = re.compile(
+    r"\W{0,3}\d{1,3}(?:(?:\.\d{3})*(?:,\d+)?|(?:,\d{3})*(?:\.\d+)?|(?:_\d{3})+(?:\.\d+)?)\W{0,3}"
+)
+"""A number whose thousands are parted by one sign, and its decimals by another."""
 _SERIAL = re.compile(
     r"[A-Z]{1,6}[-/]?\d{4,}|\d{4,}[-/]?[A-Z]{1,6}|[A-Z]{2}\d{2}[A-Z]{3}|[A-Z]\d{5,}"
 )
@@ -110,8 +113,7 @@ _PUBLIC_CODE = re.compile(
     r"E0\d{3}|(?:CS|LNK|MSB|TS)\d{4}|ORA-\d{5}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|(?:RFC|PEP|JEP)-?\d{3,4}"
     r"|97[89]-\d{1,5}-\d{1,7}-\d{1,7}-\d|0x[\da-fA-F]{1,8}|\d{1,5}(?:[x×]\d{1,5}){1,2}|(\d{5}):\1"
     r"|\d{1,4}:\d{1,4}|\d{1,3}(?::\d{1,3}){2,3}|i[3579]-\d{4,5}[A-Z]{0,2}"
-    r"|\d{1,4}\.\d{1,3}\.(?:[3-9]\d\d|2[6-9]\d|25[6-9]|\d{4,5})\.\d{1,4}"
-    r"|\d{1,4}\.\d{1,3}\.\d{1,3}\.(?:[3-9]\d\d|\d{4,5})|\d\.\d{1,12}[eE][+-]?\d{1,3}"
+    r"|\d{2,3}\.0\.\d{4,5}\.\d{1,4}|\d\.\d{1,12}[eE][+-]?\d{1,3}"
     r"|(?:[pnbrqkPNBRQK1-8]{1,8}/){7}[pnbrqkPNBRQK1-8]{1,8}|[BCPU]0[\dA-F]{3}"
     r"|0x(?:0{4}|f{4})?[5-7f][\da-f]{11}|(?:[01]{8}){1,4}|\d{3}/\d{2}Z?R\d{2}"
     r"|[A-G][#b]?(?:maj|min|dim|aug|sus|add)\d{1,2}"

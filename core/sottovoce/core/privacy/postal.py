@@ -11,7 +11,8 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from sottovoce.core.privacy import identifying
-from sottovoce.core.privacy.signs import Sight, listed, value_after
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import listed, value_after
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
 
@@ -31,6 +32,12 @@ _SAID_STREETS: Final = listed("said_streets")
 _SAID_NUMBERS: Final = listed("said_numbers")
 _NO_STREET_NAMES: Final = listed("no_street_names")
 _AFTER_VERBS: Final = listed("after_verbs")
+_BESIDE: Final = frozenset({"near", "outside", "opposite"})
+_TOWARDS: Final = frozenset({"to", "from", "for"})
+_GOING: Final = frozenset(
+    {"come", "deliver", "delivery", "directions", "drive", "get", "go", "route", "send", "way"}
+)
+"""Words before "to" or "from" and the number of a house."""
 _LIVE: Final = frozenset({"live", "lives", "lived", "living", "reside", "resides"})
 _NO_STREETS: Final = (
     _STREETS | _ARTICLES | {"a", "an", "at", "by", "my", "your", "one", "way", "to"}
@@ -180,7 +187,7 @@ def _is_number(sight: Sight, place: int) -> bool:
 
 
 def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
-    """Yield a street whose kind stands last: "12 Rose Lane", "Rose Lane", "12 rose lane"."""
+    """Yield a street with its kind last: "12 Rose Lane", "Rose Lane", "12 rose lane"."""
     capital, names, back = sight.capital(place), 0, place - 1
     sure = capital or sight.lower[place] in _SURE_STREETS or _zip(sight, place)
     if not sure and not _ends_home(sight, place):
@@ -221,14 +228,18 @@ def _ends_home(sight: Sight, place: int) -> bool:
 
 
 def _at_home(sight: Sight, place: int, *, said: bool) -> bool:
-    """Return whether "at" or "address is" stands before a number: "meet at 14 orchard way".
+    """Return whether a number is part of a home's address: "come to 7a elm way".
 
     Args:
         said: whether the number is a word, as in "my address is twelve beech avenue".
     """
-    before = sight.lower[max(place - 2, 0) : place]
-    lives = before[:1] == ["address"] or before[0] in _LIVE if before else False
-    return before == ["address", "is"] or (before[-1:] == ["at"] and (lives or not said))
+    earlier, before = ("", "", *sight.lower[:place])[-2:]
+    if before == "at":
+        return not said or earlier == "address" or earlier in _LIVE
+    if said or before == "is":
+        return (earlier, before) == ("address", "is")
+    lettered = sight.lower[place][-1].isalpha()  # "7a"
+    return before in _BESIDE or (before in _TOWARDS and (lettered or earlier in _GOING))
 
 
 def _zip(sight: Sight, place: int) -> bool:
@@ -245,7 +256,7 @@ def _zip(sight: Sight, place: int) -> bool:
 
 
 def _small_leading(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
-    """Yield a street whose kind stands first in small letters: "22 place de la Gare"."""
+    """Yield a street with its kind first, in small letters: "22 place de la Gare"."""
     lower, at = sight.lower, place + 1
     if at >= len(lower) or (lower[place] not in _NUMBERED and lower[place] not in _NAMED):
         return
@@ -269,7 +280,7 @@ def _small_leading(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
 
 
 def _leading(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
-    """Yield a street whose kind stands first, with a number on either side."""
+    """Yield a street with its kind first, and a number on either side."""
     at = place + 1
     while at < len(sight.words) and at <= place + _MOST_NAMES and not sight.breaks(at):
         if sight.words[at].kind is not Kind.WORD:

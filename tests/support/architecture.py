@@ -59,7 +59,7 @@ PLAN: Plan = {
     ],
     "sottovoce.models": [
         ["corpus", "graphs", "public_words"],
-        ["frequencies", "space", "tagger", "torch_export"],
+        ["frequencies", "public_phrases", "space", "tagger", "torch_export"],
         ["calibration_attack", "encoder", "indexes", "names_data", "vocabulary"],
         ["calibration", "denoiser_data", "names_training"],
         ["context_finder", "denoiser_training"],

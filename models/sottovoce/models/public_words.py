@@ -24,7 +24,6 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -154,7 +153,7 @@ def collect(sources: Sources, out: Path) -> dict[str, int]:
         for word in _common_forms(language, sources.forms, number, anybody)
         if plain(word) not in left_out and len(word) > 2
     } - english
-    listed = set().union(*lists.values(), *(_by_hand(out / f"{name}.txt") for name in _BY_HAND))
+    listed = set().union(*lists.values(), *(read_list(out / f"{name}.txt") for name in _BY_HAND))
     lists |= collect_terms(
         sources.debian, sources.wordnet, sources.registries, english, listed, anybody, people
     )
@@ -178,8 +177,8 @@ def in_order(folder: Path) -> list[str]:
     not know come last: well-known words, then the others, short words first. A bundle with more
     words than the backbone has tokens takes them in this order.
     """
-    packed = {name: _packed(folder / f"{name}.txt.gz") for name in ("common", "english", "used")}
-    names = _packed(folder / "names.txt.gz") | _public_names() | {*word_groups.origins()}
+    packed = {name: read_list(folder / f"{name}.txt.gz") for name in ("common", "english", "used")}
+    names = read_list(folder / "names.txt.gz") | _public_names() | {*word_groups.origins()}
     known = {
         word
         for word in packed["english"] | packed["used"]
@@ -211,7 +210,7 @@ def build(folder: Path) -> dict[str, int]:
             if form and len(form.encode()) <= LONGEST and form.isprintable() and " " not in form:
                 found[form] = found.get(form, 0) | mark
 
-    packed = {name: _packed(folder / f"{name}.txt.gz") for name in _COLLECTED}
+    packed = {name: read_list(folder / f"{name}.txt.gz") for name in _COLLECTED}
     add(packed["english"], Mark.WORD)
     add(packed["common"], Mark.COMMON | Mark.WORD)
     add(packed["functions"], Mark.WORD)
@@ -221,7 +220,7 @@ def build(folder: Path) -> dict[str, int]:
     add(packed["languages"] | packed["things"] | packed["brands"], Mark.PUBLIC)
     add(packed["countries"], Mark.PLACE)
     for name, mark in _BY_HAND.items():
-        add(_by_hand(folder / f"{name}.txt"), mark)
+        add(read_list(folder / f"{name}.txt"), mark)
     add(word_groups.origins(), Mark.ORIGIN)
     for word in packed["names"] | _public_names():
         if word in found:
@@ -389,20 +388,21 @@ def _functions(file: Path, names: set[str], given: set[str]) -> set[str]:
     }
 
 
-def _packed(file: Path) -> set[str]:
-    return _read(file, lambda: gzip.decompress(file.read_bytes()).decode())
+def read_list(file: Path) -> set[str]:
+    """Return the words of a list; lines after "# " are comments. Raises as `read_text`."""
+    return {*re.sub(r"(?m)^# .*", "", read_text(file)).split()}
 
 
-def _by_hand(file: Path) -> set[str]:
-    """The words of a list that is written by hand; lines after "#" are comments."""
-    text = partial(file.read_text, "utf-8")
-    return _read(file, lambda: re.sub(r"(?m)^# .*", "", text()))
+def read_text(file: Path) -> str:
+    """Return the text of a list.
 
-
-def _read(file: Path, text: Callable[[], str]) -> set[str]:
+    Raises:
+        InvalidInput: it is missing.
+    """
     if not file.is_file():
         raise InvalidInput(f"{file} is missing", fix="restore it from git", subject=str(file))
-    return {*text().split()}
+    data = file.read_bytes()
+    return (gzip.decompress(data) if file.suffix == ".gz" else data).decode()
 
 
 _FEWEST_LOWER: Final = 2
@@ -458,26 +458,32 @@ def foreign_names(faker: Path, cities: Collection[str]) -> set[str]:
     return found
 
 
-def brands(folder: Path) -> set[str]:
-    """Return names of programs, apps, companies and cars, in small letters.
+def titles(folder: Path, shortest: int = 0) -> Iterator[str]:
+    """Yield names of programs, apps, companies and cars.
 
-    The packages `pytickersymbols` and `faker_vehicle` must be installed. ``folder`` holds the JSON
-    files of sets of icons. A set of Iconify writes "my-app" for a name of two words.
+    The packages `pytickersymbols` and `faker_vehicle` must be installed.
+
+    Args:
+        folder: the JSON files of sets of icons. A set of Iconify writes "my-app" for two words.
+        shortest: letters that a word of such a set must have more than.
     """
-    titles: list[str] = []
     for file in sorted(folder.glob("*.json")):
         icons = json.loads(file.read_text("utf-8"))
         if isinstance(icons, list):  # simple-icons
-            titles += (icon["title"] for icon in icons)
-            titles += (name for icon in icons for name in icon.get("aliases", {}).get("aka", ()))
+            yield from (icon["title"] for icon in icons)
+            yield from (name for icon in icons for name in icon.get("aliases", {}).get("aka", ()))
         else:
-            names = (*icons["icons"], *icons.get("aliases", ()))
-            titles += (part for name in names for part in name.split("-") if len(part) > _SHORT)
+            for name in (*icons["icons"], *icons.get("aliases", ())):
+                yield " ".join(part for part in name.split("-") if len(part) > shortest)
     stocks = import_module("pytickersymbols").PyTickerSymbols()
-    titles += (stock["name"] for stock in stocks.get_all_stocks())
-    cars = import_module("faker_vehicle.vehicle_dict").vehicles
-    titles += (car[part] for car in cars for part in ("Make", "Model"))
-    return {word.lower() for title in titles for word in _BRAND.findall(title)}
+    yield from (stock["name"] for stock in stocks.get_all_stocks())
+    for car in import_module("faker_vehicle.vehicle_dict").vehicles:
+        yield f"{car['Make']} {car['Model']}"
+
+
+def brands(folder: Path) -> set[str]:
+    """Return the words of names of programs, apps, companies and cars; see `titles`."""
+    return {word.lower() for title in titles(folder, _SHORT) for word in _BRAND.findall(title)}
 
 
 def collect_terms(

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from sottovoce.core.privacy.signs import Sight, listed
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import listed
 
 _CATALOGUES: Final = listed("catalogues")
 _ENTRY = re.compile(r"(?=.*\d)[A-Z0-9]{1,12}(?:[.-]\d{1,4}){0,2}")

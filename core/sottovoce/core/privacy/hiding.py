@@ -2,7 +2,7 @@
 
 Under the policy `personal` each kind of personal data can be switched off, and words and phrases of
 the owner pass. Hidden words and patterns never pass, under any policy. What is hidden wins over
-what is allowed. An app can add to what is hidden, and cannot take away from it.
+what is allowed. An app can hide more, and never less.
 
 A pattern is a regular expression. Python's `re` has no time limit, and some expressions need
 exponential time. So the number of ways in which an expression can match is bounded before it is
@@ -282,7 +282,7 @@ class Hiding:
 
 
 class Spans:
-    """Where an owner's lists match in a document; what is hidden wins.
+    """Where an owner's lists match in a document; hiding wins.
 
     Args:
         allow, hide: spans in code points.

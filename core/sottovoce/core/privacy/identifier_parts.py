@@ -67,7 +67,7 @@ class Part(NamedTuple):
 
 
 def private_parts(text: str, hides: str) -> list[Part] | None:
-    """Return what is drawn in an identifier, in order; None where all of it is.
+    """Return the drawn parts of an identifier, in order; None if the whole is drawn.
 
     Args:
         text: the identifier.
@@ -187,7 +187,7 @@ def _path(text: str) -> list[Part]:
 
 
 def _segments(text: str, start: int, *, sure: bool = True) -> Iterator[Part]:
-    """Yield the private segments of a path; all of them unless ``sure``."""
+    """Yield the private segments of a path; all unless ``sure``."""
     user = identifying.home_of(text)
     for segment in _SEGMENT.finditer(text, start):
         at, name = segment.start(), segment[0]

@@ -1,6 +1,6 @@
 """Words that pass although a finder takes them for names: greetings, terms, and cities asked about.
 
-Signs such as a title or a label beside a word count for more, see `signs`.
+A title or a label beside a word counts for more, see `signs`.
 
 A city alone says where something is, and a question about it cannot be answered without it: "How
 far is Perth from Sydney?" The city of a person must not pass: "I moved to Perth last year". So a
@@ -26,7 +26,9 @@ from itertools import pairwise
 from typing import Final
 
 from sottovoce.core.privacy.citations import citations
-from sottovoce.core.privacy.signs import LONG_AMOUNT, Sight, counts, listed
+from sottovoce.core.privacy.phrases import public_phrases
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark, listed_names
 from sottovoce.core.text.words import Kind
@@ -67,10 +69,11 @@ _BEFORE_ORDERS: Final = frozenset({"please", "to", "then", "don't", "not", "and"
 _ENDS: Final = frozenset('.!?:;•*-#"“')
 
 
-def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
+def passing(document: str, sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     """Yield the places of the words of public phrases.
 
     Args:
+        document: the whole text.
         hides: what each hides; a single word beside a found person is part of the name.
     """
     yield from _orders(sight)
@@ -95,12 +98,8 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
             yield place  # "mein Sohn Felix"
         if sight.lower[place] in _OWNED and sight.lower[place - 1] in _OWNERS:
             yield from (place - 1, place)  # "MY BOSS DIANE FOSTER"
-    phrases = _phrases("public_phrases")
-    living = not _LIVING.isdisjoint(sight.lower)  # "Jane Eyre is my tenant"
-    landmarks = {} if living else _phrases("landmarks")
     for place, first in enumerate(sight.lower):
-        known = [] if living and names.known(first) else phrases.get(first, [])
-        for rest in (*known, *landmarks.get(first, ())):
+        for rest in _phrases("public_phrases").get(first, ()):
             end = place + 1 + len(rest)
             if not rest and _in_name(sight, hides, place):
                 continue
@@ -108,6 +107,9 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
                 map(sight.breaks, range(place + 1, end))
             ):
                 yield from range(place, end)
+    living = not _is_whole(document, sight) or not _LIVING.isdisjoint(sight.lower)
+    for span in public_phrases(sight, hides, living=living):
+        yield from span
 
 
 def _is_named(sight: Sight, place: int) -> bool:
@@ -531,8 +533,8 @@ def pass_cities(
     """
     if len(document) > _LONGEST or _NAMES.isdisjoint(hides):
         return set()
-    if document[: sight.words[0].start].strip() or document[sight.words[-1].end :].strip():
-        return set()  # not the whole text
+    if not _is_whole(document, sight):
+        return set()
     found = [*_found(sight, hides, places)]
     drawn = {place for place, hidden in enumerate(hides) if hidden}
     if not found or drawn - {place for span in found for place in span}:
@@ -547,6 +549,12 @@ def pass_cities(
     for span in found:
         hides[span.start : span.stop] = [""] * len(span)
     return cities
+
+
+def _is_whole(document: str, sight: Sight) -> bool:
+    """Return whether the words make up the whole text. Otherwise they are a window into it."""
+    first, last = sight.words[0], sight.words[-1]
+    return not document[: first.start].strip() and not document[last.end :].strip()
 
 
 def _asks(sight: Sight) -> bool:

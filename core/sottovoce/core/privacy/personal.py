@@ -1,4 +1,4 @@
-"""Decides under the policy `personal` which words say who somebody is.
+"""Decides under the policy `personal` which words tell of a person.
 
 All other policies decide from a word and the looks of its neighbours. This one reads the context: a
 finder's probabilities, the public vocabulary, signs beside a word, and the owner's choices. So
@@ -57,7 +57,8 @@ from sottovoce.core.privacy.scripts import (
     passes_abroad,
 )
 from sottovoce.core.privacy.secret_values import secret_values
-from sottovoce.core.privacy.signs import Sight, is_field, signs
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import is_field, signs
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
@@ -87,13 +88,12 @@ _KIND: Final = {
 _REPORTED: Final = {kind: KINDS.index(kind) for kind in (*_KIND.values(), IDENTIFIER)}
 _DRAW, _PASS = Treatment.DRAW, Treatment.PASS
 _FACT: Final = KINDS.index("FACT")
-_ENDS: Final = frozenset('.!?:;•*-|#>"“')
 _SHORT: Final = 4
 _VOWELS: Final = frozenset("aeiouyàáâäãåèéêëìíîïòóôöõùúûü")
 
 
 class Overview(NamedTuple):
-    """What is read over a whole document.
+    """Findings that need the whole document.
 
     Attributes:
         forced: where the owner's lists and patterns match.
@@ -133,7 +133,7 @@ class Personal:
         kinds: NDArray[np.uint8],
         known: Overview,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return what each word is called, its treatment, and what it hides.
+        """Return each word's kind, its treatment, and the reason to hide it.
 
         These are places in `policies.KINDS`, numbers of `Treatment`, and places in `REASONS`.
 
@@ -152,7 +152,7 @@ class Personal:
             for place, language in enumerate(languages(sight))
         ]
         name_persons(sight, hides)
-        for place in (public := {*passing(sight, hides)}):
+        for place in (public := {*passing(document, sight, hides)}):
             hides[place] = ""
         _hide_dates(self._dates(document), sight, hides)
         told = [*secret_values(document, sight), *signs(sight), *records(document, sight)]
@@ -231,7 +231,7 @@ class Personal:
         document: str,
         language: Language,
     ) -> str:
-        """Return what a word hides by itself and by what the finder says of it; "" for nothing."""
+        """Return what a word hides by itself and by the finder's probabilities; "" for nothing."""
         word = sight.words[place]
         if word.kind is Kind.PUNCTUATION or word.clitic:
             return ""
@@ -255,7 +255,7 @@ class Personal:
         capital = sight.capital(place)
         if len(word.text) == 1 and (word.text.isascii() or word.text.islower()):
             return ""
-        if sight.lower[place] == "the" and (not capital or _begins(sight, place)):
+        if sight.lower[place] == "the" and (not capital or sight.begins(place)):
             return ""
         ordinary = marks and not marks & Mark.NAME
         if (ordinary or sight.lower[place] in _FIELDS) and _is_field(sight, place):
@@ -272,7 +272,7 @@ class Personal:
             return ""  # "<SubmitButton"
         if word.text in _DECLARE and in_code(document, word.start):
             return ""
-        itself = sight.lower[place] in _ITSELF and _begins(sight, place)  # "Me and Rose"
+        itself = sight.lower[place] in _ITSELF and sight.begins(place)  # "Me and Rose"
         if itself or (marks & Mark.WORD and is_field(sight, place)):
             return ""
         after_name = place and sight.capital(place - 1)  # "the Marsh brothers"
@@ -293,7 +293,7 @@ class Personal:
             doubtful |= language is Language.OTHER and is_capital_abroad(sight, place)
             return "unlisted" if doubtful else ""
         shouted = not marks & Mark.NAME and _shouted(sight, place)
-        first = capital and (shouted or _begins(sight, place))
+        first = capital and (shouted or sight.begins(place))
         if other >= named and (not marks & Mark.NAME or _FOUND[best] == "organisations"):
             return ""
         nobody = marks & Mark.WORD or not marks & Mark.NAME or not listed_names(sight.lower[place])
@@ -445,13 +445,6 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
     return 0.1 if capital else 0.5
 
 
-def _begins(sight: Sight, place: int) -> bool:
-    """Return whether a word has its capital from where it stands."""
-    if not place or sight.breaks(place):
-        return True
-    return sight.words[place - 1].text[0] in _ENDS
-
-
 def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
     """Hide words with a capital that stand beside a found name: "Will Kowalski", "Tom H. Long"."""
     for order in (range(len(hides)), range(len(hides) - 1, -1, -1)):
@@ -471,11 +464,11 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             if text.isupper() and _is_label(sight, other):
                 continue
             name = marks & Mark.NAME or not marks or (len(text) == 1 and text not in ("I", "A"))
-            if other < place and sight.lower[other] in _ORDERS and _begins(sight, other):
+            if other < place and sight.lower[other] in _ORDERS and sight.begins(other):
                 name = False  # "Call Rose Kerr"
             if marks & Mark.WORD and _shouted(sight, other):
                 name = False  # "EMAIL TO MY BOSS DIANE"
-            inner = not _begins(sight, other) and not marks & Mark.PUBLIC
+            inner = not sight.begins(other) and not marks & Mark.PUBLIC
             if name or (inner and float(found[other, :3].sum()) >= _DOUBT):
                 hides[other] = hides[place]
 
@@ -566,7 +559,7 @@ def _doubtful(text: str, named: float, sight: Sight, place: int, document: str) 
     if not text.isascii() and unicodedata.normalize("NFKC", text) != text:
         return True  # in full-width letters, which the finder and the lists do not read
     if not text.islower():
-        doubtful = named >= (_BEGINNING if _begins(sight, place) else _CAPITAL)
+        doubtful = named >= (_BEGINNING if sight.begins(place) else _CAPITAL)
     else:
         careful = _careful(document, sight.words[place].start)
         doubtful = named >= (_DOUBT if careful else _CARELESS)

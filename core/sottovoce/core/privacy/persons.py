@@ -4,7 +4,7 @@ A finder weighs each mention by itself. "Rose Kerr" is found, and a later "tell 
 need not be.
 
 The numbers are telephones, cards, accounts and house numbers. A number in groups is several words,
-and one word of it alone may look like an amount. Times of day pass.
+and one word alone may look like an amount. Times of day pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Final
 
 from sottovoce.core.privacy.identifying import is_address, is_public_code
 from sottovoce.core.privacy.passing import is_city
-from sottovoce.core.privacy.signs import GREETING, TITLES, Sight, listed
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import GREETING, TITLES, listed
 from sottovoce.core.privacy.surrogates import identifiers, names
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind
@@ -94,7 +95,7 @@ def hide_again(sight: Sight, hides: list[str], known: Set[str]) -> None:
         if hidden or sight.lower[place] not in found or word.kind is not Kind.WORD or word.clitic:
             continue
         marks = sight.marks[place] & ~Mark.NAME
-        begins = not place or sight.breaks(place) or sight.words[place - 1].text[0] in _ENDS
+        begins = sight.begins(place)
         ordinary = marks and (marks & _OTHERS or begins or not sight.capital(place))
         if not ordinary and len(word.text) > 1:
             hides[place] = _PERSON

@@ -1,4 +1,4 @@
-"""Finds who somebody is in lines that programs and phones write, where the form tells it.
+"""Finds names and passwords in lines that programs and phones write.
 
 These are the authors of `git blame`, the hosts of syslog, the users of SSH, the codes of wireless
 networks, names of accounts, and telephone numbers in words.
@@ -13,7 +13,8 @@ from itertools import pairwise
 from typing import Final
 
 from sottovoce.core.privacy.identifying import NOBODY, words_in
-from sottovoce.core.privacy.signs import Sight, Sign, listed, value_after
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import Sign, listed, value_after
 from sottovoce.core.privacy.surrogates.identifiers import MONTHS
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 from sottovoce.core.text.words import Kind

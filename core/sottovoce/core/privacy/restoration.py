@@ -124,7 +124,7 @@ class Restored:
 
 
 class Restoration:
-    """The map of one conversation, from what was released to what was typed.
+    """The map of one conversation, from the released text to the typed one.
 
     Args:
         places: as `meanings.observe` gives them, of one conversation and no other.
@@ -212,7 +212,7 @@ class _Numbers(NamedTuple):
 
     @classmethod
     def of(cls, places: Iterable[Place], said: Iterable[str]) -> _Numbers | None:
-        """Return the numbers; None where none of them was drawn."""
+        """Return the numbers; None if none was drawn."""
         drawn = [
             sum(map(str.isdigit, place.released))
             for place in places

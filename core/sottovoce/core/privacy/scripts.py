@@ -1,6 +1,6 @@
-"""Finds names in scripts and languages that the finder of names cannot read, such as Chinese.
+"""Finds names in scripts and languages that the finder of names cannot read, like Chinese.
 
-The finder reads English. In another script a sentence passes, because it says what is asked. Signs
+The finder reads English. In another script a sentence passes, because it holds the question. Signs
 tell which of its words are names: a listed name, a title, a label, a patronymic, a capital within a
 sentence. A run as short as a name is drawn if it stands within Latin text. In a sentence of another
 language that is written in Latin letters, ordinary words pass in the same way, see `passes_abroad`.
@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-from sottovoce.core.privacy.signs import Sight
+from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark, listed_names
@@ -235,7 +235,7 @@ def _names() -> str:
 
 
 def _no_names(sign: str) -> frozenset[str]:
-    """Return listed words but names, such as "Ella" and "Mia", which tell no language."""
+    """Return listed words without names; "Ella" and "Mia" tell no language."""
     return frozenset(word for word in listed_signs(sign) if not names.known(word))
 
 
@@ -261,7 +261,7 @@ _PARTS = re.compile(r"[^\W\d_]+")
 
 
 class Language(IntEnum):
-    """What is known of a sentence's language."""
+    """The language of a sentence, as far as known."""
 
     ENGLISH = 0
     """Or not known."""

@@ -19,7 +19,8 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final
 
-from sottovoce.core.privacy.signs import QUOTES, Sight, Sign, key_parts, listed, value_after
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import QUOTES, Sign, key_parts, listed, value_after
 from sottovoce.core.text.words import Kind, Word
 
 _FEWEST: Final = 12

@@ -13,16 +13,16 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
-from sottovoce.core.text.words import Kind, Word
+from sottovoce.core.text.words import Kind
 
 __all__ = [
     "GREETING",
     "LONG_AMOUNT",
     "QUOTES",
     "TITLES",
-    "Sight",
     "Sign",
     "counts",
     "is_field",
@@ -47,30 +47,6 @@ def _lists() -> dict[str, frozenset[str]]:
 def listed(name: str) -> frozenset[str]:
     """Return the words of a sign in `signs.en.txt`."""
     return _lists()[name]
-
-
-class Sight(NamedTuple):
-    """Consecutive words as the signs see them.
-
-    Attributes:
-        words: the words.
-        gaps: the text before each word, back to the word before it.
-        marks: of each word in the vocabulary; 0 for marks and identifiers.
-        lower: each word in small letters.
-    """
-
-    words: Sequence[Word]
-    gaps: Sequence[str]
-    marks: Sequence[int]
-    lower: Sequence[str]
-
-    def capital(self, place: int) -> bool:
-        """Return whether a word begins with a capital."""
-        return self.words[place].text[:1].isupper()
-
-    def breaks(self, place: int) -> bool:
-        """Return whether a line ends before a word."""
-        return "\n" in self.gaps[place]
 
 
 class Sign(NamedTuple):
@@ -210,7 +186,7 @@ _NOBODY: Final = frozenset({"admin", "administrator", "default", "public", "root
 
 
 def key_parts(text: str) -> set[str]:
-    """Return the words of a key, each two and all of them together: "first_name", "x-api-key"."""
+    """Return the words of a key, each two, and all together: "first_name", "x-api-key"."""
     lower = text.lower()
     if text.isascii() and text.isalpha() and (text[1:].islower() or len(text) == 1):
         return {lower}  # most words; the same as below, ten times faster
@@ -225,7 +201,7 @@ def names_thing(keys: Set[str]) -> bool:
 
 
 def counts(key: str) -> bool:
-    """Return whether a key names what is counted or measured: "unit_price", "accountBalance_eur".
+    """Return whether a key names an amount: "unit_price", "accountBalance_eur".
 
     >>> counts("card_limit"), counts("credit_card")
     (True, False)

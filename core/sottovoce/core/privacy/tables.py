@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from sottovoce.core.privacy.signs import LONG_AMOUNT, Sight, counts, key_parts, listed, names_thing
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed, names_thing
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
@@ -137,7 +138,7 @@ def _on_cards(document: str, start: int, end: int) -> Iterator[Cell]:
 
 
 def _kind(name: str) -> str:
-    """Return what a column of this name holds; "" for nothing private."""
+    """Return the kind of a column with this name; "" for nothing private."""
     if len(name) > _LONGEST_NAME:
         return ""
     keys = key_parts(name.strip().strip(_QUOTES + "*[]"))
@@ -180,7 +181,7 @@ def _lines(document: str) -> Iterator[Cell]:
 
 
 def _header(line: str) -> tuple[list[str], str]:
-    """Return what the columns of a header hide, and what stands between them."""
+    """Return the kinds of a header's columns, and the sign between them."""
     for delimiter in _DELIMITERS:
         if delimiter not in line:
             continue
@@ -262,7 +263,8 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
                 yield place, hides
             continue
         if hides == _THINGS:
-            if marks & Mark.WORD or _ARTICLE.fullmatch(word.text):
+            ordinary = marks & Mark.WORD and not marks & Mark.NAME  # "Present for Grace"
+            if ordinary or _ARTICLE.fullmatch(word.text):
                 yield place, ""
             continue
         if hides == _AMOUNTS:

@@ -1,4 +1,4 @@
-"""The public vocabulary: words that anyone may use, which say nothing about whose text it is.
+"""The public vocabulary: words that anyone may use, and that say nothing about the writer.
 
 The policy `personal` lets a listed word pass, unless the context makes it a name. The list ships
 with the device, so no provider can add a name to it. `sotto-models vocabulary` builds the file.
@@ -148,6 +148,22 @@ class Vocabulary:
             self._known[word] = marks
         return marks
 
+    def beginning(self, start: str) -> Iterator[tuple[str, int]]:
+        """Yield the words that begin so, and their marks, sorted by the bytes of UTF-8.
+
+        Raises:
+            DataLoss: the file is damaged.
+        """
+        key = start.encode("utf-8", "surrogatepass")
+        for block in range(self._block_of(key), self._blocks):
+            if self._firsts[block][: len(key)] > key:
+                return
+            lines = self._unpacked(block)
+            for line in lines[1:-1].split(b"\n"):
+                if line.startswith(key):
+                    word = line.partition(b"\t")[0]
+                    yield _text(word), _marks_in(lines, word)
+
     def _block_of(self, key: bytes) -> int:
         """Return the only block that may hold a word."""
         return max(bisect_right(self._firsts, key) - 1, 0)
@@ -193,10 +209,7 @@ class Vocabulary:
             lines = self._unpacked(block)
             for line in lines[1:-1].split(b"\n"):
                 key = line.partition(b"\t")[0]
-                try:
-                    yield key.decode(), _marks_in(lines, key)
-                except UnicodeDecodeError as error:
-                    raise _damaged() from error
+                yield _text(key), _marks_in(lines, key)
 
 
 def _marks_in(lines: bytes, key: bytes) -> int:
@@ -214,6 +227,13 @@ def _marks_in(lines: bytes, key: bytes) -> int:
         return int(rest[1:], 16) if rest[:1] == b"\t" else 0
     except ValueError:
         raise _damaged() from None
+
+
+def _text(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError as error:
+        raise _damaged() from error
 
 
 def _damaged() -> DataLoss:
@@ -292,7 +312,7 @@ NAMES_FILE: Final = "names.en.bin"
 class Listed:
     """Public lists of names, as bits of a number.
 
-    The finder that reads the sentence learns what a list says of a word, because it cannot tell a
+    The finder that reads the sentence learns the lists of a word, because it cannot tell a
     rare surname from a rare noun by its letters. A list alone decides nothing: many surnames are
     also words, and most names of the world are in no list. The file ships with the device, so no
     provider can take a name out of it. `sotto-models vocabulary --names` builds it.

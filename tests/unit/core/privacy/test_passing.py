@@ -41,6 +41,9 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Is Burger King open on Boxing Day? Explain Occam's razor and the Krebs cycle.",
         "Summarise Jane Eyre, Romeo and Juliet, Don Quixote and Mad Max.",
         "Is Quercus robur hardy? What are Enceladus and Betelgeuse?",
+        "Is Leopard lizard food sold there? Compare Iceberg lettuce with Boston ivy.",
+        "Explain the Watergate scandal and the Bessemer process.",
+        "Is Virginia creeper poisonous to a friend's dog?",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -74,11 +77,31 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("My boss Charles Schwab wants it by noon.", "Schwab"),
         ("Mary Poppins next door is our dentist.", "Poppins"),
         ("We live behind Wall Street.", "Wall"),
+        ("My daughter goes to Little Women Nursery.", "Women"),
+        ("I work at Great Expectations Tutoring.", "Expectations"),
+        ("jane eyre is my tenant", "eyre"),
+        ("We ate at the Red Snapper.", "Snapper"),
+        ("She lives by the Black Forest.", "Forest"),
+        ("My boss is Tom Collins.", "Collins"),
+        ("I live in Monte Carlo.", "Monte"),
+        ("John Deere signed the lease.", "Deere"),
+        ("Contact Black Forest for a quote.", "Forest"),
+        ("Thanks, Max Factor", "Factor"),
+        ("Invoice to: Rear Window", "Rear"),
+        ("Ask Mia Toretto-Black Forest about it.", "Forest"),
+        ("calvin klein owes me 50 quid", "klein"),
         ("The wifi has the SSID KerrFamily5G.", "KerrFamily5G"),
     ],
 )
 def test_a_person_beside_them_is_drawn(privatizer: Privatizer, text: str, private: str) -> None:
     assert private not in _released(privatizer, text)
+
+
+def test_a_phrase_of_a_long_text_is_drawn_where_another_part_tells_of_a_home(
+    privatizer: Privatizer,
+) -> None:
+    text = "Jane Eyre is a book that she likes. " + "The rain is wet. " * 900
+    assert "Eyre" not in _released(privatizer, f"{text}\nJane Eyre is my tenant.")
 
 
 ASKED = [

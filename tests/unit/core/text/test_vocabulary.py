@@ -79,6 +79,12 @@ def test_every_word_is_found_again(shipped: Vocabulary) -> None:
             assert shipped.marks(word) == marks
 
 
+@pytest.mark.parametrize("start", ["bil", "zyg", "é", "", "qqqq", "the"])
+def test_all_words_with_a_beginning_are_found(shipped: Vocabulary, start: str) -> None:
+    found = [(word, marks) for word, marks in shipped.items() if word.startswith(start)]
+    assert list(shipped.beginning(start)) == found
+
+
 def test_a_misspelling_is_a_common_word_with_one_edit(shipped: Vocabulary) -> None:
     for word in ("goverment", "guranteed", "explian", "varibales"):
         assert shipped.misspelt(word)

@@ -417,7 +417,7 @@ def _month_of(text: str, reading: Reading) -> str:
 def _reading(
     found: re.Match[str], order: str, spots: Sequence[tuple[str, int, int]]
 ) -> Reading | None:
-    """Return what the spots say; None if the calendar has no such day, or a word is no month."""
+    """Return what the spots say; None if the calendar lacks the day, or a word is no month."""
     text = found.string
     said = {field: text[start:end] for field, start, end in spots}
     name = said["m"].lower()

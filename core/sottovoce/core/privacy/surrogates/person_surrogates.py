@@ -49,7 +49,7 @@ _LIST: Final = {"f": ("women",), "m": ("men",), "family": ("surnames",), "PLACE"
 
 
 class Past(NamedTuple):
-    """What a conversation drew before.
+    """The names and numbers that a conversation drew before.
 
     Attributes:
         persons: the parts of persons' names, in small letters.
@@ -101,7 +101,7 @@ class KnownNames:
 
     @property
     def past(self) -> Past:
-        """What the conversation drew before, and the cities that passed."""
+        """The conversation's drawn names, and the cities that passed."""
         forms: dict[str, set[str]] = defaultdict(set)
         for sort, form in self._owners.values():
             forms[sort].add(form)

@@ -1,0 +1,39 @@
+"""The view of a text that the rules of the policy `personal` share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from sottovoce.core.text.words import Word
+
+
+class Sight(NamedTuple):
+    """Consecutive words as rules read them.
+
+    Attributes:
+        words: the words.
+        gaps: the text before each word, back to the word before it.
+        marks: of each word in the vocabulary; 0 for marks and identifiers.
+        lower: each word in small letters.
+    """
+
+    words: Sequence[Word]
+    gaps: Sequence[str]
+    marks: Sequence[int]
+    lower: Sequence[str]
+
+    def capital(self, place: int) -> bool:
+        """Return whether a word begins with a capital."""
+        return self.words[place].text[:1].isupper()
+
+    def breaks(self, place: int) -> bool:
+        """Return whether a line ends before a word."""
+        return "\n" in self.gaps[place]
+
+    def begins(self, place: int) -> bool:
+        """Return whether a word has its capital from where it stands."""
+        return not place or self.breaks(place) or self.words[place - 1].text[0] in _ENDS
+
+
+_ENDS: Final = frozenset('.!?:;•*-|#>"“')

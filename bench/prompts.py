@@ -3,7 +3,8 @@
 A policy has two sides. It must hide the persons, and it must leave the question. Marked prompts
 show the damage. Marked sets show the leaks. The command leaves out missing sets; `make data` names
 the sets that are not public. The 400 prompts of `written_prompts.txt` ship with the benches. They
-mark persons, places, organisations and other names, and no dates or numbers.
+mark persons, places, organisations and other names, and no dates or numbers. So do 700 short ones,
+`asked_prompts.txt`: 400 hold a well-known name, and 300 like them a private one.
 
     python -m bench.prompts --columns names,personal,full --quick
     python -m bench.prompts --columns presidio --presidio ../presidio/bin/python
@@ -45,6 +46,7 @@ _MARKED: Final = "prompts/marked.jsonl.gz"
 _UNMARKED: Final = ("prompts/vicuna.jsonl.gz", "prompts/arena_hard_v2.jsonl.gz")
 PRIVATE: Final = frozenset({"PERSON", "PLACE", "ORG", "CONTACT", "DATE", "ORIGIN"})
 """Kinds of marked spans of which a turn without any should leave as typed."""
+_SHIPPED: Final = ("written", "asked")
 _UNMARKED_WORDS: Final = "unmarked"
 _KEY: Final = Key(b"bench.prompts".ljust(32))
 _QUICK: Final = 8
@@ -142,11 +144,11 @@ def marked(folder: Path) -> list[Document]:
     return [Document(row["text"], tuple(Span(*each) for each in row["spans"])) for row in rows]
 
 
-def written() -> list[Document]:
-    """Return the prompts of `written_prompts.txt`. No weight learned from these."""
+def written(name: str = "written") -> list[Document]:
+    """Return the prompts of a file beside this one. No weight learned from these."""
     kinds = {"PERSON": "PERSON", "PLACE": "PLACE", "ORGANISATION": "ORG", "passes": "PRODUCT"}
     found = []
-    for line in Path(__file__).with_name("written_prompts.txt").read_text("utf-8").splitlines():
+    for line in Path(__file__).with_name(f"{name}_prompts.txt").read_text("utf-8").splitlines():
         text, spans = "", []
         for piece, kind in written_pieces(line):
             if kind:
@@ -254,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         {name: read(name, asked.data, every) for name in FILES if here[name]},
         [*_unmarked(asked.data)][::every],
     )
-    texts.prompts["written"] = written()
+    texts.prompts.update((name, written(name)) for name in _SHIPPED)
     bundle = Bundle.open(asked.bundle)
     presidio = asked.presidio and Presidio(asked.presidio, asked.pipeline)
     figures: console.Figures = {"bundle": bundle.id, "quick": asked.quick, "columns": {}}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +18,7 @@ from sottovoce.core.text.words import Word, split
 from sottovoce.models.corpus import load_language
 from sottovoce.models.public_words import read_list, read_text
 
-__all__ = ["build", "collect"]
+__all__ = ["build", "collect", "may_be_person"]
 
 _COLLECTED: Final = "phrases.txt.gz"
 _BY_HAND: Final = {"phrases.txt": 0, "landmarks.txt": Mark.PLACE}
@@ -42,6 +41,24 @@ _VISITED: Final = re.compile(
 _TAXON: Final = re.compile(
     r"(?:sub|super)?(?:class|division|family|genus|kingdom|order|phylum|tribe)"
 )
+_HOMES: Final = frozenset(
+    (
+        "house",
+        "hall",
+        "lodge",
+        "street",
+        "way",
+        "court",
+        "church",
+        "park",
+        "tower",
+        "school",
+        "road",
+    )
+)
+"""Words that end the name of a place where somebody may live or meet."""
+_JOINTS: Final = frozenset(("the", "and", "y", "et", "und", "of", "de", "von", "van"))
+_NAMES: Final = Listed.GIVEN | Listed.USUAL_GIVEN | Listed.SURNAME | Listed.USUAL_SURNAME
 _SHORTEST: Final = 6
 """Letters of a phrase."""
 _NO_TITLE: Final = re.compile(
@@ -63,7 +80,8 @@ def collect(wordnet: Path, brands: Iterable[str], out: Path) -> int:
     for text, marks in (*_wordnet(wordnet), *names):
         words = split(text.strip(), _CLITICS)
         key = _key(words)
-        if len(key.encode()) <= LONGEST and _is_phrase(key, [word.text for word in words]):
+        plain_title = marks == 0 and _everyday(words)  # "Home Smart", which may be any firm
+        if len(key.encode()) <= LONGEST and _is_phrase(key, words) and not plain_title:
             found[key] = found.get(key, marks) & marks
     lines = (f"{key}{_signs(found[key])}\n" for key in sorted(found))
     (out / _COLLECTED).write_bytes(gzip.compress("".join(lines).encode(), 9, mtime=0))
@@ -73,56 +91,87 @@ def collect(wordnet: Path, brands: Iterable[str], out: Path) -> int:
 def build(folder: Path) -> dict[str, int]:
     """Return the phrases in ``folder`` with their marks; "_" joins the words of a phrase.
 
-    A phrase with `Mark.PLACE` may tell a person's place. One with `Mark.NAME` begins with a given
-    name. One with `Mark.SMALL` is a name only where its last word is written small.
+    A phrase with `Mark.PLACE` may tell a person's place, and one with `Mark.NAME` holds a given
+    name. One with `Mark.SMALL` is a name only where its last word is written small. `Mark.COMMON`
+    says that all its words are everyday words. Lines by hand in small letters were looked at one by
+    one: only the first word counts as a given name.
 
     Raises:
         InvalidInput: a list is missing.
     """
-    found: dict[str, int] = {}
+    found, reviewed = dict[str, int](), dict[str, int]()
     for line in read_list(folder / _COLLECTED):
         key = line.rstrip("".join(_SIGNS))
         found[key] = sum(mark for sign, mark in _SIGNS.items() if sign in line[len(key) :])
     for file, marks in _BY_HAND.items():
-        lines = read_text(folder / file).splitlines()
-        found |= {_key(split(line, _CLITICS)): marks for line in lines}
-    return {
-        key: marks | Mark.PUBLIC | (Mark.NAME if known(key.partition("_")[0]) else 0)
-        for key, marks in found.items()
-    }
+        for line in read_text(folder / file).splitlines():
+            words = split(line, _CLITICS)
+            more = Mark.SMALL if _ends_small(words) else 0
+            found[_key(words)] = marks | more
+            if line == line.lower():
+                reviewed[_key(words)] = marks | Mark.PUBLIC | Mark.NAME * known(words[0].text)
+    return {key: marks | _more(key) for key, marks in found.items()} | reviewed
 
 
-def _key(words: Sequence[Word]) -> str:
-    return plain("_".join(word.text for word in words))
+def _more(key: str) -> int:
+    """Return what the words of a phrase say of it."""
+    words = [word for word in key.split("_") if word.isalpha()]
+    marks = Mark.PUBLIC
+    if any(map(known, words)):
+        marks |= Mark.NAME
+    if words and words[-1] in _HOMES:
+        marks |= Mark.PLACE
+    if all(_marks(word) & Mark.WORD for word in words):
+        marks |= Mark.COMMON
+    return marks
 
 
 def _signs(marks: int) -> str:
     return "".join(sign for sign, mark in _SIGNS.items() if marks & mark)
 
 
-def _is_phrase(key: str, words: Sequence[str]) -> bool:
+def _key(words: Sequence[Word]) -> str:
+    return plain("_".join(word.text for word in words))
+
+
+def _ends_small(words: Sequence[Word]) -> bool:
+    """Return whether a phrase begins with a capital, and its last word does not: "Boston ivy"."""
+    texts = [word.text for word in words if word.text[0].isalpha() and not word.clitic]
+    return len(texts) > 1 and texts[0][0].isupper() and texts[-1].islower()
+
+
+def _everyday(words: Sequence[Word]) -> bool:
+    return all(_marks(word.text) & Mark.WORD for word in words if word.text.isalpha())
+
+
+def _is_phrase(key: str, words: Sequence[Word]) -> bool:
     """Return whether words may pass as a whole wherever they stand together."""
-    if not 1 < len(words) <= MOST_WORDS or sum(map(str.isalpha, key)) < _SHORTEST:
+    texts = [word.text for word in words]
+    if not 1 < len(texts) <= MOST_WORDS or sum(map(str.isalpha, key)) < _SHORTEST:
         return False
-    if not key.isprintable() or " " in key or not words[0][:1].isalnum():
+    if not key.isprintable() or " " in key or not texts[0][:1].isalnum() or key[-1] in _SIGNS:
         return False
-    if key[-1] in _SIGNS or (key.islower() and key == "_".join(words) and known(words[0])):
-        return False
-    if any(map(str.isdecimal, words)) and any(marks & Mark.DATE for marks in map(_marks, words)):
+    if any(map(str.isdecimal, texts)) and any(marks & Mark.DATE for marks in map(_marks, texts)):
         return False  # "December 8"
-    return not _may_be_person(words)
+    return not may_be_person(texts)
+
+
+def may_be_person(texts: Sequence[str]) -> bool:
+    """Return whether words may name persons: "Tom Collins", "Rosie and Jim", "the Carpenters"."""
+    lower = [text.lower() for text in texts if text[0].isalpha() and text[0] not in "'’"]
+    content = [word for word in lower if word not in _JOINTS]
+    joint = len(content) < len(lower) or any(text in ("&", "+") for text in texts)
+    named = [bool(listed_names(word) & _NAMES) or known(word) for word in content]
+    if lower[:1] == ["the"]:
+        return len(content) == 1 and bool(listed_names(content[0].removesuffix("s")) & _NAMES)
+    small = texts[-1].islower() and texts[0][:1].isupper()  # "Boston ivy"
+    if small or not all(named):
+        return False
+    return len(content) == 1 or (len(content) == 2 and (joint or known(content[0])))
 
 
 def _marks(word: str) -> int:
     return Vocabulary.shipped().marks(word)
-
-
-def _may_be_person(words: Sequence[str]) -> bool:
-    """Return whether a given name and a surname stand together with capitals: "Tom Collins"."""
-    bits = [listed_names(word) if word[0].isupper() else 0 for word in words]
-    given = Listed.GIVEN | Listed.USUAL_GIVEN
-    family = Listed.SURNAME | Listed.USUAL_SURNAME
-    return any(a & given and b & family for a, b in pairwise(bits))
 
 
 def _wordnet(folder: Path) -> Iterator[tuple[str, int]]:
@@ -139,6 +188,7 @@ def _wordnet(folder: Path) -> Iterator[tuple[str, int]]:
                 if kind in _SMALL:
                     yield text, Mark.SMALL
             elif kind in _KINDS:
-                yield text, Mark.PLACE if _VISITED.search(text.lower()) else 0
+                small = Mark.SMALL if text.split()[-1].islower() and text[0].isupper() else 0
+                yield text, small | (Mark.PLACE if _VISITED.search(text.lower()) else 0)
             elif kind in (_GROUP, _OBJECT):
                 yield text, Mark.PLACE

@@ -12,8 +12,8 @@ from typing import Final
 
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import listed
-from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark, Vocabulary, plain
+from sottovoce.core.text.words import Kind
 
 PHRASES_FILE: Final = "phrases.en.bin"
 """The phrases, in the form of a `Vocabulary`."""
@@ -25,56 +25,83 @@ def public_phrases(sight: Sight, hides: Sequence[str], *, living: bool) -> Itera
 
     Args:
         hides: what each word hides.
-        living: the text tells of somebody's home, work or family. Then neither a place passes nor a
-            phrase that begins with a given name: "Jane Eyre is my tenant".
+        living: the text tells of a home, work or family. There a phrase passes only if it holds no
+            given name, is no place, and is more than everyday words: "Jane Eyre is my tenant".
     """
+    living = living or not _PRIVATE.isdisjoint(sight.lower)
+    found = [*_found(sight, hides, living=living)]
+    alone = {place for place, hidden in enumerate(hides) if hidden == "persons"}
+    alone.difference_update(*found)
+    while listed := [span for span in found if not alone.isdisjoint(_across(sight, span))]:
+        found = [span for span in found if span not in listed]
+        alone.update(*listed)  # "Kerr, Garry Oak, Jane Eyre"
+    yield from found
+
+
+def _found(sight: Sight, hides: Sequence[str], *, living: bool) -> Iterator[range]:
+    words = [plain(lower) for lower in sight.lower]
+    ends: dict[int, int] = {}
     done = 0
     for place, hidden in enumerate(hides):
         if not hidden or place < done:
             continue
         for first in range(max(done, place + 1 - MOST_WORDS), place + 1):
-            end = _end(sight, first, living=living)
-            if (
-                end > place
-                and not _is_part(sight, hides, first, end)
-                and not _met(sight, first, end)
-            ):
+            if first not in ends:
+                ends[first] = _end(sight, words, first, living=living)
+            end = ends[first]
+            if end > place and not _is_part(sight, hides, first, end):
                 yield range(first, end)
                 done = end
                 break
 
 
-def _end(sight: Sight, first: int, *, living: bool) -> int:
+def _across(sight: Sight, span: range) -> Iterator[int]:
+    """Yield the words before and after a phrase from which one or two signs part it."""
+    for step, beside in ((-1, span.start - 1), (1, span.stop)):
+        for other in (beside + step, beside + 2 * step):
+            between = range(min(other, beside), max(other, beside) + 1)
+            if between.start < 0 or between.stop > len(sight.words):
+                break
+            if any(map(sight.breaks, range(between.start + 1, between.stop))):
+                break
+            *signs, word = between if step > 0 else reversed(between)
+            if all(sight.words[at].kind is Kind.PUNCTUATION for at in signs):
+                yield word
+
+
+def _end(sight: Sight, words: Sequence[str], first: int, *, living: bool) -> int:
     """Return the end of the longest phrase that begins at a place, or the place itself."""
-    longest = first
-    for rest, marks in _beginning(plain(sight.words[first].text)):
-        end = first + 1 + len(rest)
-        if not longest < end <= len(sight.words):
+    found = _beginning(words[first])
+    for end in range(min(first + MOST_WORDS, len(words)), first, -1) if found else ():
+        rest = tuple(words[first + 1 : end])
+        marks = found.get(rest, 0)
+        if not marks and rest and rest[-1][-1:] == "s":
+            marks = found.get((*rest[:-1], rest[-1][:-1]), 0)
+        if not marks or any(map(sight.breaks, range(first + 1, end))):
             continue
-        last = sight.words[end - 1].text
-        small = last.isalpha() and last.islower()
-        if marks & Mark.SMALL and not small:
-            continue  # "the Red Snapper", a restaurant
-        nobody = small and sight.capital(first)  # "Virginia creeper"
-        if living and marks & (Mark.PLACE if nobody else Mark.PLACE | Mark.NAME):
-            continue
-        words = [plain(word.text) for word in sight.words[first + 1 : end]]
-        same = words == rest or (words[:-1] == rest[:-1] and words[-1:] == [f"{rest[-1]}s"])
-        if same and not any(map(sight.breaks, range(first + 1, end))):
-            longest = end
-    return longest
+        if _passes(sight, first, end, marks, living=living) and not _met(sight, first, end, marks):
+            return end
+    return first
+
+
+def _passes(sight: Sight, first: int, end: int, marks: int, *, living: bool) -> bool:
+    """Return whether a phrase is written as a public name is, in a text that tells of no home."""
+    if marks & Mark.SMALL:
+        last = next(w.text for w in reversed(sight.words[first:end]) if w.text[0].isalpha())
+        if not last.islower() or (marks & Mark.NAME and not sight.capital(first)):
+            return False  # "the Red Snapper", a restaurant; "Garry Oak" and "garry oak", persons
+        marks &= ~(Mark.NAME | Mark.COMMON)  # "Virginia creeper"
+    return not living or not marks & (Mark.PLACE | Mark.NAME | Mark.COMMON)
 
 
 @lru_cache(512)
-def _beginning(word: str) -> list[tuple[list[str], int]]:
-    """Return what follows a word in phrases, with the marks of each phrase."""
+def _beginning(word: str) -> dict[tuple[str, ...], int]:
+    """Return the rest of each phrase that begins with a word, and its marks."""
     if "_" in word:
-        return []
+        return {}
     phrases = Vocabulary.in_file(PHRASES_FILE)
-    found: list[tuple[list[str], int]] = [([], marks)] if (marks := phrases.marks(word)) else []
-    for key, marks in phrases.beginning(f"{word}_"):
-        found.append((key.split("_")[1:], marks))
-    return found
+    found = {(*key.split("_")[1:],): marks for key, marks in phrases.beginning(f"{word}_")}
+    return found | ({(): marks} if (marks := phrases.marks(word)) else {})
 
 
 def _is_part(sight: Sight, hides: Sequence[str], first: int, end: int) -> bool:
@@ -94,15 +121,28 @@ def _is_part(sight: Sight, hides: Sequence[str], first: int, end: int) -> bool:
     return False
 
 
-def _met(sight: Sight, first: int, end: int) -> bool:
-    """Return whether a phrase is somebody to deal with: "call Don Quixote", "John Deere signed"."""
-    sign = sight.words[first - 1].text if first else ""
-    before = sight.lower[first - 1 - (sign in (",", ":"))] if first > 1 else sign.lower()
-    dealt = before in _DEALING or (sign == ":" and before in ("to", "from"))
+def _met(sight: Sight, first: int, end: int, marks: int) -> bool:
+    """Return whether somebody deals with a phrase: "call Don Quixote", "John Deere signed"."""
+    at = (
+        first
+        - 1
+        - (first > 0 and sight.words[first - 1].text in (",", ":", '"', "“", "the", "The"))
+    )
+    near = sight.lower[max(at - _NEAR, 0) : at + 1] if at >= 0 and not sight.breaks(first) else []
+    before = near[-1] if near else ""
+    everyday = marks & Mark.COMMON and before in _PLACED
+    if before in _DEALING or everyday or (before in _SENT and not _DEALT.isdisjoint(near)):
+        return True
     does = end < len(sight.words) and not sight.breaks(end) and sight.lower[end] in _DOES
-    return (dealt and not sight.breaks(first)) or (does and names.known(sight.lower[first]))
+    return does and bool(marks & (Mark.NAME | Mark.COMMON | Mark.PLACE))
 
 
+_NEAR: Final = 5
 _JOINTS: Final = frozenset({"-", "–", "&"})
+_SENT: Final = frozenset({"to", "for", "from", "against", "with", ":"})
+_PLACED: Final = frozenset({"at", "by", "near", "outside", "via"})
 _DEALING: Final = listed("addressed") - {"tell", "text"} | listed("dealing")
+_DEALT: Final = listed("dealt")
 _DOES: Final = listed("person_verbs") | listed("does")
+_PRIVATE: Final = listed("private")
+"""Words of money, work and law, which tell of persons and firms."""

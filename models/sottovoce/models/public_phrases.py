@@ -43,20 +43,30 @@ _TAXON: Final = re.compile(
 )
 _HOMES: Final = frozenset(
     (
-        "house",
-        "hall",
-        "lodge",
-        "street",
-        "way",
-        "court",
-        "church",
-        "park",
-        "tower",
-        "school",
-        "road",
+        *("air", "bank", "bar", "bridge", "cafe", "church", "close", "corner", "court", "cove"),
+        *("crossing", "dale", "end", "farm", "field", "gardens", "green", "grove", "hall"),
+        *("hill", "hotel", "house", "inn", "island", "lane", "lodge", "manor", "mansion", "park"),
+        *("place", "road", "school", "square", "street", "sushi", "tower", "way", "wood"),
     )
 )
 """Words that end the name of a place where somebody may live or meet."""
+_TITLES: Final = frozenset(
+    (
+        *("abu", "aunt", "brother", "captain", "corpus", "doctor", "dr", "father", "inspector"),
+        *("king", "lady", "lord", "madame", "miss", "mother", "mr", "mrs", "ms", "prince"),
+        *("princess", "professor", "queen", "saint", "sir", "sister", "st", "umm", "uncle"),
+    )
+)
+_OWNED: Final = frozenset(
+    (
+        *("canal", "chorea", "comet", "constant", "cube", "cycle", "disease", "effect"),
+        *("equation", "experiment", "function", "identity", "inequality", "law", "laws", "lemma"),
+        *("number", "palsy", "paradox", "phenomenon", "principle", "problem", "radius", "razor"),
+        *("rule", "sign", "syndrome", "test", "theorem", "theory", "thyroiditis", "triangle"),
+    )
+)
+"""What the name of a discoverer or an illness ends in."""
+_NUMBERED: Final = re.compile(r"_\d{3,}$|_\d{3,}_")
 _JOINTS: Final = frozenset(("the", "and", "y", "et", "und", "of", "de", "von", "van"))
 _NAMES: Final = Listed.GIVEN | Listed.USUAL_GIVEN | Listed.SURNAME | Listed.USUAL_SURNAME
 _SHORTEST: Final = 6
@@ -76,12 +86,11 @@ def collect(wordnet: Path, brands: Iterable[str], out: Path) -> int:
         out: the folder of the lists.
     """
     found: dict[str, int] = {}
-    names = ((text, 0) for text in brands if not _NO_TITLE.match(text))
+    names = ((text, 0) for text in brands if _is_title(text))
     for text, marks in (*_wordnet(wordnet), *names):
         words = split(text.strip(), _CLITICS)
         key = _key(words)
-        plain_title = marks == 0 and _everyday(words)  # "Home Smart", which may be any firm
-        if len(key.encode()) <= LONGEST and _is_phrase(key, words) and not plain_title:
+        if len(key.encode()) <= LONGEST and _is_phrase(key, words):
             found[key] = found.get(key, marks) & marks
     lines = (f"{key}{_signs(found[key])}\n" for key in sorted(found))
     (out / _COLLECTED).write_bytes(gzip.compress("".join(lines).encode(), 9, mtime=0))
@@ -94,7 +103,7 @@ def build(folder: Path) -> dict[str, int]:
     A phrase with `Mark.PLACE` may tell a person's place, and one with `Mark.NAME` holds a given
     name. One with `Mark.SMALL` is a name only where its last word is written small. `Mark.COMMON`
     says that all its words are everyday words. Lines by hand in small letters were looked at one by
-    one: only the first word counts as a given name.
+    one, and have `Mark.WORD`: only the first word counts as a given name.
 
     Raises:
         InvalidInput: a list is missing.
@@ -106,24 +115,37 @@ def build(folder: Path) -> dict[str, int]:
     for file, marks in _BY_HAND.items():
         for line in read_text(folder / file).splitlines():
             words = split(line, _CLITICS)
-            more = Mark.SMALL if _ends_small(words) else 0
-            found[_key(words)] = marks | more
+            key = _key(words)
             if line == line.lower():
-                reviewed[_key(words)] = marks | Mark.PUBLIC | Mark.NAME * known(words[0].text)
+                reviewed[key] = marks | Mark.PUBLIC | Mark.WORD | Mark.NAME * known(words[0].text)
+            elif not _is_owned(words):
+                found[key] = marks | (Mark.SMALL if _ends_small(words) else 0)
     return {key: marks | _more(key) for key, marks in found.items()} | reviewed
 
 
 def _more(key: str) -> int:
     """Return what the words of a phrase say of it."""
-    words = [word for word in key.split("_") if word.isalpha()]
+    words = [word for word in key.split("_") if word.isalpha()] or [key]
     marks = Mark.PUBLIC
-    if any(map(known, words)):
+    if len(words) == 1 or any(map(known, words)) or _is_name(words[0]) or words[0] in _TITLES:
         marks |= Mark.NAME
-    if words and words[-1] in _HOMES:
+    if words[-1] in _HOMES:
         marks |= Mark.PLACE
     if all(_marks(word) & Mark.WORD for word in words):
         marks |= Mark.COMMON
     return marks
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a word is listed as a name, and as no word or product."""
+    return bool(listed_names(word) & _NAMES) and not _marks(word) & (Mark.WORD | Mark.PUBLIC)
+
+
+def _is_owned(words: Sequence[Word]) -> bool:
+    """Return whether a name owns an everyday thing: "Jane's addiction", and no law or disease."""
+    owned = any(word.text.lower() in ("'s", "’s", "'", "’") for word in words[1:])
+    last = words[-1].text
+    return owned and last.islower() and last not in _OWNED
 
 
 def _signs(marks: int) -> str:
@@ -140,8 +162,11 @@ def _ends_small(words: Sequence[Word]) -> bool:
     return len(texts) > 1 and texts[0][0].isupper() and texts[-1].islower()
 
 
-def _everyday(words: Sequence[Word]) -> bool:
-    return all(_marks(word.text) & Mark.WORD for word in words if word.text.isalpha())
+def _is_title(text: str) -> bool:
+    """Return whether the name of a product or firm is that of no small firm: "Home Smart"."""
+    words = split(text.strip(), _CLITICS)
+    plain_words = all(_marks(word.text) & Mark.WORD for word in words if word.text.isalpha())
+    return not (_NO_TITLE.match(text) or plain_words or _is_firm(words))
 
 
 def _is_phrase(key: str, words: Sequence[Word]) -> bool:
@@ -153,7 +178,15 @@ def _is_phrase(key: str, words: Sequence[Word]) -> bool:
         return False
     if any(map(str.isdecimal, texts)) and any(marks & Mark.DATE for marks in map(_marks, texts)):
         return False  # "December 8"
-    return not may_be_person(texts)
+    return not may_be_person(texts) and not _is_owned(words) and not _NUMBERED.search(key)
+
+
+def _is_firm(words: Sequence[Word]) -> bool:
+    """Return whether a title is a name and an everyday word: "Franklin Electric"."""
+    texts = [word.text for word in words if word.text.isalpha()]
+    if len(texts) != 2 or not _marks(texts[1]) & Mark.WORD:
+        return False
+    return known(texts[0].lower()) or _is_name(texts[0])
 
 
 def may_be_person(texts: Sequence[str]) -> bool:
@@ -165,9 +198,11 @@ def may_be_person(texts: Sequence[str]) -> bool:
     if lower[:1] == ["the"]:
         return len(content) == 1 and bool(listed_names(content[0].removesuffix("s")) & _NAMES)
     small = texts[-1].islower() and texts[0][:1].isupper()  # "Boston ivy"
-    if small or not all(named):
+    if small or not content or not all(named):
         return False
-    return len(content) == 1 or (len(content) == 2 and (joint or known(content[0])))
+    if len(content) > 2:
+        return all(map(known, content))  # "Peter, Paul and Mary"
+    return len(content) == 1 or joint or known(content[0])
 
 
 def _marks(word: str) -> int:

@@ -26,7 +26,6 @@ from itertools import pairwise
 from typing import Final
 
 from sottovoce.core.privacy.citations import citations
-from sottovoce.core.privacy.phrases import public_phrases
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, listed
 from sottovoce.core.privacy.surrogates import names
@@ -69,11 +68,10 @@ _BEFORE_ORDERS: Final = frozenset({"please", "to", "then", "don't", "not", "and"
 _ENDS: Final = frozenset('.!?:;•*-#"“')
 
 
-def passing(document: str, sight: Sight, hides: Sequence[str]) -> Iterator[int]:
+def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     """Yield the places of the words of public phrases.
 
     Args:
-        document: the whole text.
         hides: what each hides; a single word beside a found person is part of the name.
     """
     yield from _orders(sight)
@@ -107,9 +105,6 @@ def passing(document: str, sight: Sight, hides: Sequence[str]) -> Iterator[int]:
                 map(sight.breaks, range(place + 1, end))
             ):
                 yield from range(place, end)
-    living = not _is_whole(document, sight) or not _LIVING.isdisjoint(sight.lower)
-    for span in public_phrases(sight, hides, living=living):
-        yield from span
 
 
 def _is_named(sight: Sight, place: int) -> bool:
@@ -549,6 +544,11 @@ def pass_cities(
     for span in found:
         hides[span.start : span.stop] = [""] * len(span)
     return cities
+
+
+def tells_of_home(document: str, sight: Sight) -> bool:
+    """Return whether a text tells of a home, work or family; a window of a longer text may."""
+    return not _is_whole(document, sight) or not _LIVING.isdisjoint(sight.lower)
 
 
 def _is_whole(document: str, sight: Sight) -> bool:

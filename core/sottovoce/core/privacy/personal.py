@@ -12,6 +12,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ from sottovoce.core.privacy.persons import (
     pass_times,
     pass_titles,
 )
+from sottovoce.core.privacy.phrases import hide_phrases, pass_phrases
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.program_lines import in_code, is_decorator
@@ -152,30 +154,35 @@ class Personal:
             for place, language in enumerate(languages(sight))
         ]
         name_persons(sight, hides)
-        for place in (public := {*passing(document, sight, hides)}):
+        for place in (public := {*passing(sight, hides)}):
             hides[place] = ""
+        phrases = pass_phrases(document, sight, hides)
         _hide_dates(self._dates(document), sight, hides)
         told = [*secret_values(document, sight), *signs(sight), *records(document, sight)]
         public.difference_update(place for place, _ in told)
+        weak = ("", *_FOUND, "unlisted")
         for place, kind in told:
-            if not hides[place] or hides[place] in (*_FOUND, "unlisted"):
-                hides[place] = kind
+            hides[place] = kind if hides[place] in weak else hides[place]
         for place in names_abroad(sight):
             hides[place] = hides[place] or "persons"
         for place, sure in names_in_scripts(document, sight):
             if sure or not sight.marks[place]:
                 hides[place] = hides[place] or ("persons" if sure else "unlisted")
-        for place in rows(sight):
+        for place in (in_rows := {*rows(sight)}):
             hides[place] = hides[place] or "persons"
         hide_numbers(document, sight, hides)
-        for place, kind in in_cells(sight, known.cells):
-            hides[place] = kind
+        celled = dict(in_cells(sight, known.cells))
+        hides[:] = [celled.get(place, hidden) for place, hidden in enumerate(hides)]
         pass_times(sight, hides)
         _beside(sight, hides, found)
         _companies(sight, hides)
         pass_types(sight, hides)
         pass_ordinary(sight, hides)
+        signed = in_rows | dict(told).keys() | {place for place in celled if celled[place]}
+        for place in {*chain(*phrases)} - signed:
+            hides[place] = ""
         hide_again(sight, hides, self._past.persons)
+        hide_phrases(hides, phrases)
         for place in public:
             hides[place] = ""
         hide_initials(sight, hides)

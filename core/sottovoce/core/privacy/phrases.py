@@ -6,10 +6,11 @@ with a capital a phrase may be part of a longer name ("Moby Dick Fish Bar"), and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Final
 
+from sottovoce.core.privacy.passing import tells_of_home
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import listed
 from sottovoce.core.text.vocabulary import Mark, Vocabulary, plain
@@ -18,6 +19,25 @@ from sottovoce.core.text.words import Kind
 PHRASES_FILE: Final = "phrases.en.bin"
 """The phrases, in the form of a `Vocabulary`."""
 MOST_WORDS: Final = 6
+
+
+def pass_phrases(document: str, sight: Sight, hides: list[str]) -> dict[range, list[str]]:
+    """Let public phrases pass, and return what each of their words hid."""
+    living = tells_of_home(document, sight)
+    found = {
+        span: hides[span.start : span.stop] for span in public_phrases(sight, hides, living=living)
+    }
+    for span in found:
+        hides[span.start : span.stop] = [""] * len(span)
+    return found
+
+
+def hide_phrases(hides: list[str], phrases: Mapping[range, Sequence[str]]) -> None:
+    """Hide phrases again of which a word is now part of a name: "Mr Zanussi said ..."."""
+    for span, before in phrases.items():
+        if any(hides[place] for place in span):
+            for place, hidden in zip(span, before, strict=True):
+                hides[place] = hides[place] or hidden
 
 
 def public_phrases(sight: Sight, hides: Sequence[str], *, living: bool) -> Iterator[range]:
@@ -30,12 +50,23 @@ def public_phrases(sight: Sight, hides: Sequence[str], *, living: bool) -> Itera
     """
     living = living or not _PRIVATE.isdisjoint(sight.lower)
     found = [*_found(sight, hides, living=living)]
-    alone = {place for place, hidden in enumerate(hides) if hidden == "persons"}
+    alone = {place for place, hidden in enumerate(hides) if hidden in _NAMED}
     alone.difference_update(*found)
-    while listed := [span for span in found if not alone.isdisjoint(_across(sight, span))]:
-        found = [span for span in found if span not in listed]
-        alone.update(*listed)  # "Kerr, Garry Oak, Jane Eyre"
+    named = {sight.lower[place] for place in alone}
+    persons = {place for place in alone if hides[place] == "persons"}
+    while refused := [span for span in found if _is_beside(sight, span, persons, named)]:
+        found = [span for span in found if span not in refused]
+        for span in refused:
+            named.update(sight.lower[place] for place in span if hides[place])
+            persons.update(span)
     yield from found
+
+
+def _is_beside(sight: Sight, span: range, persons: Set[int], named: Set[str]) -> bool:
+    """Return whether a phrase shares a name with the text, or stands in a list of persons."""
+    if not named.isdisjoint(sight.lower[span.start : span.stop]):
+        return True  # "Umm Ali said that Umm Ali is ill"
+    return not persons.isdisjoint(_across(sight, span))  # "Kerr, Garry Oak, Jane Eyre"
 
 
 def _found(sight: Sight, hides: Sequence[str], *, living: bool) -> Iterator[range]:
@@ -86,11 +117,19 @@ def _end(sight: Sight, words: Sequence[str], first: int, *, living: bool) -> int
 
 def _passes(sight: Sight, first: int, end: int, marks: int, *, living: bool) -> bool:
     """Return whether a phrase is written as a public name is, in a text that tells of no home."""
+    letters = (word.text for word in reversed(sight.words[first:end]) if word.text[0].isalpha())
+    small = next(letters, "").islower()
     if marks & Mark.SMALL:
-        last = next(w.text for w in reversed(sight.words[first:end]) if w.text[0].isalpha())
-        if not last.islower() or (marks & Mark.NAME and not sight.capital(first)):
+        if not small or (marks & Mark.NAME and not sight.capital(first)):
             return False  # "the Red Snapper", a restaurant; "Garry Oak" and "garry oak", persons
         marks &= ~(Mark.NAME | Mark.COMMON)  # "Virginia creeper"
+    elif (
+        small
+        and marks & _MEANT
+        and not marks & Mark.WORD
+        and any(map(sight.capital, range(first, end)))
+    ):
+        return False  # "Angela's ashes"
     return not living or not marks & (Mark.PLACE | Mark.NAME | Mark.COMMON)
 
 
@@ -133,11 +172,18 @@ def _met(sight: Sight, first: int, end: int, marks: int) -> bool:
     everyday = marks & Mark.COMMON and before in _PLACED
     if before in _DEALING or everyday or (before in _SENT and not _DEALT.isdisjoint(near)):
         return True
-    does = end < len(sight.words) and not sight.breaks(end) and sight.lower[end] in _DOES
-    return does and bool(marks & (Mark.NAME | Mark.COMMON | Mark.PLACE))
+    if before in _AT and not _LIVES.isdisjoint(near):
+        return True  # "works for Kura Sushi"
+    return end < len(sight.words) and not sight.breaks(end) and sight.lower[end] in _DOES
 
 
 _NEAR: Final = 5
+_MEANT: Final = Mark.NAME | Mark.COMMON
+_NAMED: Final = ("persons", "places", "organisations")
+_AT: Final = frozenset({"at", "for", "in", "is", "on"})
+_LIVES: Final = frozenset(
+    {"home", "live", "lived", "lives", "living", "work", "worked", "working", "works"}
+)
 _JOINTS: Final = frozenset({"-", "–", "&"})
 _SENT: Final = frozenset({"to", "for", "from", "against", "with", ":"})
 _PLACED: Final = frozenset({"at", "by", "near", "outside", "via"})

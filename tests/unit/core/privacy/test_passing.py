@@ -44,6 +44,7 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Is Leopard lizard food sold there? Compare Iceberg lettuce with Boston ivy.",
         "Explain the Watergate scandal and the Bessemer process.",
         "Is Boston ivy poisonous to a friend's dog?",
+        "Who wrote Angela's Ashes? Is the Zanussi dishwasher loud?",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -105,6 +106,18 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("Deliver to Haddon Hall today.", "Haddon"),
         ("letter to the tenants of Bleak House", "Bleak"),
         ("Kerr, Jane Eyre, Smith", "Eyre"),
+        ("Mr Zanussi is ill. Zanussi called at noon.", "Zanussi"),
+        ("Umm Ali said that Umm Ali is ill. Can Umm Ali take ibuprofen?", "Ali"),
+        ("Peter, Paul and Mary are tired. Peter has a fever.", "Paul"),
+        ("Baker's eczema is getting worse. Which cream should he use?", "Baker"),
+        ("Crane's bill is still unpaid.", "Crane"),
+        ("Jane's addiction is getting worse.", "Jane"),
+        ("we scattered Angela's ashes on the beach", "Angela"),
+        ("Zanussi hit me at work. What do I do?", "Zanussi"),
+        ("The Hardy boys broke my window again.", "Hardy"),
+        ("Vita Pharmacy gave me the wrong pills.", "Vita"),
+        ("My husband works for Kura Sushi.", "Kura"),
+        ("customer,price\nJane Eyre,3\nRose Long,4", "Eyre"),
         ("The wifi has the SSID KerrFamily5G.", "KerrFamily5G"),
     ],
 )

@@ -52,12 +52,12 @@ def public_phrases(sight: Sight, hides: Sequence[str], *, living: bool) -> Itera
     found = [*_found(sight, hides, living=living)]
     alone = {place for place, hidden in enumerate(hides) if hidden in _NAMED}
     alone.difference_update(*found)
-    named = {sight.lower[place] for place in alone}
+    named = {sight.lower[place] for place in alone} - _IN_SENTENCES
     persons = {place for place in alone if hides[place] == "persons"}
     while refused := [span for span in found if _is_beside(sight, span, persons, named)]:
         found = [span for span in found if span not in refused]
         for span in refused:
-            named.update(sight.lower[place] for place in span if hides[place])
+            named.update({sight.lower[place] for place in span if hides[place]} - _IN_SENTENCES)
             persons.update(span)
     yield from found
 
@@ -162,11 +162,8 @@ def _is_part(sight: Sight, hides: Sequence[str], first: int, end: int) -> bool:
 
 def _met(sight: Sight, first: int, end: int, marks: int) -> bool:
     """Return whether somebody deals with a phrase: "call Don Quixote", "John Deere signed"."""
-    at = (
-        first
-        - 1
-        - (first > 0 and sight.words[first - 1].text in (",", ":", '"', "“", "the", "The"))
-    )
+    skipped = first > 0 and sight.words[first - 1].text in (",", ":", '"', "“", "the", "The")
+    at = first - 1 - skipped
     near = sight.lower[max(at - _NEAR, 0) : at + 1] if at >= 0 and not sight.breaks(first) else []
     before = near[-1] if near else ""
     everyday = marks & Mark.COMMON and before in _PLACED
@@ -190,5 +187,6 @@ _PLACED: Final = frozenset({"at", "by", "near", "outside", "via"})
 _DEALING: Final = listed("addressed") - {"tell", "text"} | listed("dealing")
 _DEALT: Final = listed("dealt")
 _DOES: Final = listed("person_verbs") | listed("does")
+_IN_SENTENCES: Final = listed("in_sentences") | {"of", "the", "and", "&", "for", "in", "de", "la"}
 _PRIVATE: Final = listed("private")
 """Words of money, work and law, which tell of persons and firms."""

@@ -44,7 +44,7 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Is Leopard lizard food sold there? Compare Iceberg lettuce with Boston ivy.",
         "Explain the Watergate scandal and the Bessemer process.",
         "Is Boston ivy poisonous to a friend's dog?",
-        "Who wrote Angela's Ashes? Is the Zanussi dishwasher loud?",
+        "Who wrote Angela's Ashes and The Lord of the Rings? Is the Zanussi dishwasher loud?",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -123,6 +123,11 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
 )
 def test_a_person_beside_them_is_drawn(privatizer: Privatizer, text: str, private: str) -> None:
     assert private not in _released(privatizer, text)
+
+
+def test_a_phrase_shares_only_names_with_other_words(privatizer: Privatizer) -> None:
+    text = "Is Lord of the Flies sold at the Bank of Kerr and Lindqvist?"
+    assert "Lord of the Flies" in _released(privatizer, text)
 
 
 def test_a_phrase_of_a_long_text_is_drawn_where_another_part_tells_of_a_home(

@@ -35,7 +35,7 @@ def test_what_nobody_else_can_get_is_left_out_and_named(
     told = capsys.readouterr()
     figures = json.loads(told.out)["columns"]["names"]
     assert figures["leaks"].keys() == {"synthetic"}
-    assert figures["turns"].keys() == figures["damage"].keys() == {"written"}
+    assert figures["turns"].keys() == figures["damage"].keys() == {"written", "asked"}
     assert "prompts/marked" in told.err
     assert "pii" in told.err
     prompts.main(given)

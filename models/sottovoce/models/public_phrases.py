@@ -33,26 +33,28 @@ _KINDS: Final = frozenset(
 _SMALL: Final = frozenset((5, 6, 9, 13, 19, 20, 22, 26, 27))
 """Of these, phrases without a capital are taken, too: animals, tools, food, plants, illnesses."""
 _GROUP, _OBJECT = 14, 17
-_VISITED: Final = re.compile(
-    r"abbey|academy|bridge|cathedral|church|college|hall|hospital|house|institute|mount|palace"
-    r"|school|street|tower|university"
+_INSTITUTIONS: Final = frozenset(
+    (
+        *("abbey", "academy", "cathedral", "college", "hospital", "institute", "palace"),
+        *("school", "university"),
+    )
 )
-"""What somebody may live at, study at or work for."""
+"""Words in the name of what somebody may study at or work for."""
 _TAXON: Final = re.compile(
     r"(?:sub|super)?(?:class|division|family|genus|kingdom|order|phylum|tribe)"
 )
 _HOMES: Final = frozenset(
     (
-        *("air", "bank", "bar", "bridge", "cafe", "church", "close", "corner", "court", "cove"),
+        *("bank", "bar", "bridge", "cafe", "church", "close", "corner", "court", "cove"),
         *("crossing", "dale", "end", "farm", "field", "gardens", "green", "grove", "hall"),
         *("hill", "hotel", "house", "inn", "island", "lane", "lodge", "manor", "mansion", "park"),
-        *("place", "road", "school", "square", "street", "sushi", "tower", "way", "wood"),
+        *("place", "road", "school", "square", "street", "tower", "way", "wood"),
     )
 )
 """Words that end the name of a place where somebody may live or meet."""
 _TITLES: Final = frozenset(
     (
-        *("abu", "aunt", "brother", "captain", "corpus", "doctor", "dr", "father", "inspector"),
+        *("abu", "aunt", "brother", "captain", "doctor", "dr", "father", "inspector"),
         *("king", "lady", "lord", "madame", "miss", "mother", "mr", "mrs", "ms", "prince"),
         *("princess", "professor", "queen", "saint", "sir", "sister", "st", "umm", "uncle"),
     )
@@ -129,7 +131,7 @@ def _more(key: str) -> int:
     marks = Mark.PUBLIC
     if len(words) == 1 or any(map(known, words)) or _is_name(words[0]) or words[0] in _TITLES:
         marks |= Mark.NAME
-    if words[-1] in _HOMES:
+    if words[-1] in _HOMES or not _INSTITUTIONS.isdisjoint(words):
         marks |= Mark.PLACE
     if all(_marks(word) & Mark.WORD for word in words):
         marks |= Mark.COMMON
@@ -223,7 +225,6 @@ def _wordnet(folder: Path) -> Iterator[tuple[str, int]]:
                 if kind in _SMALL:
                     yield text, Mark.SMALL
             elif kind in _KINDS:
-                small = Mark.SMALL if text.split()[-1].islower() and text[0].isupper() else 0
-                yield text, small | (Mark.PLACE if _VISITED.search(text.lower()) else 0)
+                yield text, Mark.SMALL if _ends_small(split(text, _CLITICS)) else 0
             elif kind in (_GROUP, _OBJECT):
                 yield text, Mark.PLACE

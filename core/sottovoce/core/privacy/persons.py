@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 _PERSON: Final = "persons"
-_ENDS: Final = frozenset('.!?:;•*-|#>"“')
 _PLACE: Final = "places"
 _LASTING: Final = (_PLACE, "organisations")
 """Kinds besides persons of which later mentions are hidden."""

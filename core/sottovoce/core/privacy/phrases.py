@@ -6,7 +6,7 @@ with a capital a phrase may be part of a longer name ("Moby Dick Fish Bar"), and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -50,23 +50,12 @@ def public_phrases(sight: Sight, hides: Sequence[str], *, living: bool) -> Itera
     """
     living = living or not _PRIVATE.isdisjoint(sight.lower)
     found = [*_found(sight, hides, living=living)]
-    alone = {place for place, hidden in enumerate(hides) if hidden in _NAMED}
-    alone.difference_update(*found)
-    named = {sight.lower[place] for place in alone} - _IN_SENTENCES
-    persons = {place for place in alone if hides[place] == "persons"}
-    while refused := [span for span in found if _is_beside(sight, span, persons, named)]:
+    persons = {place for place, hidden in enumerate(hides) if hidden == "persons"}
+    persons.difference_update(*found)
+    while refused := [span for span in found if not persons.isdisjoint(_across(sight, span))]:
         found = [span for span in found if span not in refused]
-        for span in refused:
-            named.update({sight.lower[place] for place in span if hides[place]} - _IN_SENTENCES)
-            persons.update(span)
+        persons.update(*refused)  # "Kerr, Garry Oak, Jane Eyre"
     yield from found
-
-
-def _is_beside(sight: Sight, span: range, persons: Set[int], named: Set[str]) -> bool:
-    """Return whether a phrase shares a name with the text, or stands in a list of persons."""
-    if not named.isdisjoint(sight.lower[span.start : span.stop]):
-        return True  # "Umm Ali said that Umm Ali is ill"
-    return not persons.isdisjoint(_across(sight, span))  # "Kerr, Garry Oak, Jane Eyre"
 
 
 def _found(sight: Sight, hides: Sequence[str], *, living: bool) -> Iterator[range]:
@@ -176,7 +165,6 @@ def _met(sight: Sight, first: int, end: int, marks: int) -> bool:
 
 _NEAR: Final = 5
 _MEANT: Final = Mark.NAME | Mark.COMMON
-_NAMED: Final = ("persons", "places", "organisations")
 _AT: Final = frozenset({"at", "for", "in", "is", "on"})
 _LIVES: Final = frozenset(
     {"home", "live", "lived", "lives", "living", "work", "worked", "working", "works"}
@@ -187,6 +175,5 @@ _PLACED: Final = frozenset({"at", "by", "near", "outside", "via"})
 _DEALING: Final = listed("addressed") - {"tell", "text"} | listed("dealing")
 _DEALT: Final = listed("dealt")
 _DOES: Final = listed("person_verbs") | listed("does")
-_IN_SENTENCES: Final = listed("in_sentences") | {"of", "the", "and", "&", "for", "in", "de", "la"}
 _PRIVATE: Final = listed("private")
 """Words of money, work and law, which tell of persons and firms."""

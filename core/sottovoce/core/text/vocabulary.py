@@ -312,7 +312,7 @@ NAMES_FILE: Final = "names.en.bin"
 class Listed:
     """Public lists of names, as bits of a number.
 
-    The finder that reads the sentence learns the lists of a word, because it cannot tell a
+    The finder that reads the sentence learns which lists hold a word, because it cannot tell a
     rare surname from a rare noun by its letters. A list alone decides nothing: many surnames are
     also words, and most names of the world are in no list. The file ships with the device, so no
     provider can take a name out of it. `sotto-models vocabulary --names` builds it.

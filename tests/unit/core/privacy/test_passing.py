@@ -106,6 +106,11 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("Deliver to Haddon Hall today.", "Haddon"),
         ("letter to the tenants of Bleak House", "Bleak"),
         ("Kerr, Jane Eyre, Smith", "Eyre"),
+        ("Is Harry Potter Plumbing any good?", "Potter"),
+        ("Mr Potter is ill. Is Harry Potter late?", "Harry"),
+        ("What did Robin Hood Lindqvist say?", "Hood"),
+        ("Draft a redundancy notice about Jane Eyre.", "Eyre"),
+        ("She works for Hormel Foods.", "Hormel"),
         ("Mr Zanussi is ill. Zanussi called at noon.", "Zanussi"),
         ("Umm Ali said that Umm Ali is ill. Can Umm Ali take ibuprofen?", "Ali"),
         ("Peter, Paul and Mary are tired. Peter has a fever.", "Paul"),
@@ -125,16 +130,12 @@ def test_a_person_beside_them_is_drawn(privatizer: Privatizer, text: str, privat
     assert private not in _released(privatizer, text)
 
 
-def test_a_phrase_shares_only_names_with_other_words(privatizer: Privatizer) -> None:
-    text = "Is Lord of the Flies sold at the Bank of Kerr and Lindqvist?"
-    assert "Lord of the Flies" in _released(privatizer, text)
-
-
 def test_a_phrase_of_a_long_text_is_drawn_where_another_part_tells_of_a_home(
     privatizer: Privatizer,
 ) -> None:
-    text = "Jane Eyre is a book that she likes. " + "The rain is wet. " * 900
-    assert "Eyre" not in _released(privatizer, f"{text}\nJane Eyre is my tenant.")
+    long = "Is Jane Eyre a good book? " + "The rain is wet. " * 900
+    assert "Eyre" not in _released(privatizer, f"{long}\nMy tenant called.")
+    assert "Eyre" in _released(privatizer, "Is Jane Eyre a good book? The rain is wet.")
 
 
 ASKED = [

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bench.live.testbed import free_address
 from sottovoce.core.errors import (
     ConfigError,
     InvalidInput,
@@ -170,11 +171,8 @@ def test_addresses_that_are_refused(upstream: str) -> None:
 
 
 def test_a_server_that_does_not_run_is_told_in_our_words() -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
     with pytest.raises(Unavailable, match="refuses connections"):
-        written(ChatConfig(upstream=f"http://127.0.0.1:{port}/v1"))
+        written(ChatConfig(upstream=f"http://{free_address()}/v1"))
 
 
 def test_names_of_models() -> None:
@@ -384,9 +382,7 @@ def test_a_list_that_drips_has_its_time(server: Server, monkeypatch: pytest.Monk
 
 
 def test_a_server_that_is_not_there_lists_none() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    assert not OpenAIWriter(ChatConfig(upstream=f"http://127.0.0.1:{port}")).has("a")
+    assert not OpenAIWriter(ChatConfig(upstream=f"http://{free_address()}")).has("a")
 
 
 def test_pieces_of_calls_are_put_together_and_bounded(server: Server) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from bench.live.testbed import free_address
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.text.tagger import Tagger
 from sottovoce.edge.http.endpoints import KEY_FILE, openai_server, read_key
@@ -50,17 +51,17 @@ def test_without_a_key_that_can_be_used_the_address_is_free_again(
     tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger
 ) -> None:
     config = configured(tmp_path, bundle=small_bundle_folder)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    address = free_address()
     with opened(config, lexicon_tagger) as device:
         read_key(config.agent.state, make=True)
         (config.agent.state / KEY_FILE).chmod(0o644)
         with (
             pytest.raises(ConfigError, match="other users can read"),
-            openai_server(device, f"127.0.0.1:{port}"),
+            openai_server(device, address),
         ):
             pass
-    socket.create_server(("127.0.0.1", port)).close()
+    host, _, port = address.rpartition(":")
+    socket.create_server((host, int(port))).close()
 
 
 def test_a_daemon_opens_it_where_asked_and_tells_apps(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +19,7 @@ from typing import Any
 import grpc
 import pytest
 
+from bench.live.testbed import free_address
 from soak.campaign.daemons import PROGRAM, cloud
 from soak.campaign.everything import declared, every_rpc, requests, services
 from sottovoce.cloud.page import endpoints
@@ -67,8 +67,7 @@ def test_no_endpoint_and_no_rpc_takes_their_locks(tmp_path: Path) -> None:
     database = state / "sottovoce.db"
     with closing(SqliteDatabase(state)) as opened:
         acme = credentials("acme", Tenants(opened).enroll("acme"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        figures = f"127.0.0.1:{free.getsockname()[1]}"
+    figures = free_address()
     with (
         cloud(tmp_path, str(bert), bundle, metrics=figures) as server,
         _page(state) as (page_process, page),

@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 import pytest
 
+from bench.live.testbed import free_address
 from sottovoce.edge.http.endpoints import read_key
 from sottovoce.edge.server import GRACE_SECONDS
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -41,7 +42,7 @@ serve = server.serve
 def with_lexicon(config, **named):
     serve(config, engine=engine(config, LexiconTagger()), **named)
 server.serve = with_lexicon
-main(["serve", "--json", "--openai", "127.0.0.1:PORT"])
+main(["serve", "--json", "--openai", "ADDRESS"])
 """
 STUCK = """
 import threading
@@ -80,10 +81,9 @@ def server() -> Iterator[tuple[Server, threading.Event]]:
 @contextmanager
 def served(device: Device, first: str) -> Iterator[tuple[subprocess.Popen[str], Door]]:
     """Run a daemon with its OpenAI endpoint in its own process."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    address = free_address()
     with subprocess.Popen(
-        [sys.executable, "-c", first + SERVE.replace("PORT", port)],
+        [sys.executable, "-c", first + SERVE.replace("ADDRESS", address)],
         env={**device.environment, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         stdout=subprocess.PIPE,
         text=True,
@@ -91,7 +91,7 @@ def served(device: Device, first: str) -> Iterator[tuple[subprocess.Popen[str], 
         assert process.stdout is not None
         try:
             assert json.loads(process.stdout.readline())
-            yield process, Door(f"127.0.0.1:{port}", read_key(device.config.agent.state))
+            yield process, Door(address, read_key(device.config.agent.state))
         finally:
             process.kill()
 

@@ -1,9 +1,9 @@
-"""Holds what `smoke.py` wrote on two machines side by side, within stated tolerances.
+"""Compares the results of `smoke.py` on two machines, within stated tolerances.
 
-Why it is here: "the same" needs a definition. Kernels for int8 differ between instruction sets, so
-a tag's probability may move a little (up to 7e-3 was seen), and with it, rarely, a tag. Where only
-float32 is at work rounding may differ in the last digits, and a noisy vector that lies just between
-two words may then fall to the other. All else must be equal.
+Kernels for int8 differ between instruction sets. So a tag's probability may differ a little (up to
+7e-3 was seen), and, rarely, the tag itself. With float32, rounding may differ in the last digits. A
+noisy vector that lies just between two words may then fall to the other word. All else must be
+equal.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ COSINE: Final = 0.999
 LABELS: Final = 0.99
 """Least share of texts that get the same label at home."""
 STATES: Final = 0.995
-"""Least cosine of two states of the encoder: what it must have with torch on one machine. Its
-activations are rounded, too, and not alike by every processor's kernels."""
+"""Least cosine of two states of the encoder, the same bound as against torch on one machine.
+Processors' kernels also round its activations differently."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One figure and where it must lie."""
+    """One figure and its allowed range."""
 
     name: str
     measured: float
@@ -46,7 +46,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether the figure lies where it must; NaN does not."""
+        """Whether the figure lies in the allowed range; NaN does not."""
         above = self.least is None or self.measured >= self.least
         return above and (self.most is None or self.measured <= self.most)
 
@@ -68,7 +68,7 @@ FACTS: Final = {
 
 
 def checks(ours: dict[str, Any], theirs: dict[str, Any]) -> list[Check]:
-    """What is demanded of two outcomes of `smoke.py`."""
+    """Return the checks that two results of `smoke.py` must pass."""
 
     def same(name: str, part: str, key: str = "", least: float = EQUAL) -> Check:
         pair = [side[part][key] if key else side[part] for side in (ours, theirs)]

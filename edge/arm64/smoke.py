@@ -1,8 +1,8 @@
-"""Runs each part of the edge once on this machine and writes down what came out.
+"""Runs each part of the edge once on this machine and writes the results down.
 
-Why it is here: the same script runs on this machine and on an ARM device, real or emulated, with
-the same seeds; `compare.py` then holds the two outcomes side by side. What is drawn by the daemon
-cannot be seeded, by design: of it only what noise has no part in is written down.
+The same script runs on this machine and on an ARM device, real or emulated, with the same seeds.
+`compare.py` then compares the two results. By design, the daemon's noise cannot be seeded. So only
+the daemon's results without noise are written down.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def at_home(bundle: Bundle, head: Path) -> dict[str, Any] | None:
 
 
 def asked(bundle: Bundle, python: str) -> dict[str, Any]:
-    """What a daemon says over its socket, noise aside, and how it ends."""
+    """Return a daemon's answers over its socket, without noise, and its exit status."""
     with _daemon(bundle, python) as (process, address):
         with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
             checks = health_pb2_grpc.HealthStub(channel)
@@ -182,7 +182,7 @@ def asked(bundle: Bundle, python: str) -> dict[str, Any]:
 
 @contextmanager
 def _daemon(bundle: Bundle, python: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A daemon of its own process and its address."""
+    """Run a daemon in a separate process; yield the process and its address."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "data").mkdir()
@@ -204,7 +204,7 @@ def _daemon(bundle: Bundle, python: str) -> Iterator[tuple[subprocess.Popen[str]
 
 
 def _messages(part: str) -> tuple[list[str], list[str]]:
-    """The example's messages, their first words alone, and what they are about."""
+    """Return the first words of the example's messages, and the messages' labels."""
     lines = (MESSAGES / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
     pairs = [line.split("\t") for line in lines]
     texts = [" ".join(text.split()[:FIRST_WORDS]) for text, _ in pairs]
@@ -212,7 +212,7 @@ def _messages(part: str) -> tuple[list[str], list[str]]:
 
 
 def _additions(shape: Shape) -> Additions:
-    """As large as trained ones are, about."""
+    """Return random additions, about as large as trained additions."""
     random = np.random.default_rng(3)
     widths = {"prompt": shape.width, "prefix": shape.prefix, "lora": shape.lora}
     return Additions(
@@ -228,7 +228,7 @@ def _words(release: Release) -> list[str]:
 
 
 def _gaps(text: str, spans: list[tuple[int, int]]) -> list[str]:
-    """What stands before, between and after `spans` of `text`."""
+    """Return the parts of `text` before, between and after `spans`."""
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     pairs = zip([0, *ends], [*starts, len(text)], strict=True)
     return [text[end:start] for end, start in pairs]

@@ -1,4 +1,4 @@
-"""The bundle in use: the one that was pulled or linked, else one that pip installed.
+"""The bundle in use: a bundle that was pulled or linked, else a bundle that pip installed.
 
 ``sottovoce-bundle-en`` holds a bundle in ``sottovoce_bundle_en/bundle``. The device maps its files
 where pip put them, and never writes there.

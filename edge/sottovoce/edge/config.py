@@ -129,11 +129,11 @@ class PrivacyConfig:
 
 @dataclass(frozen=True, slots=True)
 class HideConfig:
-    """What is hidden. The table may also be called ``[privacy.hide]``.
+    """The words to hide. The table may also be called ``[privacy.hide]``.
 
     Under the policy `personal` there is one switch for each kind of personal data, and the words in
     ``allow`` pass, unless they are also hidden. Under every policy, ``words`` never pass.
-    ``patterns`` are texts "NAME=EXPRESSION"; what such a regular expression matches never passes.
+    ``patterns`` are texts "NAME=EXPRESSION"; text that matches the regular expression never passes.
     ``sotto words`` adds to both lists.
     """
 
@@ -190,9 +190,9 @@ class ChatConfig:
     ``upstream`` is the address of a server with OpenAI's API ("https://HOST/v1"), with a separate
     key and certificate authorities. Without it, our cloud answers. ``model`` is used for requests
     that name none. ``keep_days`` limits how long a conversation can continue after its last turn; 0
-    notes nothing. ``trusted_tools`` names functions whose arguments are restored in addresses too,
-    because the owner trusts every address in their calls. With ``ask_first``, the first message of
-    a conversation leaves only once the owner has seen and allowed it.
+    notes nothing. ``trusted_tools`` names functions; the owner trusts every address in their calls,
+    so surrogates in these addresses are restored too. With ``ask_first``, the first message of a
+    conversation leaves only once the owner has seen and allowed it.
     """
 
     policy: str = "personal"
@@ -209,8 +209,8 @@ class ChatConfig:
 class OpenAIConfig:
     """Where the daemon serves OpenAI's HTTP API: "127.0.0.1:PORT"; empty for nowhere.
 
-    With ``drop_unknown``, fields of a request that are unknown here are dropped, and the response
-    names them. Otherwise the request is refused. Such fields are never passed on.
+    Unknown fields of a request are never passed on. With ``drop_unknown``, they are dropped, and
+    the response names them. Otherwise the request is refused.
     """
 
     address: str = ""
@@ -369,7 +369,7 @@ def parsed(where: str, text: str, kind: Any, environ: Mapping[str, str] | None =
 
 
 def _home(environ: Mapping[str, str]) -> str:
-    """Return the user's home; where HOME is not set, that of the system's list of users."""
+    """Return the user's home: HOME, or else the home in the system's list of users."""
     if home := environ.get("HOME"):
         return home
     try:

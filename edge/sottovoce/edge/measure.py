@@ -190,7 +190,7 @@ class Utility:
         return float(0.5 / np.sqrt(self.texts))
 
     def reaching(self, target: float) -> str:
-        """Return the strongest level whose interpolated accuracy reaches ``target``.
+        """Return the strongest level with an interpolated accuracy of at least ``target``.
 
         A level's accuracy counts no more than any lighter level's.
 

@@ -62,12 +62,12 @@ FIELDS: Final = (
         "prefix in every layer, the full backbone, or a linear head alone.",
         names=METHODS,
     ),
-    Field("rank", "Of the updates, with lora and qlora.  [default: the cloud's]", 256),
+    Field("rank", "Rank of the updates, with lora and qlora.  [default: the cloud's]", 256),
     Field("virtual_tokens", "Length of the prompt or the prefix.  [default: the cloud's]", 512),
     Field(
         "label_words",
-        "Have a decoder score the words of the labels, in place of training a head. Sends the "
-        "cloud the labels as you wrote them; else it gets ids in their place.",
+        "Have a decoder score the words of the labels, in place of training a head. The cloud "
+        "then gets the labels as you wrote them; otherwise it gets only their ids.",
     ),
     Field(
         "reconstruction", "Train with the reconstruction head, which learns to name plain tokens."
@@ -81,22 +81,22 @@ FIELDS: Final = (
     Field("reconstruction_width", "Hidden size of the reconstruction head.  [default: 96]", 4096),
     Field(
         "reconstruction_weight",
-        "Weight of its loss beside the task's.  [default: the cloud's]",
+        "Weight of the reconstruction loss beside the task's loss.  [default: the cloud's]",
         100.0,
     ),
     Field("epochs", "[default: the cloud's]", 200, added=True),
     Field("batch_size", "[default: the cloud's]", 256, added=True),
     Field("learning_rate", "[default: the cloud's]", 0.1, added=True),
-    Field("seed", "Of the training in the cloud.", 2**64 - 1, added=True),
+    Field("seed", "Seed of the training in the cloud.", 2**64 - 1, added=True),
     Field(
         "dp_epsilon",
-        "Train so that the adapter tells next to nothing of any one example, to whoever gets or "
-        "asks it: differential privacy with this epsilon; 1 is strong, 8 weak.  [default: not so]",
+        "Train with differential privacy with this epsilon; 1 is strong, 8 weak. The adapter and "
+        "its answers then reveal next to nothing about any one example.  [default: off]",
         50.0,
     ),
     Field(
         "dp_delta",
-        "With --dp-epsilon.  [default: 1e-5, or a tenth of one in the number of examples]",
+        "Delta, with --dp-epsilon.  [default: 1e-5, or 0.1 divided by the number of examples]",
         0.01,
     ),
 )

@@ -30,8 +30,9 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 def list_command(as_json: bool) -> None:
     """List the adapters that were customised here, the newest first.
 
-    Of each name the version that it stands for, and those in training; `sotto show NAME` lists all.
-    Corrections are those that wait on this device or are in training (`sotto corrections NAME`).
+    Shows the version in use of each name, and versions in training; `sotto show NAME` lists all.
+    The column `corrections` counts those that wait on this device or are in training (`sotto
+    corrections NAME`).
     """
     with reach(load_config()) as client:
         status: agent.GetStatusResponse = client.agent.GetStatus(agent.GetStatusRequest())
@@ -120,9 +121,9 @@ def show_command(name: str, as_json: bool) -> None:
 def cancel_command(name: str, as_json: bool) -> None:
     """End the newest training of the adapter NAME.
 
-    Nothing more of it leaves this device from then on, and the cloud is told to stop; where it
-    cannot be told, this fails and may be repeated. What was released before stays released, and
-    charged.
+    From then on nothing more of this training leaves this device, and the cloud is asked to stop.
+    If the cloud cannot be reached, this command fails; run it again. Earlier releases stay
+    released and charged.
     """
     with reach(load_config()) as client:
         request = adapters.CancelCustomizationRequest(adapter=name)
@@ -134,11 +135,11 @@ def cancel_command(name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("version", required=False, default="")
 def rollback_command(name: str, version: str, as_json: bool) -> None:
-    """Have an earlier version of the adapter NAME back: VERSION, or the one before the present one.
+    """Go back to an earlier version of the adapter NAME: VERSION, or else the previous version.
 
-    VERSION is an id that `sotto show NAME` lists, or how it begins; a later one that was rolled
-    back may be named as well. The cloud keeps earlier versions, up to the limit of past jobs that
-    its provider set.
+    VERSION is an id from `sotto show NAME`, or the start of an id. It may also be a later version
+    that was rolled back. The cloud keeps earlier versions, up to the limit of past jobs that its
+    provider set.
     """
     with reach(load_config()) as client:
         request = adapters.RollBackAdapterRequest(adapter=name, id=version)
@@ -152,14 +153,14 @@ def rollback_command(name: str, version: str, as_json: bool) -> None:
 
 @click.command("rm", cls=Command)
 @click.argument("name")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; needed without a terminal.")
 @click.option(
-    "--force", "-f", is_flag=True, help="Forget it here even where the cloud cannot be told."
+    "--force", "-f", is_flag=True, help="Delete it here even if the cloud cannot be reached."
 )
 def rm_command(name: str, yes: bool, force: bool, as_json: bool) -> None:
     """Delete the adapter NAME with all its versions, here and in the cloud.
 
-    Cannot be undone. What was released for it stays released, and charged.
+    Cannot be undone. The releases for its training stay released and charged.
     """
     if not yes:
         if not sys.stdin.isatty():
@@ -183,10 +184,10 @@ def rm_command(name: str, yes: bool, force: bool, as_json: bool) -> None:
     help="File to write (mode 0600); carry it to the other devices yourself.",
 )
 def share_command(adapter: str, output: Path, as_json: bool) -> None:
-    """Write down what your other devices need to use ADAPTER, and to teach it (`sotto join`).
+    """Write a file that lets your other devices use ADAPTER and train it further (`sotto join`).
 
-    It holds the adapter's name and labels, and what the cloud knows them by: show it to nobody
-    else. The other devices need the same tenant, each with a token of its own.
+    The file holds the adapter's name and labels, and their ids in the cloud. Keep it secret. The
+    other devices need the same tenant, and each needs a separate token.
     """
     with parts(load_config()) as device:
         data = share(device.outbox, adapter)
@@ -200,11 +201,11 @@ def share_command(adapter: str, output: Path, as_json: bool) -> None:
 
 @click.command("join", cls=Command)
 @click.argument("source", metavar="FILE", type=PATH)
-@click.option("--name", default="", help="Call the adapter so on this device.  [default: as there]")
+@click.option("--name", default="", help="The adapter's name on this device.  [default: as there]")
 def join_command(source: Path, name: str, as_json: bool) -> None:
-    """Use an adapter of another device of yours, out of the FILE that `sotto share` wrote there.
+    """Use an adapter of another device of yours: read the FILE that `sotto share` wrote there.
 
-    `sotto predict`, `fetch` and `customize --add` then take it as if it were trained here. Sends
+    `sotto predict`, `fetch` and `customize --add` then use it as if it were trained here. Sends
     nothing.
     """
     try:
@@ -229,7 +230,7 @@ def join_command(source: Path, name: str, as_json: bool) -> None:
 @click.option(
     "--follow/--no-follow",
     default=None,
-    help="Have the agent fetch new versions by itself from now on, or no longer. The cloud learns"
+    help="Whether the agent fetches new versions by itself from now on. If so, the cloud learns"
     " when the device is on.",
 )
 def fetch_command(
@@ -239,12 +240,13 @@ def fetch_command(
     follow: bool | None,
     as_json: bool,
 ) -> None:
-    """Bring ADAPTER home, or its newest version, so that this device answers itself.
+    """Fetch ADAPTER, or its newest version, so that this device answers by itself.
 
     `sotto predict` then needs no cloud: nothing is released, sent or charged. The bundle's encoder
     is fetched too, if this device has none. If the encoder or the adapter cannot be fetched, the
     old version goes on answering. A running agent uses the new version at once. The provider must
-    hand adapters out. Anyone with access to the device can test what the adapter was trained on.
+    hand adapters out. Anyone with access to the device can test which examples the adapter was
+    trained on.
     """
     if roll_back + versions + (follow is not None) > 1:
         raise InvalidInput(

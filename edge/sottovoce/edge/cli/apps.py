@@ -46,30 +46,29 @@ def _hiding_options(function: _F) -> _F:
 
 @click.group("apps")
 def command() -> None:
-    """Give apps of this device tokens of their own, with limits; a running agent heeds them with
-    the next message.
+    """Give each app of this device a separate token, with limits.
 
-    With agent.apps = true every call needs such a token, and an app may privatize, classify,
-    embed, chat and complete; all else stays the owner's. The OpenAI endpoint takes them in any
-    case.
+    A running agent applies changes from the next message on. With agent.apps = true every call
+    needs a token. An app may then privatize, classify, embed, chat and complete; only the owner may
+    do everything else. The OpenAI endpoint accepts apps' tokens in any case.
     """
 
 
 @command.command("new", cls=Command)
 @click.argument("name")
 @click.option(
-    "--calls-a-minute", type=int, default=0, help="How often it may ask.  [default: no limit]"
+    "--calls-a-minute", type=int, default=0, help="Calls a minute, at most.  [default: no limit]"
 )
 @click.option(
     "--a-day",
     type=float,
     default=0.0,
-    help="What it may spend a day (UTC): sum of eta, as in the ledger.  [default: no limit]",
+    help="Sum of eta that the app may spend a day (UTC), as in the ledger.  [default: no limit]",
 )
 @click.option(
     "--token-file",
     type=PATH,
-    help="Write the token there, mode 600, and do not show it.",
+    help="Write the token into this file, mode 600, and do not show it.",
 )
 @_hiding_options
 def new(
@@ -82,7 +81,7 @@ def new(
     patterns: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Make a token for the app NAME. It is not kept, and not shown again.
+    """Make a token for the app NAME. The token is not kept, and not shown again.
 
     An app may hide more than the owner, and never less.
     """
@@ -113,7 +112,7 @@ def new(
 @command.command("hide", cls=Command)
 @click.argument("name")
 @_hiding_options
-@click.option("--afresh", is_flag=True, help="Forget first what the app hid.")
+@click.option("--afresh", is_flag=True, help="First remove everything that the app hid.")
 def hide(
     name: str,
     kinds: tuple[str, ...],
@@ -122,9 +121,9 @@ def hide(
     afresh: bool,
     as_json: bool,
 ) -> None:
-    """Have the app NAME hide more than the owner does, from its next text on.
+    """Let the app NAME hide more than the owner does, from its next text on.
 
-    With --afresh alone it hides what the owner hides, and no more.
+    With --afresh alone, the app hides exactly as much as the owner.
     """
     with _apps(load_config()) as apps:
         had = Hides() if afresh else apps.named(name).hides
@@ -175,9 +174,9 @@ def list_(as_json: bool) -> None:
 @command.command("rm", cls=Command)
 @click.argument("name")
 def rm(name: str, as_json: bool) -> None:
-    """Take its token from the app NAME; what it has open ends with its next message.
+    """Revoke the token of the app NAME; its open calls end with their next message.
 
-    What it has released stays released, and charged.
+    Its earlier releases stay released and charged.
     """
     with _apps(load_config()) as apps:
         apps.remove(name)

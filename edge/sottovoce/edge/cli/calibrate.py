@@ -74,7 +74,7 @@ _ESTIMATE = 2
 @click.option(
     "--text",
     help="Privatise this text at the level found, or else the configured one, and show it before"
-    " and after. A release like any other, charged to the ledger.",
+    " and after. This is a real release, charged to the ledger.",
 )
 def command(
     mechanism: str,
@@ -87,14 +87,15 @@ def command(
 ) -> None:
     """Explain the protection levels of the bundle, or find one that meets a target.
 
-    The figures were measured when the bundle was built. What is found is a level like the named
-    ones: "attack:0.3" may be given wherever a level may, on the command line, in the configuration,
-    by an app. A target is met with the error of its measurement taken off.
+    The figures were measured when the bundle was built. A level that meets a target works like a
+    named level: "attack:0.3" is a level on the command line, in the configuration, and for an app.
+    A level meets its target even after the measurement error is subtracted.
 
-    --target-utility privatises the labelled texts at several levels on this device, and has a small
-    classifier learn from them; nothing leaves the device and nothing is charged. It only stands in
-    for the cloud's adapter, which usually does better: take its differences, not its height. What
-    it found is kept beside the bundle, for the next time the same file is asked about.
+    --target-utility privatises the labelled texts at several levels on this device and trains a
+    small classifier on them; nothing leaves the device and nothing is charged. The classifier only
+    stands in for the cloud's adapter, which usually does better: compare its accuracies between
+    levels, not with the adapter's. The result is kept beside the bundle, for the next run with the
+    same file.
     """
     asked = {"attack": target_attack, "replaced": target_replaced, "utility": target_utility}
     given = {measure: share for measure, share in asked.items() if share is not None}

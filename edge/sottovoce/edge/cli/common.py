@@ -349,7 +349,7 @@ FOR_EITHER: Final = (("text", "label"), ("input", "output"))
 
 
 def read_table(source: Path | None, *columns: tuple[str, str]) -> list[agent.LabelledText]:
-    """Read the examples of a tab-separated file whose header names two columns.
+    """Read the examples of a tab-separated file with a header of two column names.
 
     Args:
         source: the file; None is standard input.

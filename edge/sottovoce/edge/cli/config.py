@@ -45,7 +45,7 @@ def command() -> None:
 
 @command.command("list", cls=Command)
 def list_(as_json: bool) -> None:
-    """All settings as they hold now, environment variables counted in."""
+    """List all settings in force, with environment variables applied."""
     config = load_config()
     values = _values(config)
     if as_json:
@@ -59,7 +59,7 @@ def list_(as_json: bool) -> None:
 @command.command("get", cls=Command)
 @click.argument("name")
 def get(name: str, as_json: bool) -> None:
-    """The setting NAME, such as privacy.level."""
+    """Print the setting NAME, for example privacy.level."""
     values = _values(load_config())
     _known(name, values)
     value = values[name]
@@ -75,11 +75,11 @@ def get(name: str, as_json: bool) -> None:
 @click.argument("more", metavar="[NAME VALUE]...", nargs=-1)
 @click.pass_context
 def set_(ctx: click.Context, name: str, value: str, more: tuple[str, ...], as_json: bool) -> None:
-    """Write VALUE for the setting NAME into the configuration file, comments kept.
+    """Write VALUE for the setting NAME into the configuration file; comments stay.
 
-    Settings that need each other are given together. A value that the agent would refuse is not
-    written, nor a file or group that this machine does not have. A running agent goes by the
-    settings after a restart.
+    Set settings that need each other in one call. Refuses values that the agent would refuse, and
+    files and groups that this machine does not have. A running agent applies the settings after a
+    restart.
     """
     if len(more) % 2:
         ctx.fail(f"{more[-1]!r} has no value")
@@ -294,9 +294,9 @@ def _values(config: Config) -> dict[str, Any]:
 def words_command() -> None:
     """Say which words never leave, and which pass under the policy `personal`.
 
-    A word may be a phrase. Case does not count. Hidden words win over allowed ones, and are hidden
-    under every policy. A running agent goes by the lists with the next text. They are sealed in the
-    agent's state. `hide.words` and `hide.allow` in the configuration count as well.
+    A word may be a phrase. Case does not count. Hidden words win over allowed words, and are hidden
+    under every policy. A running agent applies changes with the next text. The lists are sealed in
+    the agent's state. `hide.words` and `hide.allow` in the configuration count as well.
     """
 
 
@@ -320,7 +320,7 @@ def allow_words(words: tuple[str, ...], as_json: bool) -> None:
 @words_command.command("hide", cls=Command)
 @click.argument("words", nargs=-1, required=True)
 def hide_words(words: tuple[str, ...], as_json: bool) -> None:
-    """Let WORDS never pass, under any policy."""
+    """Never let WORDS pass, under any policy."""
     _change(load_config(), "hide", hide=words)
 
 
@@ -333,7 +333,7 @@ def remove_words(words: tuple[str, ...], as_json: bool) -> None:
 
 @words_command.command("list", cls=Command)
 def list_words(as_json: bool) -> None:
-    """Show both lists, and the named patterns, those of the configuration among them."""
+    """Show both lists and the named patterns, with those in the configuration."""
     config = load_config()
     with open_state(config) as store:
         lists = Words(store, config.hide.hiding).lists()
@@ -367,19 +367,19 @@ _SETTING = "agent.key_place"
 @click.command("move-key", cls=Command)
 @click.argument("there", metavar="PLACE", type=click.Choice(list(PLACES)))
 def move_key_command(there: str, as_json: bool) -> None:
-    """Have the key that seals this device's state lie in PLACE, and nowhere else.
+    """Move the key that seals this device's state to PLACE.
 
     \b
     file        agent.key in the state folder
     credential  sottovoce.key, which systemd hands to the service alone; root
-                makes it first, as this says where there is none
-    keyring     that of your desktop session, by sottovoce-edge[keyring]; a
-                machine without such a session has none
+                makes it first, and this command says how if it is missing
+    keyring     the keyring of your desktop session; needs
+                sottovoce-edge[keyring] and a desktop session
 
-    No agent may run meanwhile. The key is copied, the setting agent.key_place is
-    changed, and what opens the state from its new place is removed from the old
-    one. Cut off in between, the same command goes on. A credential that is no
-    longer used is root's to remove.
+    Stop the agent first. The command copies the key and changes the setting
+    agent.key_place. Once the key has opened the state from its new place, the
+    command removes it from the old place. If it is interrupted, run it again.
+    Only root can remove a credential that is no longer used.
     """
     config = load_config()
     not_as_root(config)
@@ -412,13 +412,13 @@ def move_key_command(there: str, as_json: bool) -> None:
 
 @click.command("rotate-key", cls=Command)
 def rotate_key_command(as_json: bool) -> None:
-    """Replace the secret key of the noise; the old one is destroyed.
+    """Replace the secret key of the noise and destroy the old key.
 
-    From then on nobody, not even this device, can take the noise out of what was released before.
-    A text released before is drawn afresh when it is released again, and charged again: who has
-    both releases knows more of it than from either. A running agent takes the new key up with the
-    next text. The key of the state, which seals this one, stays (`sotto move-key`); where it is a
-    credential of the service, this says how to be run with it.
+    Afterwards the noise in earlier releases cannot be removed any more, not even by this device.
+    A text that was released before gets fresh noise when it is released again, and is charged
+    again: both releases together reveal more about the text than either alone. A running agent uses
+    the new key from the next text on. The key of the state, which seals this key, stays (`sotto
+    move-key`). If that key is a credential of the service, this command says how to run with it.
     """
     with open_state(load_config()) as store:
         epoch = NoiseKeys(store).rotate()

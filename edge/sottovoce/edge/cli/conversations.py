@@ -54,11 +54,16 @@ def sampling_options(function: Callable[..., None]) -> Callable[..., None]:
 
     for option in (
         click.option(
-            "--show", "shown", is_flag=True, help="Print what leaves before it does, and what came."
+            "--show",
+            "shown",
+            is_flag=True,
+            help="Print the privatised text before it leaves, and the answer as it arrived.",
         ),
-        click.option("--upstream", default="", help="Server that speaks as OpenAI's do: its URL."),
-        click.option("--stop", "stops", multiple=True, help="Ends the answer; may be repeated."),
-        click.option("--seed", type=click.IntRange(min=0), help="Of the model's choices."),
+        click.option("--upstream", default="", help="URL of a server with OpenAI's API."),
+        click.option(
+            "--stop", "stops", multiple=True, help="Text that ends the answer; may be repeated."
+        ),
+        click.option("--seed", type=click.IntRange(min=0), help="Seed of the model's choices."),
         click.option(
             "--temperature",
             type=click.FloatRange(0, 2),
@@ -68,7 +73,7 @@ def sampling_options(function: Callable[..., None]) -> Callable[..., None]:
             "--max-tokens",
             type=click.IntRange(min=0),
             default=0,
-            help="Of an answer, at most.  [default: the model's own]",
+            help="Longest answer, in tokens.  [default: the model's own]",
         ),
     ):
         with_sampling = option(with_sampling)
@@ -88,9 +93,9 @@ def answering(config: Config, upstream: str) -> Client:
 
 
 def asking(config: Config, upstream: str) -> Config:
-    """Return the settings with ``upstream`` as the server, if it is given.
+    """Return the settings with ``upstream``, unless it is empty, as the server.
 
-    Another server must not get the key and model of the configured one, so both are removed.
+    Another server must not get the configured server's key and model, so both are removed.
     """
     chat = config.chat
     if not upstream:
@@ -154,7 +159,7 @@ def show(
 
 
 def _doubts(came: Sequence[str]) -> str:
-    """Name what stands as it came, and may be a surrogate or computed from one."""
+    """Name the words that were left as they arrived, but may come from surrogates."""
     more = f" and {len(came) - _MOST_DOUBTS} more" if len(came) > _MOST_DOUBTS else ""
     return f"{', '.join(came[:_MOST_DOUBTS])}{more}" if came else ""
 
@@ -164,8 +169,8 @@ def _note(name: str, text: str) -> None:
 
 
 @click.command("chat", cls=Command)
-@click.option("--model", default="", help="An adapter, or what the server calls a model.")
-@click.option("--system", default="", help="What the model is told first; privatised as well.")
+@click.option("--model", default="", help="An adapter, or the server's name for a model.")
+@click.option("--system", default="", help="Instructions to the model; privatised as well.")
 @sampling_options
 @privacy_options
 def chat_command(
@@ -180,8 +185,8 @@ def chat_command(
 ) -> None:
     """Talk with a model in the cloud, one turn a line; from a terminal or from a pipe.
 
-    The personal data that the device finds is replaced before a turn leaves, and turned back in
-    what comes. The server that answers sees everything else, and the names that are missed:
+    The device replaces the personal data that it finds before a turn leaves, and puts it back into
+    the answer. The answering server sees everything else, and names that the device misses:
     docs/generation.md. Ctrl-C ends an answer, Ctrl-D the conversation.
     """
     asked = chats.ChatRequest(
@@ -299,10 +304,10 @@ def generate_command(
     privacy: agent.PrivacyOptions,
     as_json: bool,
 ) -> None:
-    """Have the adapter NAME write on from TEXT, or from one text a line; each is privatised first.
+    """Have the adapter NAME continue TEXT, or one text a line; each is privatised first.
 
-    The default privacy is what the adapter was trained with. With --upstream, NAME is what that
-    server calls a model. Prefer --input or stdin to TEXT: other users of the machine can see a
+    By default, texts are privatised as the adapter's examples were. With --upstream, NAME is that
+    server's name for a model. Prefer --input or stdin to TEXT: other users of the machine can see a
     command's arguments while it runs.
     """
     asked = chats.CompleteRequest(
@@ -337,10 +342,10 @@ _HERE = "127.0.0.1,localhost,::1"
 def run_command(program: str | None, arguments: tuple[str, ...], as_json: bool) -> None:
     """Run PROGRAM as an OpenAI client of the running agent.
 
-    It finds the OpenAI endpoint's address and key in OPENAI_BASE_URL (and OPENAI_API_BASE) and
-    OPENAI_API_KEY, and takes this command's place, exit code and all. No proxy is to be asked for
-    this machine: what programs send to the OpenAI endpoint is clear text. With --json, one object
-    says what it would find, key and all, and nothing is run.
+    PROGRAM replaces this command's process, so its exit code is returned. OPENAI_BASE_URL (and
+    OPENAI_API_BASE) holds the OpenAI endpoint's address, and OPENAI_API_KEY its key. NO_PROXY gets
+    this machine's addresses, because programs send clear text to the OpenAI endpoint. With --json,
+    print these variables, key included, and run nothing.
     """
     if program is None and not as_json:
         raise InvalidInput("no program is named", fix="give one, or --json", subject="program")

@@ -104,20 +104,20 @@ def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
     "--plain-sequences",
     type=click.IntRange(0, MOST_SEQUENCES),
     default=0,
-    help="Draw so many sequences of plain tokens once, for the examples to choose from.  "
+    help="Number of sequences of plain tokens to draw once; each example takes one.  "
     "[default: one for each example]",
 )
 @click.option(
     "--plain-vocabulary",
     type=click.IntRange(0, 65_536),
     default=0,
-    help="Draw from so many of the commonest words.  [default: 7630]",
+    help="Number of the commonest words to draw from.  [default: 7630]",
 )
 @click.option(
     "--plain-sampling",
     type=click.Choice(list(_SAMPLING)),
     default=None,
-    help="Draw words uniformly, or as often as public text has them.  [default: uniform]",
+    help="Draw words uniformly, or by their frequency in public text.  [default: uniform]",
 )
 @click.option(
     "--label-epsilon",
@@ -128,34 +128,36 @@ def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
 @click.option(
     "--dp-few-examples",
     is_flag=True,
-    help="Do so on fewer than 1,000 examples too, which costs much accuracy.",
+    help="Allow --dp-epsilon with fewer than 1,000 examples, which costs much accuracy.",
 )
 @click.option(
     "--pate",
     "public",
     metavar="PUBLIC",
     type=PATH,
-    help="With --dp-epsilon, learn by PATE: from the texts in this file, one a line, which are "
-    "nobody's secret and have no labels; teachers on shares of the input vote on those.",
+    help="With --dp-epsilon, learn by PATE: from public texts without labels in this file, one a "
+    "line. Teachers, each trained on a share of the input, vote on their labels.",
 )
 @click.option(
     "--replace",
     is_flag=True,
-    help="Train it anew where there is one of this name; `sotto rollback` has the one before back.",
+    help="Replace an adapter of this name by a new one; `sotto rollback` brings the old one back.",
 )
 @click.option(
     "--add",
     is_flag=True,
-    help="Add the examples to those the adapter has learnt from, here or on other devices that "
-    "share it: training goes on from what it is.",
+    help="Train the adapter further, with these examples added to its earlier examples, from this "
+    "device and from others that share it.",
 )
 @click.option(
     "--corrections",
     is_flag=True,
-    help="With --add, which then needs no --input: add what `sotto correct` has kept. It is "
-    "released as other examples are, and forgotten once it was learnt.",
+    help="With --add, add the corrections from `sotto correct`; --input is then optional. They are "
+    "released as other examples are, and deleted here after training.",
 )
-@click.option("--watch/--no-watch", default=True, show_default=True, help="Wait until it ends.")
+@click.option(
+    "--watch/--no-watch", default=True, show_default=True, help="Wait until training ends."
+)
 @click.pass_context
 def customize_command(
     ctx: click.Context,
@@ -180,8 +182,8 @@ def customize_command(
     stays on the device.
 
     Returns when training has ended. Once all texts are privatised and queued, upload and training
-    go on without this command: Ctrl-C then stops the waiting only. The same command again waits
-    for them, and starts no second training.
+    go on without this command: Ctrl-C then only stops the waiting. The same command again waits for
+    the same training, and starts no second one.
     """
     if source is None and not corrections:
         raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="'--input'")
@@ -315,13 +317,13 @@ def _watch(
     required=True,
     help="Table: a header with the columns text and label, then one example a line, tab-separated.",
 )
-@click.option("--replace", is_flag=True, help="Train it anew where there is one of this name.")
+@click.option("--replace", is_flag=True, help="Replace an adapter of this name by a new one.")
 def learn_command(adapter: str, source: Path, replace: bool, as_json: bool) -> None:
     """Train the adapter NAME on this device alone: nothing is released, sent or charged.
 
-    A linear head over the bundle's encoder (`sotto pull --encoder`, or pip's extra `en-encoder`).
-    `sotto predict` takes it as it takes those that the cloud trained, which learn more from as many
-    examples.
+    Trains a linear head over the bundle's encoder (`sotto pull --encoder`, or pip's extra
+    `en-encoder`). `sotto predict` uses it like an adapter from the cloud. Adapters from the cloud
+    learn more from the same number of examples.
     """
     examples = read_table(source)
     if_interrupted(f"{adapter} has not changed", "run the same command again")
@@ -352,19 +354,19 @@ def learn_command(adapter: str, source: Path, replace: bool, as_json: bool) -> N
     "--public",
     type=PATH,
     required=True,
-    help="Texts that are nobody's secret, one a line, to be labelled.",
+    help="Public texts to label, one a line.",
 )
 @click.option(
     "--output",
     type=PATH,
     required=True,
-    help="Table to write: those of them that were answered, each with its label.",
+    help="Table to write: the public texts that got a label, each with its label.",
 )
 @click.option(
     "--dp-epsilon",
     type=click.FloatRange(0.0, MOST["dp_epsilon"], min_open=True),
     required=True,
-    help="What the table may tell of any one example: 1 is strong, 8 weak.",
+    help="Bound on what the table may reveal about any one example: 1 is strong, 8 weak.",
 )
 @click.option(
     "--dp-delta",
@@ -373,24 +375,27 @@ def learn_command(adapter: str, source: Path, replace: bool, as_json: bool) -> N
     help="[default: 1e-5, or a tenth of one in the number of examples]",
 )
 @click.option("--dp-few-examples", is_flag=True, help="Vote with fewer than 1,000 examples too.")
-@click.option("--upstream", default="", help="Server that speaks as OpenAI's do: its URL.")
-@click.option("--model", default="", help="What the server calls it.  [default: configured]")
+@click.option("--upstream", default="", help="URL of a server with OpenAI's API.")
+@click.option("--model", default="", help="The server's name for the model.  [default: configured]")
 @click.option(
     "--shots",
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="Examples in a teacher's prompt, about. Fewer make more teachers, and more calls.",
+    help="Approximate number of examples in a teacher's prompt. Fewer examples make more teachers, "
+    "and more calls.",
 )
 @click.option(
     "--texts",
     type=click.IntRange(min=32),
     default=100,
     show_default=True,
-    help="Public texts to ask about, at most; half of them are answered at most.",
+    help="Public texts to ask about, at most; at most half get a label.",
 )
-@click.option("--at-once", type=click.IntRange(1, 64), default=4, show_default=True, help="Calls.")
-@click.option("--replace", is_flag=True, help="Write over the output where there is one.")
+@click.option(
+    "--at-once", type=click.IntRange(1, 64), default=4, show_default=True, help="Calls at once."
+)
+@click.option("--replace", is_flag=True, help="Overwrite an existing output file.")
 @privacy_options
 def distill_command(
     source: Path,
@@ -408,14 +413,14 @@ def distill_command(
     privacy: agent.PrivacyOptions,
     as_json: bool,
 ) -> None:
-    """Have prompts with your examples label public texts, so that the labels tell next to nothing
-    of any one example (PromptPATE).
+    """Label public texts by prompts with your examples, so that the labels reveal next to nothing
+    about any one example (PromptPATE).
 
-    Each teacher is a prompt with a few of the examples; a language model says which label it holds
-    for the likeliest, and only a noisy vote of all teachers is written down. The table may be given
-    away, shown to a model as examples, or trained on (`sotto customize --input`). What the model
-    sees is privatised and charged as conversations are; labels leave as you wrote them. A command
-    that was cut off goes on where it was when it is called again.
+    Each teacher is a prompt with a few of the examples. For each teacher, a language model names
+    the likeliest label, and only a noisy vote of all teachers is written down. You may give the
+    table away, show it to a model as examples, or train on it (`sotto customize --input`). The
+    prompts are privatised and charged as conversations are; labels leave as you wrote them. If the
+    command is interrupted, run it again: it goes on where it stopped.
     """
     config = _with_upstream(load_config(), upstream)
     _check_place(output, (source, public), replace=replace)

@@ -113,7 +113,7 @@ def _mark(cloud: Cloud, code: str) -> str:
 
 
 def _kept(file: Path) -> str:
-    """Return a new token, already on disk, or that of an interrupted attempt."""
+    """Return the token of an interrupted attempt, or a new token, already on disk."""
     if file.exists():
         return SecretFile(file, "cloud.token_file", "token").read()
     token = secrets.token_urlsafe(32)
@@ -142,12 +142,12 @@ def enroll_command(
     token_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Let this device in at a cloud, by the CODE that the provider reads out.
+    """Register this device with a cloud, by the CODE that the provider reads out.
 
-    The device makes a token of its own, and the code has the cloud accept it; both
-    go over TLS. Tenant and token file, and the address if it is given, are written
-    into the configuration; a running agent goes by them after a restart. If the line
-    breaks, run it again with the same code. Without CODE it is asked for.
+    The device makes a token, and the code lets the cloud accept this token; both go over TLS. The
+    tenant, the token file, and an --address are written into the configuration. A running agent
+    applies them after a restart. If the connection breaks, run the command again with the same
+    code. Without CODE, it asks for the code.
     """
     config = load_config()
     code = code or click.prompt("code", err=True)
@@ -197,13 +197,13 @@ def enroll_command(
 @click.option(
     "--key",
     default="",
-    help="The provider's public key, ed25519:..., to note in place of the one noted before.",
+    help="The provider's new public key, ed25519:..., in place of the key noted before.",
 )
 @click.option(
     "--encoder",
     is_flag=True,
-    help="Also fetch the backbone as devices run it. With it, conversations find names better, and"
-    " adapters answer on the device.",
+    help="Also fetch the device's version of the backbone. With it, conversations find names better"
+    " and adapters answer on the device.",
 )
 def pull_command(
     address: str | None,
@@ -216,10 +216,10 @@ def pull_command(
     """Fetch the bundle from a cloud, or update it.
 
     An interrupted pull goes on where it stopped. Every file is checked against the manifest before
-    the bundle is used; a running agent takes the new one up by itself. The key that signed it is
-    noted at the first pull, and another one is refused after that. Needs no account. The cloud is
-    the configured one unless HOST is given; the port is 8471 unless given. A device that has the
-    encoder gets the new bundle's too.
+    the bundle is used; a running agent then uses it without a restart. The first pull notes the key
+    that signed the bundle; later pulls refuse other keys. Needs no account. HOST is by default the
+    configured cloud, and PORT 8471. A device that has the encoder gets the new bundle's encoder
+    too.
     """
     expected = read_key(key) if key else None
     config = load_config()

@@ -44,8 +44,8 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 @click.option(
     "--where",
     type=click.Choice([*CONFIGURED]),
-    help="Who answers: the device from the text itself, of which nothing leaves, the cloud from the"
-    " released text, or the device if it can.  [default: configured]",
+    help="device: answer here from the original text, and send nothing. cloud: answer there from"
+    " the released text. auto: the device if it can.  [default: configured]",
 )
 @privacy_options
 def predict_command(
@@ -58,10 +58,10 @@ def predict_command(
 ) -> None:
     """Have ADAPTER classify TEXT, or one text a line.
 
-    A device that fetched the adapter (`sotto fetch`) answers itself: nothing is released, sent or
-    charged. Otherwise each text is privatised first, by default as the adapter was trained, and the
-    cloud answers. Prefer --input or stdin to TEXT: other
-    users of the machine can see a command's arguments while it runs.
+    A device that fetched the adapter (`sotto fetch`) answers by itself: nothing is released, sent
+    or charged. Otherwise each text is privatised first, by default as the adapter's examples were,
+    and the cloud answers. Prefer --input or stdin to TEXT: other users of the machine can see a
+    command's arguments while it runs.
     """
     config = load_config()
     asked = CONFIGURED[where] if where else agent.WHERE_UNSPECIFIED
@@ -107,9 +107,9 @@ def embed_command(
 ) -> None:
     """Turn TEXT, or one text a line, into sentence embeddings of length 1.
 
-    The cloud sees token vectors with fresh noise, never words; each query is charged, the same text
-    again as well. --output appears complete or not at all. Prefer --input or stdin to TEXT: other
-    users of the machine can see a command's arguments while it runs.
+    The cloud sees token vectors with fresh noise, never words. Each query is charged, even for the
+    same text. --output appears complete or not at all. Prefer --input or stdin to TEXT: other users
+    of the machine can see a command's arguments while it runs.
     """
     lines = read_texts(text, source, "embedding")
     settings = agent.EmbedRequest(level=level, local=local)
@@ -195,18 +195,18 @@ class _Rows:
 @click.command("corrections", cls=Command)
 @click.argument("name")
 @click.option(
-    "--show", is_flag=True, help="Print those that wait, as a table that `--input` takes."
+    "--show", is_flag=True, help="Print the waiting corrections, as a table for `--input`."
 )
 @click.option("--forget", is_flag=True, help="Forget all of them; cannot be undone.")
-@click.option("--text", default="", help="With --forget: only what was said of this text.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option("--text", default="", help="With --forget: only the correction of this text.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; needed without a terminal.")
 def corrections_command(
     name: str, show: bool, forget: bool, text: str, yes: bool, as_json: bool
 ) -> None:
-    """Say how many corrections of the adapter NAME wait on this device, show or forget them.
+    """Count, show or forget the corrections of the adapter NAME that wait on this device.
 
-    What `sotto customize` has taken is forgotten here when it was learnt, and waits again if the
-    training fails or is cancelled.
+    Corrections in training are deleted here once the training succeeds. If it fails or is
+    cancelled, they wait again.
     """
     if (text and not forget) or (show and forget):
         raise InvalidInput(
@@ -274,12 +274,12 @@ def correct_command(
     source: Path | None,
     as_json: bool,
 ) -> None:
-    """Keep on this device that TEXT should have been answered with LABEL by the adapter NAME.
+    """Keep on this device the right LABEL of a TEXT, as a correction for the adapter NAME.
 
-    Nothing leaves: it waits, sealed, until `sotto customize NAME --add --corrections` releases it.
-    A text that was corrected before gets the new label. A TEXT of "-" takes one text a line from
-    stdin, all of LABEL. Prefer a file or stdin to TEXT: other users of the machine can see a
-    command's arguments while it runs.
+    Nothing leaves: the correction waits, sealed, until `sotto customize NAME --add --corrections`
+    releases it. A text that was corrected before gets the new label. With "-" as TEXT, every line
+    of stdin is a text, and all get LABEL. Prefer a file or stdin to TEXT: other users of the
+    machine can see a command's arguments while it runs.
     """
     config = load_config()
     kept, waiting = 0, 0

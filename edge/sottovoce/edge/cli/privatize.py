@@ -1,4 +1,4 @@
-"""``sotto privatize`` and ``sotto try``, and the preview of what leaves before it does."""
+"""``sotto privatize`` and ``sotto try``, and the preview of requests before they leave."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ from sottovoce.v1 import edge_chat_pb2 as chats
 @click.option(
     "--session",
     default="",
-    help="The conversation that the texts belong to: a name has one surrogate throughout."
-    "  [default: throughout each text]",
+    help="Name of the texts' conversation; within it, a name keeps one surrogate."
+    "  [default: each text is separate]",
 )
-@click.option("--words", is_flag=True, help="Also show what became of each word.")
+@click.option("--words", is_flag=True, help="Also show how each word was treated.")
 def privatize_command(
     text: str | None,
     privacy: agent.PrivacyOptions,
@@ -70,9 +70,9 @@ def privatize_command(
 ) -> None:
     """Replace the words of TEXT, or of one text a line; contacts no cloud.
 
-    Uses the running agent, or the bundle and the ledger directly where none is running. The same
-    text gives the same release each time. Blank lines stay blank. --output appears complete or not
-    at all. Prefer --input or stdin to TEXT: other users of the machine can see a command's
+    Uses the running agent. Without a running agent, opens the bundle and the ledger directly. The
+    same text gives the same release each time. Blank lines stay blank. --output appears complete or
+    not at all. Prefer --input or stdin to TEXT: other users of the machine can see a command's
     arguments while it runs.
     """
     asked = agent.PrivatizeRequest(
@@ -123,13 +123,13 @@ def _each_word(text: str, response: agent.PrivatizeResponse) -> Iterator[str]:
     type=click.IntRange(1, MOST_DRAWS),
     default=1,
     show_default=True,
-    help="How often to draw each.",
+    help="Number of draws for each policy and level.",
 )
 @click.option(
     "--all",
     "every",
     is_flag=True,
-    help="Every policy, not only those of your conversations and texts.",
+    help="Show every policy, not only those for your conversations and texts.",
 )
 def try_command(
     text: str | None,
@@ -141,11 +141,11 @@ def try_command(
 ) -> None:
     """Show how TEXT, or one text a line, would leave.
 
-    First as a message of a conversation, then under each level of the policy for training. All is
-    drawn for this screen alone: nothing is sent and nothing is charged, and what is released
-    afterwards is another draw. Yellow words got noise, and are underlined where they came out as
-    themselves. Blue words gave way to random ones of their kind, and below is what they are taken
-    for. `sotto words` changes that. The rest leaves as typed.
+    Shows TEXT first as a message of a conversation, then under each level of the policy for
+    training. The draws are for this screen alone: nothing is sent, nothing is charged, and a later
+    release is another draw. Yellow words got noise; an underlined word came out unchanged. Blue
+    words were replaced by random words of the same kind. The lines below name the kind of each.
+    `sotto words` changes these choices. The rest leaves as typed.
     """
     config = load_config()
     with _engine(config) as engine:
@@ -299,7 +299,7 @@ class Preview:
 def _show_last_turn(
     request: chats.ChatRequest | chats.CompleteRequest, departed: chats.Departed, *, whole: bool
 ) -> None:
-    """Print the last turn, or all, and what gave way in them."""
+    """Print the last turn, or all turns, and the replaced words."""
     typed = (
         [turn.text for turn in request.turns]
         if isinstance(request, chats.ChatRequest)
@@ -333,13 +333,13 @@ def _views(departed: chats.Departed) -> Iterator[dict[str, Any]]:
 
 
 def coloured(piece: Piece) -> str:
-    """Return a piece in one line, in the colour of what became of it."""
+    """Return a piece on one line, in the colour of its treatment."""
     shown, colour = plain(piece.text, line=True), _COLOURS.get(piece.became)
     return click.style(shown, fg=colour, underline=piece.kept or None) if colour else shown
 
 
 def replaced(pieces: Iterable[Piece]) -> Iterator[str]:
-    """Yield what each drawn word is taken for, once a word."""
+    """Yield each drawn word with its kind, once a word."""
     told = {
         piece.typed: f"{plain(piece.typed, line=True)} ({piece.hides})"
         for piece in pieces
@@ -355,7 +355,7 @@ def note(name: str, text: str) -> None:
 
 
 def hint() -> None:
-    """Tell a person at a terminal how to change what gives way."""
+    """Tell a person at a terminal how to change the choice of words to replace."""
     click.echo(
         "\n`sotto words hide WORD` hides a word from now on; `sotto words allow WORD` lets it pass"
         " under personal."

@@ -90,7 +90,7 @@ def status_command(as_json: bool) -> None:
 
 @click.command("ledger", cls=Command)
 def ledger_command(as_json: bool) -> None:
-    """Say in words what privacy was spent on this device, and for how much more there is room."""
+    """Say in words how much privacy this device has spent, and how much it may still spend."""
     config = load_config()
     with reach(config) as client:
         status = client.agent.GetStatus(agent.GetStatusRequest())
@@ -129,7 +129,9 @@ def ledger_command(as_json: bool) -> None:
 
 @click.command("logs", cls=Command)
 @click.argument("name")
-@click.option("--follow/--no-follow", "-f", default=True, help="Until it ends.  [default: follow]")
+@click.option(
+    "--follow/--no-follow", "-f", default=True, help="Follow until it ends.  [default: follow]"
+)
 def logs_command(name: str, follow: bool, as_json: bool) -> None:
     """Follow the newest training of the adapter NAME, a line for every change.
 
@@ -192,8 +194,7 @@ _OURS = "Apache-2.0"
 
 @click.command("licences", cls=Command)
 def licences_command(as_json: bool) -> None:
-    """Say under which licences the program and the models of the bundle are, and whose texts they
-    learnt."""
+    """Show the licences of the program and the bundle's models, and the models' training texts."""
     bundle = open_current(load_config().bundle)
     cards, finder = _cards(bundle), context_finder.card()
     full = (resources.files("sottovoce.core.bundle") / "full_finder.md").read_text("utf-8")
@@ -238,11 +239,11 @@ _TOLD: Final = ("randomness", "claims", "floors", "tagger")
 
 @click.command("bugreport", cls=Command)
 def bugreport_command(as_json: bool) -> None:
-    """Print what a report of a fault needs: versions, settings, findings, sizes.
+    """Print the facts for a bug report: versions, settings, findings, sizes.
 
-    There is no text in it, no name of an adapter, a tenant, a user, a host or a path, and no
-    secret: of such settings it says only whether they are set. The report is sent nowhere; a
-    cloud that is configured is asked what `sotto doctor` asks it.
+    The report contains no text, no name of an adapter, a tenant, a user, a host or a path, and no
+    secret. For settings with these values, it says only whether they are set. The report is sent
+    nowhere. A configured cloud gets the same questions as from `sotto doctor`.
     """
     report: dict[str, Any] = {"versions": _versions(), "machine": _machine()}
     findings = [*examine()]
@@ -387,9 +388,9 @@ def bench_command(
 ) -> None:
     """Measure this device: time from text to text, memory, and how soon an agent is ready.
 
-    Texts are made of the bundle's own words. Times are medians of the clock on the wall, so that
-    other work on the device shows. Memory is that of a second agent, started for the purpose over
-    the same bundle and a state of its own; nothing is charged and no cloud is contacted.
+    Texts are made of the bundle's own words. Times are medians of wall-clock time, so they include
+    delays by other work on the device. Memory is measured in a second agent, which this command
+    starts with the same bundle and a separate state. Nothing is charged and no cloud is contacted.
     """
     config = load_config()
     bundle = open_current(config.bundle)

@@ -240,7 +240,7 @@ def _quoted(value: str) -> str:
 _scope = click.option(
     "--system",
     is_flag=True,
-    help="For this machine, from boot on; needs root.  [default: for you, while logged in]",
+    help="Run for this machine, from boot on; needs root.  [default: for you, while logged in]",
 )
 
 
@@ -261,11 +261,11 @@ def service_command() -> None:
 @click.option("--print", "only_print", is_flag=True, help="Print the unit and change nothing.")
 @click.pass_context
 def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_json: bool) -> None:
-    """Write the unit, and start the agent with it now and from then on.
+    """Write the systemd unit, and start the agent with it, now and at each login or boot.
 
-    For yourself it runs while you are logged in; `loginctl enable-linger` has it run always. The
-    settings it was installed with in SOTTO_ variables are taken along. With --system it runs as
-    one user, whose apps and commands alone reach it; its settings are /etc/sottovoce/agent.toml.
+    Your own agent runs while you are logged in; with `loginctl enable-linger` it always runs. Its
+    unit keeps the SOTTO_ variables that are set now. With --system, the agent runs as one user, and
+    only this user's apps and commands reach it; its settings are in /etc/sottovoce/agent.toml.
     """
     manager = _manager(system=system)
     unit = system_unit(program(), user) if system else user_unit(program(), ctx.obj, os.environ)
@@ -291,7 +291,7 @@ def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_js
 @service_command.command("uninstall", cls=Command)
 @_scope
 def uninstall(system: bool, as_json: bool) -> None:
-    """Stop the agent and take the unit away; state, bundle and settings stay."""
+    """Stop the agent and remove the unit; state, bundle and settings stay."""
     manager = _manager(system=system)
     _not_packaged(manager)
     if not manager.file.exists():
@@ -312,7 +312,7 @@ def uninstall(system: bool, as_json: bool) -> None:
 @_scope
 @click.pass_context
 def status(ctx: click.Context, system: bool, as_json: bool) -> None:
-    """Whether the unit is there, and the agent runs by it; exit code 3 if not."""
+    """Check that the unit exists and runs the agent; exit code 3 if not."""
     manager = _manager(system=system)
     unit = manager.unit
     installed = unit is not None
@@ -432,10 +432,11 @@ def serve_command(listen: str | None, openai: str | None, as_json: bool) -> None
     help="Show it in this desktop's browser.  [default: where there is a desktop]",
 )
 def ui_command(show: bool | None, as_json: bool) -> None:
-    """Open the running agent's page: try texts, see levels, ledger, adapters and what left.
+    """Open the running agent's page: try texts, see levels, ledger, adapters and texts that left.
 
-    The agent answers it on loopback from now on, until it ends. The link is good once, for ten
-    minutes; run this again for another. With --json, one object {"url": LINK} and no browser.
+    The agent serves the page on loopback from now on, until the agent ends. The link works once,
+    within ten minutes; run this again for another. With --json, print one object {"url": LINK} and
+    open no browser.
     """
     with remote(load_config()) as client:
         url = client.owner.OpenPage(owner.OpenPageRequest()).url

@@ -82,7 +82,7 @@ def embedding(response: agent.EmbedResponse) -> dict[str, Any]:
 
 
 def treatment_name(word: agent.ReleasedWord) -> str:
-    """Return a word's treatment without the enum's prefix, such as "NOISE"."""
+    """Return a word's treatment without the enum's prefix, for example "NOISE"."""
     return agent.Treatment.Name(word.treatment).removeprefix("TREATMENT_")
 
 

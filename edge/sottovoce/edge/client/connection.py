@@ -3,7 +3,7 @@
 A certificate is renewed while calls are open. Their connection may be closed only after the last
 call has ended.
 
-A program such as step-ca's or cert-manager renews the certificate's files. They are read again when
+Programs like step-ca or cert-manager renew the certificate's files. The files are read again when
 they change, so a renewal needs no restart.
 """
 

@@ -1,8 +1,8 @@
-"""Find out what a silent server speaks: its protocol and its certificate.
+"""Find the protocol and the certificate of a server that does not answer calls.
 
-gRPC and `http.client` report every failure in one way. But each of these needs another fix: an
-unknown authority, a certificate for another name, an expired one, a port without TLS, and a web
-server.
+gRPC and `http.client` report every failure in the same way. But each of these failures needs
+another fix: an unknown authority, a certificate for another name, an expired certificate, a port
+without TLS, and a web server.
 """
 
 from __future__ import annotations

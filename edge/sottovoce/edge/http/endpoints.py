@@ -201,7 +201,7 @@ def _models(device: Parts, request: Request) -> Response:
 
 
 def _model(device: Parts, request: Request) -> Response:
-    """Return one of them; its name may have slashes."""
+    """Return one model; its name may have slashes."""
     found = _each_model(device).get(unquote(request.path.removeprefix(f"{_MODELS}/")))
     if found is None:
         raise requests.no_such_model()

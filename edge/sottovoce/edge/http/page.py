@@ -130,7 +130,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 
 def _piece(piece: Piece, *, whole: bool) -> dict[str, Any]:
-    """Return a piece; what it is taken for, which all draws share, only if ``whole``."""
+    """Return a piece; its kind and typed text, which all draws share, only if ``whole``."""
     told = {"text": piece.text, "became": piece.became, "kept": piece.kept}
     return told | {"hides": piece.hides, "typed": piece.typed} if whole else told
 
@@ -150,7 +150,7 @@ def _change_words(device: Parts, request: Request) -> Response:
 
 
 def _listed(device: Parts, lists: Lists) -> Response:
-    """Return the lists that the page can change, and those of the configuration."""
+    """Return the lists that the page can change, and the configuration's lists."""
     own = device.config.hide
     fixed = {"allow": own.allow, "hide": own.words, "patterns": own.patterns}
     return _json({"allow": lists.allow, "hide": lists.hide, "fixed": fixed})

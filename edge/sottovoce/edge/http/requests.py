@@ -41,14 +41,14 @@ def refuse(where: str, problem: str, fix: str = "") -> NoReturn:
 
 
 class _Dropped:
-    """The fields that a request had and nobody uses."""
+    """The unknown fields of a request."""
 
     def __init__(self, *, unknown: bool) -> None:
         self.unknown = unknown
         self.names: dict[str, None] = {}
 
     def note(self, name: str) -> None:
-        """Note a field; beyond a number of them, only that there were more."""
+        """Note a field; after `_MOST_DROPPED` fields, note only that there were more."""
         if name not in self.names and len(self.names) <= _MOST_DROPPED:
             self.names["..." if len(self.names) == _MOST_DROPPED else name] = None
 

@@ -1,1 +1,1 @@
-"""What the device remembers: the sealed database, the ledger, the outbox."""
+"""The device's stored state: the sealed database, the ledger, the outbox."""

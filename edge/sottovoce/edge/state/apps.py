@@ -1,13 +1,13 @@
-"""Callers: apps that the owner tells apart by tokens, what each has spent today, and the owner.
+"""Callers: the owner, and apps with tokens; and how much each app has spent today.
 
 Without tokens, every program that opens the daemon's socket speaks as the owner. A token is shown
-once, and only a keyed hash is kept. The transaction that charges the ledger also counts what the
-app spends. So an app gains nothing when it gets the daemon killed.
+once, and only a keyed hash is kept. The transaction that charges the ledger also counts the app's
+spending. So an app gains nothing if it gets the daemon killed.
 
 Calls per minute are counted in memory only. They protect the device's time, which a restart frees
 anyway. The socket and the OpenAI endpoint share the count.
 
-The ledger counts what an app spends, deep below the call, and the tasks between need not know the
+The ledger counts an app's spending, deep below the call, and the tasks between need not know the
 caller. So the caller is stored once, in the call's context. A thread that works for the call must
 run in a copy of that context.
 
@@ -151,7 +151,7 @@ _calling: ContextVar[App | None] = ContextVar("calling", default=None)
 
 
 def calling() -> App | None:
-    """Return the app on whose behalf this code runs; None for the owner."""
+    """Return the app that made the current call; None for the owner."""
     return _calling.get()
 
 
@@ -242,7 +242,7 @@ class Apps:
         raise NotFound("no app of that name", fix="`sotto apps list` has them", subject=name)
 
     def hiding(self, app: App | None) -> Hiding | None:
-        """Return what a caller hides in addition to the owner's choices, as it holds now.
+        """Return a caller's present choices of words to hide, in addition to the owner's choices.
 
         Args:
             app: as it was when its call began; None is the owner.

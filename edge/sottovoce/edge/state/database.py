@@ -9,7 +9,7 @@ The database and its key are two halves of one state. If one is missing, or belo
 state, that is an error and never a fresh start. A fresh start would forget the spending and draw
 noise a second time.
 
-One daemon holds the lock on a state folder. Two would each hand out what the other has promised.
+One daemon holds the lock on a state folder. Two daemons could both spend the same remaining budget.
 """
 
 from __future__ import annotations

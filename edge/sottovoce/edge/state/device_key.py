@@ -1,4 +1,4 @@
-"""The device's secret key: what it does, and where it lies.
+"""The device's secret key: its purpose and its place.
 
 Released texts keep some words in the clear, so they are encrypted at rest. So is the noise key. A
 repeated document must be recognised although the document is not stored. One 32-byte key serves
@@ -9,7 +9,8 @@ It is then a credential, which the machine's own key or its TPM seals. The syste
 when its user logs in.
 
 The database knows the mark of its key wherever the key lies, so another key is an error. If the key
-lies elsewhere, a file in the state says so. Otherwise half a state could be taken for a new one.
+lies outside the state folder, a file there says so. Otherwise half a state could be taken for a new
+state.
 """
 
 from __future__ import annotations

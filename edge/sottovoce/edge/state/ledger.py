@@ -1,10 +1,10 @@
 """The ledger: the privacy loss spent on this device, and the owner's limit.
 
-d_X-privacy composes by adding eta, so many small releases add up. The ledger charges a release by
-its own figures, never by a caller's claim, before the release is handed out.
+d_X-privacy composes by adding eta, so a large number of small releases adds up. The ledger charges
+a release by the release's own figures, never by a caller's claim, before it is handed out.
 
 The same text is released as the same bytes, which reveals nothing new. So the ledger keeps the
-digests of the newest charges, and charges each text once. A text whose digest was dropped is
+digests of the newest charges, and charges each text once. If a digest was dropped, its text is
 charged again.
 
 Labels have another kind of guarantee. Private adapters have a third kind, which protects against
@@ -226,7 +226,7 @@ MOST_LABELLED = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What was spent so far.
+    """The spending so far.
 
     Attributes:
         spent: the sum of eta over protected words.

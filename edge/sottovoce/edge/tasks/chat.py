@@ -60,7 +60,7 @@ _M = TypeVar("_M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class _Thought:
-    """A piece of what the model thinks before it answers."""
+    """A piece of the model's reasoning before its answer."""
 
     text: str
 
@@ -398,7 +398,7 @@ def _departed(turn: generation.ReleasedTurn, seen: Release | None) -> chats.Depa
 
 
 def _told(told: _M, leaving: Message) -> _M:
-    """Copy the fields that an app is told of what leaves."""
+    """Copy the fields of a leaving message that an app may see."""
     for each in told.DESCRIPTOR.fields:
         setattr(told, each.name, getattr(leaving, each.name))
     return told

@@ -103,7 +103,7 @@ def check_request(asked: chats.ChatRequest, *, options: bool) -> None:
 
 
 def agreed_by_owner(asked: chats.ChatRequest) -> bool:
-    """Return whether the owner has seen what leaves; an app cannot say so."""
+    """Return whether the owner has seen the leaving text; an app cannot claim this."""
     return asked.agreed and calling() is None
 
 

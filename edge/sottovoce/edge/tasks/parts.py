@@ -1,4 +1,4 @@
-"""The parts of an agent over one state, and what they say of themselves."""
+"""The parts of an agent over one state, and their status."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from sottovoce.v1 import edge_agent_pb2 as agent
 
 
 class Parts:
-    """Opens all parts of an agent over one state, and gives each what it needs.
+    """Opens and connects all parts of an agent over one state.
 
-    The daemon uses them, and commands that run without a daemon.
+    The daemon uses these parts, and so do commands that run without a daemon.
 
     Args:
         engine: replaces the configured engine.

@@ -81,7 +81,7 @@ class Predictor:
     ) -> Generator[agent.PredictStreamResponse, None, None]:
         """Classify a stream of texts in order.
 
-        At most `WINDOW` texts are ahead of the answers. A text whose connection breaks is sent
+        At most `WINDOW` texts are ahead of the answers. If the connection breaks, a text is sent
         again unchanged, and is released and charged once. The first error ends the stream, after
         the answers to all texts before it.
         """

@@ -75,7 +75,7 @@ def released_words(release: Release) -> Iterator[edge_agent_pb2.ReleasedWord]:
 
 
 def _hides(word: WordRelease) -> str:
-    """Return what a word that did not pass is taken for, in the singular; else nothing."""
+    """Return the kind of a word that did not pass, in the singular; else nothing."""
     if not word.protected:
         return ""
     if word.hides:
@@ -173,8 +173,8 @@ class Releases:
     def _room_for(self, document: str) -> Iterator[None]:
         """Wait for a free place, so that texts in work need a bounded amount of memory.
 
-        Around a long text, unused memory is returned to the system. So its parts of the bundle are
-        never resident together with those of the text before or after.
+        Around a long text, unused memory is returned to the system. So the parts of the bundle that
+        it needs are never resident together with the parts for the text before or after.
         """
         long = len(document) >= LONG
         with next(turn for least, turn in self._turns.items() if len(document) >= least):

@@ -1,8 +1,8 @@
 """Builds bundles: the public data with which a device privatises text for one backbone.
 
-A bundle holds everything that a device trusts, from the word list to the noise of each level. All
-of it is measured here once and recorded with its hash. It depends only on the backbone and on the
-models folder, and equal inputs give equal bytes. The steps are pure functions of arrays; this
+A bundle holds everything that a device trusts, from the word list to the noise of each level. Every
+part is measured here once and recorded with its hash. A bundle depends only on the backbone and on
+the models folder, and equal inputs give equal bytes. The steps are pure functions of arrays; this
 module reads the models, runs the steps in order and writes the folder.
 
     vocabulary -> space -> classes -> calibration -> indexes -> manifest

@@ -469,9 +469,9 @@ def _success(
 ) -> float:
     """Return the share of ``samples`` that ``guess`` recovers.
 
-    The count is of the gain over an attacker who takes each released word for the original. The
-    success of this attacker is the share ``kept``, which is known far more exactly than a count.
-    Both counts vary together.
+    A simple attacker takes each released word for the original, and succeeds with the share
+    ``kept``, which is known far more exactly than a count. Only the gain over this simple attacker
+    is counted, because both attackers' counts vary together.
     """
     gain = sum(
         int((guess(sample) == sample.ids).sum()) - int((sample.released == sample.ids).sum())

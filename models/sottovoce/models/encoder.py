@@ -1,13 +1,13 @@
 """Write the backbone as a device runs it: an int8 ONNX graph with an int8 token table beside it.
 
 An adapter trained in the cloud runs on a device only over the same backbone, and a device has no
-torch. One graph serves every adapter. Low-rank updates, prompts and prefixes are inputs of the
-graph, with as many rows as the adapter has. `sottovoce.core.bundle.encoder` reads the files.
+torch. One graph serves every adapter: low-rank updates, prompts and prefixes are inputs of the
+graph, with a variable number of rows. `sottovoce.core.bundle.encoder` reads the files.
 
-Two exporters write graphs. The built-in one knows BERT, needs no torch, and takes every kind of
-adapter. optimum knows the other text encoders of `transformers`. Its graphs take no prefixes,
-because not all of these encoders accept keys and values from outside. The finder `full` goes beside
-the encoder.
+Two exporters write graphs. The built-in exporter knows BERT, needs no torch, and takes every kind
+of adapter. optimum knows the other text encoders of `transformers`. Its graphs take no prefixes,
+because not all of these encoders accept keys and values from outside. The finder `full` is written
+beside the encoder.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def write(
 def export(
     files: BackboneFiles, exporter: Exporter = "built-in", *, compare: bool = False
 ) -> Exact:
-    """Return the graph without rounding. Arguments and errors are those of `write`."""
+    """Return the graph without rounding. Arguments and errors are the same as for `write`."""
     if exporter == "optimum":
         from sottovoce.models import torch_export  # needs torch
 
@@ -312,7 +312,7 @@ def _table(embeddings: NDArray[np.float32]) -> NDArray[np.int8]:
 def write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
     """Write the tokenizer as devices read it.
 
-    The vocabulary is a file of its own where the device can read it in place.
+    The vocabulary goes into a separate file if the device can read it in place.
 
     Args:
         tokenizer: without padding and truncation, which would count as parts of a word.

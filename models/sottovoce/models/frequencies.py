@@ -1,6 +1,6 @@
 """Count public words by part of speech, and read the counts back.
 
-The privacy space weighs words by frequency. Protection levels assume an attacker who knows the
+The privacy space weighs words by frequency. Protection levels assume that the attacker knows the
 frequencies, and the cloud guesses back with the same numbers. All of this must rest on public text.
 So the counts are made once, from named sources, and ship.
 """

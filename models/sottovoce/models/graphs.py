@@ -93,7 +93,7 @@ def layers(config: Bert) -> list[str]:
 
 
 def encoder(weights: Weights, config: Bert) -> bytes:
-    """Return the graph for one text of n tokens, P of them virtual, under one adapter.
+    """Return the graph for one text of n tokens, P virtual tokens included, under one adapter.
 
     Inputs are float32: ``embeddings`` (n, width), ``weights`` (n,), ``lora`` (rank, `Shape.lora`)
     and ``prefix`` (virtual keys, `Shape.prefix`). The output ``pooled`` float32 (width,) is the

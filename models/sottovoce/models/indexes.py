@@ -141,7 +141,7 @@ def measured_graph(graph: HnswIndex, oracle: Index, queries: Queries) -> Measure
 def measure(
     graph: Index, oracle: Index, queries: Queries
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Compare the answers of ``graph`` with those of ``oracle``, which are right.
+    """Compare the answers of ``graph`` with the right answers, which ``oracle`` gives.
 
     Returns:
         By level, recall@1, and the share of words kept (released as they were), graph minus exact.

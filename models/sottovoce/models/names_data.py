@@ -4,9 +4,9 @@ Three sources mark different things. Universal NER and WNUT mark spans with kind
 proper nouns without a kind, so any kind of name is allowed there. Made-up sentences mark the names
 that were put in. Words of every source are cut as the device cuts them. Missing marks stay open.
 
-Few texts with a free licence hold addresses, companies and names from around the world. So
-sentences of our own, with slots, are filled from lists. `gather` makes the lists of names that ship
-with the device, for `core.text.vocabulary`.
+Few texts with a free licence hold addresses, companies and names from around the world. So made-up
+sentences with slots are filled from lists. `gather` makes the lists of names that ship with the
+device, for `core.text.vocabulary`.
 """
 
 from __future__ import annotations
@@ -426,7 +426,7 @@ def read_entities(path: Path, *, others: bool) -> list[Marked]:
 
 
 def made_up(mentions: Mentions, document: str) -> Marked:
-    """Mark a sentence of our own, see `Mentions`."""
+    """Return a marked made-up sentence, see `Mentions`."""
     return _cut_pieces(mentions.sentence(), document)
 
 

@@ -82,8 +82,8 @@ class Network(nn.Module):
     def forward(self, rows: Tensor, looks: Tensor, present: Tensor) -> Tensor:
         """Return scores (B, T, kinds) of the words that are present.
 
-        Passages in one row stay apart if the empty places between them are as many as the longest
-        distance.
+        Passages in one row do not influence each other if the number of empty places between them
+        is at least the longest distance.
 
         Args:
             rows: (B, T, features * HASHES) of the table.

@@ -102,10 +102,10 @@ def collect(wordnet: Path, brands: Iterable[str], out: Path) -> int:
 def build(folder: Path) -> dict[str, int]:
     """Return the phrases in ``folder`` with their marks; "_" joins the words of a phrase.
 
-    A phrase with `Mark.PLACE` may tell a person's place, and one with `Mark.NAME` holds a given
-    name. One with `Mark.SMALL` is a name only where its last word is written small. `Mark.COMMON`
-    says that all its words are everyday words. Lines by hand in small letters were looked at one by
-    one, and have `Mark.WORD`: only the first word counts as a given name.
+    A phrase with `Mark.PLACE` may tell a person's place. A phrase with `Mark.NAME` holds a given
+    name. A phrase with `Mark.SMALL` is a name only where its last word is written small. In a
+    phrase with `Mark.COMMON`, all words are everyday words. Handwritten lines in small letters were
+    reviewed one by one, and have `Mark.WORD`: only their first word counts as a given name.
 
     Raises:
         InvalidInput: a list is missing.
@@ -126,7 +126,7 @@ def build(folder: Path) -> dict[str, int]:
 
 
 def _more(key: str) -> int:
-    """Return what the words of a phrase say of it."""
+    """Return the marks that follow from the words of a phrase."""
     words = [word for word in key.split("_") if word.isalpha()] or [key]
     marks = Mark.PUBLIC
     if len(words) == 1 or any(map(known, words)) or _is_name(words[0]) or words[0] in _TITLES:
@@ -165,7 +165,7 @@ def _ends_small(words: Sequence[Word]) -> bool:
 
 
 def _is_title(text: str) -> bool:
-    """Return whether the name of a product or firm is that of no small firm: "Home Smart"."""
+    """Return False for a product or firm with a name like a small firm's: "Home Smart"."""
     words = split(text.strip(), _CLITICS)
     plain_words = all(_marks(word.text) & Mark.WORD for word in words if word.text.isalpha())
     return not (_NO_TITLE.match(text) or plain_words or _is_firm(words))

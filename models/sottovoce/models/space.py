@@ -81,7 +81,7 @@ def neighbours(
 ) -> NDArray[np.int32]:
     """Return the nearest words in meaning to each word, by the cosine of embeddings.
 
-    The search is exact. Its cost grows with the number of words times that of the basis.
+    The search is exact. Its cost grows with the number of words times the size of the basis.
 
     Args:
         embeddings: Floats2d (words, width).
@@ -163,8 +163,8 @@ def place(
     """Return rows of length 1, with rare words close to their neighbours.
 
     A word met c times in a text of n words moves by the share s / (c + s) towards the mean of its
-    neighbours, with s = n * `SHRINKAGE`. The text's words are those of the basis. An estimate of a
-    rare word's meaning leans on similar words in the same way.
+    neighbours, with s = n * `SHRINKAGE`. Only words of the basis count as the text's words. An
+    estimate of a rare word's meaning leans on similar words in the same way.
 
     Args:
         projected: Floats2d (words, r), see `Projection`.

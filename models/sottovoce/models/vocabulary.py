@@ -3,8 +3,8 @@
 A released word must be one word to the device's cutter and unchanged by the backbone's normaliser.
 Otherwise the released text would differ from the drawn words. The list begins with the whole tokens
 of the backbone. Letters of other scripts stay out unless the frequency table has them. Vocabularies
-of Latin script hold hundreds of them, and they hide words badly. A longer list goes on with words
-of several tokens, in the order of `load_order`.
+of Latin script hold hundreds of these letters, and the letters hide words badly. A longer list goes
+on with words of several tokens, in the order of `load_order`.
 
 Mechanisms replace a word only by words of its class. T2T has a class for each part of speech.
 `pct2t.v2` has a class for each reading of a word, by public counts, a tagger and lists of facts.

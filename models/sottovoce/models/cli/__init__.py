@@ -1,7 +1,7 @@
 """The ``sotto-models`` command, which builds bundles and trains the small models in them.
 
-A module holds the commands of one topic. It is imported when one of them runs, so ``--help`` does
-not wait for torch.
+A module holds the commands of one topic. It is imported when one of its commands runs, so
+``--help`` does not wait for torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COMMANDS = {
     "export": "Export a backbone as devices run it.",
     "train-tagger": "Train the part-of-speech tagger from treebanks.",
     "train-names": "Train the finder of names of persons, places and organisations.",
-    "train-context-finder": "Train or measure the finder of names that reads the sentence.",
+    "train-context-finder": "Train or measure the name finder that reads whole sentences.",
     "train-denoiser": "Train the denoiser that devices run on noisy answers.",
     "count-words": "Count word frequencies in public text.",
     "device-counts": "Make the word lists that ship with the device.",

@@ -29,8 +29,8 @@ _exporter_option = click.option(
     default="built-in",
     show_default=True,
     help="Writer of the encoder's graph. built-in knows encoders like BERT and takes every kind of"
-    " adapter. optimum knows other encoders (DistilBERT, RoBERTa, XLM-R, ModernBERT), whose"
-    " adapters cannot have prefixes. It needs the extra `export`.",
+    " adapter. optimum knows other encoders (DistilBERT, RoBERTa, XLM-R, ModernBERT), but takes no"
+    " adapters with prefixes. It needs the extra `export`.",
 )
 
 

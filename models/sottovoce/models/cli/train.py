@@ -65,8 +65,8 @@ def train_names(
 ) -> None:
     """Train the name finder that ships in every bundle.
 
-    It fills sentences of our own from Faker's lists of names (pip install
-    faker). No other command needs Faker.
+    Some training sentences are made up: names from Faker (pip install faker)
+    fill their slots. No other command needs Faker.
     """
     from sottovoce.core.bundle.backbone import BackboneFiles
     from sottovoce.core.text.tagger import OnnxTagger
@@ -198,8 +198,8 @@ _PINS: Final = Path("core/sottovoce/core/bundle/full_finder.json")
     "--words",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
-    help="A list of ordinary words, for sentences of our own that name nobody. With"
-    " --evaluate, words in no list count as hidden.",
+    help="A list of ordinary words, for made-up sentences without names. With --evaluate,"
+    " words in no list count as hidden.",
 )
 @click.option(
     "--full",
@@ -223,10 +223,10 @@ def command(
     further: bool,
     as_json: bool,
 ) -> None:
-    """Train the finder of names that reads the sentence, or measure it.
+    """Train the name finder that reads whole sentences, or measure it.
 
-    It ships with every device. Names for sentences of our own come from Faker
-    (pip install faker), which nothing else needs.
+    The finder ships with every device. Names for made-up training sentences
+    come from Faker (pip install faker).
     """
     listed = _read(words)
     if evaluate:

@@ -48,7 +48,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Row:
-    """What a finder misses and takes at one threshold, in one set."""
+    """A finder's errors at one threshold, in one set: missed names, and words taken for names."""
 
     corpus: str
     threshold: float
@@ -56,7 +56,7 @@ class Row:
     """For each kind: spans, spans missed as a whole, words, words missed."""
     unmarked: int
     taken: int
-    """Words outside every span, and those taken for a name of any kind."""
+    """Words outside every span, and how many of these words are taken for a name of any kind."""
 
     def told(self) -> dict[str, Any]:
         """Return the same as JSON can hold it."""

@@ -85,10 +85,10 @@ class Round:
     """The texts of one round, each read once and changed.
 
     Attributes:
-        treebanks, marked, capitals: sentences of treebanks, sentences marked with kinds, and of
-            those again in capitals.
-        requests, mentions, records, made_up: sentences of our own of each kind.
-            A number beyond those that there are counts texts again, with other names.
+        treebanks, marked, capitals: sentences of treebanks, sentences marked with kinds, and
+            marked sentences again in capitals.
+        requests, mentions, records, made_up: made-up sentences of each kind. A number larger
+            than the number of texts uses texts again, with other names.
         learning_rate, seed: of the round.
         epochs: times over all that.
         written: times over the texts that were written for this finder, in each epoch.
@@ -233,7 +233,7 @@ def train_full_finder(
     Args:
         data: the folder of marked text.
         backbone: the language model.
-        lists: names for sentences of our own.
+        lists: names for made-up sentences.
         rounds: what to read; by default `LARGE` on a GPU, else `ROUNDS`.
         start: the adapter from which to go on; without one, all adapters are zero.
         rare: more words in small letters.

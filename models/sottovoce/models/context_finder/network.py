@@ -1,11 +1,12 @@
 """The network of the finder that reads the sentence, as it trains and as it ships.
 
-Hashed features of each word's form, and of the public lists that hold it, are looked up, summed and
-mixed. Residual layers then read the words at growing distances on both sides.
+Hashed features describe each word's form and the public lists that contain the word. The network
+looks them up, sums and mixes them. Residual layers then read the words at growing distances on both
+sides.
 
-The features first learn vectors of single words, see `read_vectors`. The marked text is small. A
-language model has read far more, and places given names, towns, verbs and terms apart. Nothing of
-it ships but what the hashed features keep.
+The features first learn a language model's vectors of single words, see `read_vectors`. The marked
+text is small. The language model has read far more, and places given names, towns, verbs and terms
+apart. The language model itself does not ship, only the hashed features.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Network(nn.Module):
     def forward(self, rows: Tensor, present: Tensor) -> Tensor:
         """Return scores (B, T, kinds) of the words that are present.
 
-        Passages in one row stay apart if as many empty places lie between them as the longest of
-        the distances.
+        Passages in one row do not influence each other if the number of empty places between them
+        is at least the longest of the distances.
 
         Args:
             rows: (B, T, features * HASHES) of the table.

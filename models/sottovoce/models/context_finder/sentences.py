@@ -103,7 +103,7 @@ class Sentences:
         self._random = random
 
     def request(self) -> Marked:
-        """Return a request that names nobody."""
+        """Return a request without a name."""
         lists = ("ask", "ask", "ask", "foreign", "code", "plain", "plain")
         name = self._pick(lists)
         if name == "foreign" and self._foreign and self._chance(0.6):
@@ -124,7 +124,7 @@ class Sentences:
         return found
 
     def mention(self) -> Marked:
-        """Return a sentence that names somebody, or a request and such a sentence."""
+        """Return a sentence with a name, sometimes together with a request."""
         parts = [cut(self._filled(self._one("say")))]
         if self._chance(0.4):
             parts.insert(int(self._random.integers(2)), cut(self._filled(self._one("ask"))))
@@ -335,7 +335,7 @@ def _public_names() -> list[str]:
 
 
 def cut(pieces: Sequence[Mention]) -> Marked:
-    """Return the words of a text whose pieces say what they name, with its line breaks.
+    """Return the words of a text with its line breaks; each word gets the kind of its piece.
 
     Everything outside a name is marked as no name: numbers, code and punctuation too.
     """

@@ -147,8 +147,8 @@ def opinions(
 ) -> list[Taught]:
     """Return the sentences with the teacher's probabilities.
 
-    A word has those of its piece that is the likeliest a name. Words beyond the longest passage
-    that the teacher reads have none.
+    A word has the probabilities of its piece that is likeliest a name. Words beyond the longest
+    passage that the teacher reads have none.
     """
     reader = deepcopy(teacher).to(torch.bfloat16 if fast_bfloat16() else torch.float32).eval()
     read = [reader.pieces([word.text for word in sentence.words]) for sentence in sentences]
@@ -255,7 +255,7 @@ def train_context_finder(
     Args:
         data: the folder of marked and public text.
         out: the folder to write to.
-        lists: names for sentences of our own.
+        lists: names for made-up sentences.
         backbone: the language model of the vectors and of the teacher.
         start: a folder with a finder from which to train the last round; without one, all rounds
             are trained.
@@ -318,7 +318,7 @@ def fit(
     Args:
         treebanks: sentences with proper nouns without kinds.
         marked: sentences with kinds.
-        lists: names for sentences of our own.
+        lists: names for made-up sentences.
         vectors: what the features learn first, if anything.
         recipe: how to train.
         progress: called now and then.
@@ -386,7 +386,7 @@ def _learn_vectors(
     random: Generator,
     progress: Progress | None,
 ) -> None:
-    """Teach the features what a language model knows of single words, in any case."""
+    """Teach the features a language model's vectors of single words, in any letter case."""
     rows = FeatureSpec(recipe.size.rows, recipe.seed, features).rows_of(known.words)
     goal = torch.from_numpy(known.vectors)
     guess = torch.nn.Linear(recipe.size.width, goal.shape[1])

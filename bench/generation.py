@@ -221,7 +221,7 @@ def _share(part: Sequence[int], whole: Sequence[int]) -> dict[str, Any]:
 
 
 def _false(release: Release, echoed: str, own: str, added: str) -> tuple[int, int]:
-    """Return the number of words without a surrogate, and how many of them restoration changed."""
+    """Return the number of words without a surrogate, and the number that restoration changed."""
     typed: list[str] = []
     stayed: list[bool] = []
     for word in release.each_word():

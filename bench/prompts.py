@@ -101,7 +101,7 @@ def _released(privatizer: Privatizer, text: str, setting: Setting) -> Released:
 def _by_presidio(
     presidio: Presidio, clitics: tuple[str, ...], texts: Sequence[str]
 ) -> list[Released]:
-    """A word counts as replaced if Presidio finds any part of it."""
+    """Return Presidio's releases; a word counts as replaced if Presidio finds any part."""
     found = []
     for text, spans in zip(texts, presidio.find(texts), strict=True):
         words = (word for word in split(text, clitics) if any(map(str.isalnum, word.text)))
@@ -310,7 +310,7 @@ def _figure(rate: Rate) -> console.Figures:
 
 
 def _tables(columns: dict[str, Any]) -> Iterator[Table]:
-    """Yield the tables of what changed, of what left as typed, and of what stands."""
+    """Yield tables: words changed, prompts that leave as typed, and private words that stand."""
     heads = tuple(columns)
     first = next(iter(columns.values()))
 

@@ -1,8 +1,8 @@
 """Utility of releases: sentiment accuracy on SST-2, and similarity of sentence embeddings.
 
 A plain classifier, the device's own head on the mean of the words' public vectors, is trained and
-judged on releases. The backbone's embedding of each released sentence is compared with that of the
-original. Both take seconds, and suffice to rank mechanisms.
+judged on releases. The backbone's embeddings of each released sentence and of its original are
+compared. Both measurements take seconds, and suffice to rank mechanisms.
 """
 
 from __future__ import annotations

@@ -224,8 +224,8 @@ class Harness:
     ) -> dict[str, Floats]:
         """Return the utility; see `Point`.
 
-        With ``few``, half as many classifiers judge few phrases. This suits mechanisms with many
-        other measurements, or with slow phrases.
+        With ``few``, half the classifiers judge few phrases. This suits mechanisms with many other
+        measurements, or with slow phrases.
         """
         found = {"cosine": cosines[None]}
         if self.sentiment and embed:

@@ -82,7 +82,7 @@ MORE: Final[dict[str, _Kind]] = {
 
 @dataclass(frozen=True)
 class InDomain(Words):
-    """The same releases, for an attacker whose prior includes text of the kind.
+    """The same releases, for an attacker with a prior that includes text of the kind.
 
     Attributes:
         counts: occurrences of each listed word in that text, Ints1d (words,).
@@ -92,7 +92,7 @@ class InDomain(Words):
 
     @property
     def candidates(self) -> tuple[Candidates, ...]:
-        """Return candidates whose priors are half public and half from the kind's own counts."""
+        """Return candidates; half of each prior is public, half from the kind's own counts."""
         return tuple(self._met(each) for each in super().candidates)
 
     def _met(self, each: Candidates) -> Candidates:

@@ -1,13 +1,13 @@
 """Membership inference against adapters: the online likelihood ratio attack.
 
 LiRA (Carlini et al., 2022) trains shadow models on random halves of a pool. For every example it
-compares the target model's confidence with that of shadow models trained with the example and
-without. Each model is the target in turn and the others are its shadows, so every figure is over
-models times examples.
+compares the target model's confidence with the confidence of shadow models that were trained with
+the example and without it. Each model is the target in turn and the others are its shadows, so
+every figure is over models times examples.
 
 The attacker knows the labelled pool, the trainer and its settings, and may query the adapter for
-probabilities. This is the strongest position in the paper of PromptDPSGD. That paper's own
-attacker, for whom high confidence means a member, is measured as well. Two attackers query an
+probabilities. This is the strongest position in the paper of PromptDPSGD. That paper's own attacker
+takes high confidence for membership; this attacker is measured as well. Two attackers query an
 adapter trained on releases: one holds the same releases, as the cloud does, and one knows only the
 texts.
 
@@ -53,7 +53,7 @@ _QUICK: Final = 63
 
 
 def halves(models: int, examples: int, random: np.random.Generator) -> Bools:
-    """Return each model's members, Bools2d (models, examples); each example is in half of them."""
+    """Return each model's members, Bools2d (models, examples); half the models hold an example."""
     order = random.permuted(np.tile(np.arange(models)[:, None], examples), axis=0)
     return order < models // 2
 
@@ -102,7 +102,7 @@ def chance(seen: Floats, members: Bools, random: np.random.Generator) -> list[fl
     """Return the 95 % range of the area under the curve for an attacker without information.
 
     Every model gets the memberships of another model, drawn anew each time. The range is not
-    exactly centred on a half, because each model is missing from the mean of its own group.
+    exactly centred on a half, because each model is missing from its own group's mean.
 
     Args:
         seen: Floats2d (models, examples).

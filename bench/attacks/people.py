@@ -1,9 +1,9 @@
 """Attacks on authors and on the people in texts, run against the device's own releases.
 
 `attributes` and `entities` hold the learners. This module privatises their labelled training text,
-as the attacker would, and the texts that judge them. As a command, it asks whom a release tells
-of: who wrote a post, and who the hidden person in a sentence is. The attacker has other texts by
-each author or about each person, in clear, and names the nearest.
+as the attacker would, and the texts that judge them. As a command, it measures whether a release
+reveals the author of a post, or the hidden person in a sentence. The attacker has other texts by
+each author or about each person, in clear, and names the nearest candidate.
 
     python -m bench.attacks.people --quick
 """
@@ -115,7 +115,7 @@ def _released(text: Entities, channel: Words, random: np.random.Generator) -> En
 
 @dataclass(frozen=True)
 class Candidates:
-    """Texts whose author or subject is sought, and the attacker's own texts.
+    """Texts by an unknown author or about an unknown person, and the attacker's own texts.
 
     Attributes:
         asked: texts that leave the device.
@@ -211,7 +211,7 @@ def _counts(texts: Sequence[str], places: dict[str, int]) -> csr_array:
 def _identified(
     public: Public, some: Candidates, which: Sequence[int], setting: Setting | None
 ) -> Figures:
-    """Return the share of the asked texts whose candidate is found, with its 95 % interval."""
+    """Return how often the attacker finds a text's candidate: a share and its 95 % interval."""
     asked = [some.asked[at] for at in which]
     if setting:
         random = np.random.default_rng(13)

@@ -63,7 +63,7 @@ def device(name: str = "") -> torch.device:
 
 
 def windows(sentence: Ints, length: int = LENGTH) -> list[NDArray[np.int64]]:
-    """Cut sentences into windows of at most ``length`` places, and group those of like lengths.
+    """Cut sentences into windows of at most ``length`` places, grouped by similar length.
 
     Returns:
         Each Ints2d (windows, longest), places of the text, with -1 after the end of a window. Each
@@ -164,7 +164,7 @@ class Reader(nn.Module):
             self.register_buffer(f"prior{group}", torch.tensor(some.log_prior))
 
     def nearest(self, etas: Floats) -> tuple[int, Floats]:
-        """Return the level whose noise is nearest to ``etas``, and the ratios of the etas to it.
+        """Return the level with the noise nearest to ``etas``, and the ratios of the etas to it.
 
         ``etas`` and the ratios are Floats1d (classes,).
         """

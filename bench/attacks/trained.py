@@ -177,7 +177,7 @@ class Trained(Map):
         return found
 
     def _hidden(self, seen: Seen) -> torch.Tensor:
-        """Return the hidden states of a release; those of the last two releases are kept."""
+        """Return the hidden states of a release; the last two releases' states are cached."""
         for known, hidden in self._read:
             if known is seen:
                 return hidden
@@ -198,7 +198,7 @@ class Pooled(Trained):
     _means: tuple[Seen, int, NDArray[np.int64], Floats] | None = None
 
     def _scores(self, seen: Seen, group: int, which: NDArray[np.int64]) -> Floats:
-        """Return mean log-probabilities of the candidates; those of the last group are kept."""
+        """Return mean log-probabilities of the candidates; the last group's means are cached."""
         if self._means is None or self._means[0] is not seen or self._means[1] != group:
             self._means = (seen, group, *self._averaged(seen, group))
         _, _, row, means = self._means
@@ -321,10 +321,10 @@ class Lab:
         return Trainer(reader, self.make, len(self.channels), watched, identity, workers=workers)
 
     def attacks(self, case: Case, channel: TextChannel, reader: Reader) -> dict[str, Attack]:
-        """Return the attackers of a case: the strongest that counts, the trained one, and both.
+        """Return the attackers of a case: the strongest counting one, the trained one, and both.
 
-        ``channel`` is that of an attacker with text of the kind. If it has a key, the trained one
-        reads equal releases together.
+        ``channel`` belongs to an attacker with text of the kind. If it has a key, the trained
+        attacker reads equal releases together.
         """
         lexicon, etas = case.public.lexicon, np.array(_etas(channel))
         name, counting = case.strongest(channel)

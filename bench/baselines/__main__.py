@@ -40,8 +40,9 @@ _SWAPPED: Final = {"ours": "theirs", "theirs": "ours"}
 def compared(found: Mapping[Job, Point]) -> Iterator[Figures]:
     """Compare each setting of the other mechanisms with our curve on the same task.
 
-    Our curve goes through our levels and clear text, see `against`. At a success below that of our
-    strongest level, that level's accuracy stands for ours, and ``verdict`` is never "ours".
+    Our curve goes through our levels and clear text, see `against`. Where the attacker succeeds
+    less often than at our strongest level, that level's accuracy stands for ours, and ``verdict``
+    is never "ours".
     """
     for job, point in found.items():
         curve = [each for at, each in found.items() if (at.task, at.name) == (job.task, OURS)]

@@ -72,7 +72,7 @@ class Baseline(ABC):
     def release(self, text: Text, random: Generator) -> Releases:
         """Hide the same words as ours; an unlisted word is replaced as a random listed word.
 
-        Under a key of ours, a word is drawn once for each word to its left, as ours is.
+        If our mechanism has a key, a word is drawn once for each word to its left, as under ours.
         """
         releases = self.ours.release(text, random)
         seen, listed = releases.seen, self.ours.public.lexicon.listed
@@ -89,7 +89,7 @@ class Baseline(ABC):
         return Releases(replace(seen, symbols=symbols), releases.true)
 
     def sample(self) -> tuple[Ints, Ints]:
-        """Return words of running text that ours hides, and the group of each."""
+        """Return words of running text that our mechanism hides, and the group of each word."""
         public, setting = self.ours.public, self.ours.setting
         weights = public.weights(public.tags(setting.mechanism, setting.policy))
         drawn = draw(weights, _TRIED, np.random.default_rng(0))

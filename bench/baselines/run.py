@@ -249,7 +249,7 @@ class Lab:
         return FullWidth(Words(public, Setting(job.setting, mechanism)))
 
     def familiar(self, channel: TextChannel) -> TextChannel:
-        """Return the channel for an attacker who counted other text of the kind."""
+        """Return the channel for an attacker with counts from other text of the kind."""
         if isinstance(channel, Words):
             return self.case.familiar(channel.setting)
         if isinstance(channel, Baseline):

@@ -1,9 +1,9 @@
-"""Does the order of mechanisms change under an attacker who trained on releases?
+"""Does the order of mechanisms change under a trained attacker?
 
 The network of `bench.attacks.trained` trains for some minutes on releases of one mechanism, from
-public text and other texts of one kind. It may start from packed weights. Its share of the content
-words is held against that of the attacker who counts. Training resumes from its checkpoint, and
-ends when the loss on held-out texts no longer falls.
+public text and other texts of one kind. It may start from packed weights. Its share of recovered
+content words is compared with the counting attacker's share. Training resumes from its checkpoint,
+and ends when the loss on held-out texts no longer falls.
 
     python -m bench.baselines.trained --mechanism SanText --setting replaced:0.6 --start WEIGHTS
     python -m bench.baselines.trained --mechanism ours --setting strong --start WEIGHTS

@@ -1,9 +1,9 @@
 """Fetches public data sets into the folder that the benches read: `make data`.
 
-The command asks before it fetches a set whose licence you must accept. It keeps existing files, so
-an interrupted run continues with the missing ones. ``fetched.json`` records the SHA-256 of every
-fetched file, and later runs must match it. The command reports a file that differs from the one
-behind the docs' figures. Sets without a source are made from a seed.
+The command asks before it fetches a set with a licence that you must accept. It keeps existing
+files, so an interrupted run continues with the missing files. ``fetched.json`` records the SHA-256
+of every fetched file, and later runs must match it. The command reports a file that differs from
+the file behind the docs' figures. Sets without a source are made from a seed.
 """
 
 from __future__ import annotations

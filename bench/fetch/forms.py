@@ -127,7 +127,7 @@ def drawn(name: str, each: int, seed: int, classes: Sequence[str] = ()) -> Form:
 
 
 def reviews(folds: range) -> Form:
-    """Convert the reviews in NLTK's zip of film reviews whose number is among ``folds``."""
+    """Convert the reviews with a number in ``folds``, from NLTK's zip of film reviews."""
 
     def form(data: bytes) -> bytes:
         rows = []

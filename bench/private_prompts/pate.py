@@ -1,7 +1,7 @@
 """How do adapters learnt from public texts and noisy votes compare with private training?
 
 PATE runs with the product's plan, shares, votes and noise. Teachers and students are heads on the
-frozen backbone. The rows are those of PromptPATE's paper: no training, the teachers together
+frozen backbone. The rows are the same as in PromptPATE's paper: no training, the teachers together
 without noise, one head trained on all examples, then the student at each epsilon. Students use
 public texts of the same kind or of another kind. Epsilon is data-independent. A second table shows
 the papers' data-dependent epsilon. A privately trained head stands beside them.

@@ -167,7 +167,7 @@ def measure(sizes: Sequence[int], bundle: Bundle, setting: Setting, repeats: int
 
 
 def protected_text(privatizer: Privatizer, size: int, setting: Setting) -> tuple[str, int]:
-    """A text of ``size`` words, and for how many of them a search is made: at least one."""
+    """Return a text of ``size`` words, and the number of words that need a search (at least 1)."""
     for start in itertools.count():
         text = document(size, start)
         words = privatizer.release(text, setting).each_word()

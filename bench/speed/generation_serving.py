@@ -77,7 +77,7 @@ class Run:
 
 
 def random_decoder(dtype: torch.dtype) -> Decoder:
-    """A Llama whose every token is a word, so each is shown as soon as it is written."""
+    """Return a Llama with one word for each token, so a word is shown as soon as it is written."""
     words = list(dict.fromkeys(SENTENCE.split()))
     words += [f"w{number}" for number in range(TOKENS - len(words) - 1)]
     made = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["<end>", *words])}, "<end>"))

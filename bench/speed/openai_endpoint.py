@@ -6,8 +6,8 @@ Time: one daemon gets chats by gRPC and by HTTP in turns, in different words of 
 side's figure is the median time to the first piece of an answer. The cost is the median of the
 rounds' differences.
 
-Memory: daemons with gRPC chats and a closed OpenAI endpoint take turns with daemons that have as
-many HTTP chats. Figures are medians of their peaks (VmHWM).
+Memory: daemons with gRPC chats and a closed OpenAI endpoint take turns with daemons that have the
+same number of HTTP chats. Figures are medians of their peaks (VmHWM).
 
     python -m bench.openai_endpoint
 """

@@ -1,12 +1,13 @@
 """How close do serving, training, embedding, writing and search come to this core's kernels?
 
-For each, the useful work is counted: operations that the answers need, without padding, and the
-bytes of weights and activations that they must read and write. Serving and embedding run real
-passes of the server, with 32 LoRA adapters of rank 8 and SST-2's lengths. The kernel is oneDNN's
-matrix product of the very shapes of the backbone's layers, over as many tokens as one pass holds.
-Writing runs real passes of the generator, with the random Llama of `bench.generation_serving`. Its
-kernel has one row for each text and reads all weights from memory, which limits it at few rows.
-For the device it is numpy's product of a float32 matrix of the search's shape.
+For each task, the useful work is counted: operations that the answers need, without padding, and
+the bytes of weights and activations that these operations must read and write. Serving and
+embedding run real passes of the server, with 32 LoRA adapters of rank 8 and SST-2's lengths. Their
+kernel is oneDNN's matrix product with the shapes of the backbone's layers, over the tokens of one
+pass. Writing runs real passes of the generator, with the random Llama of
+`bench.generation_serving`. Its kernel has one row for each text and reads all weights from memory,
+which limits it at few rows. The search's kernel is numpy's product with a float32 matrix of the
+search's shape.
 
 The sides take turns in one run. Times are medians of one thread's processor time, so other load on
 the machine changes the shares less than the speeds.

@@ -1,8 +1,8 @@
 """How fast are exact search and a graph, by class, level and number of words at once?
 
 Both searches answer the same noisy queries in turn, in one process, by processor time. The graph
-has the least effort at which it finds the nearest word for 99 % of queries and keeps as many words
-as exact search, within a point. The last column names the search that the bundle states.
+runs with the least effort that finds the nearest word for 99 % of queries and keeps the same share
+of words as exact search, within a point. The last column names the search that the bundle states.
 
     python -m bench.search --bundle build/words-60000
 """

@@ -1,9 +1,9 @@
-"""Every error an app or an operator can meet, and what mends those that either side can meet.
+"""Every error that an app or an operator can meet, with its remedy.
 
-Each class fixes a gRPC code, a process exit code and a reason, which programs in other languages
-may rely on whatever the class is called. Each instance says what is wrong and how to mend it, and
-never quotes the user's text. Code that both programs run gives a `Remedy`: a device's owner and a
-provider mend the same fault by different commands.
+Each class fixes a gRPC code, a process exit code and a reason. Programs in other languages may rely
+on these, whatever the class's name. Each instance names the problem and the fix, and never quotes
+the user's text. Code that both programs run gives a `Remedy`: a device's owner and a provider fix
+the same fault by different commands.
 
     SottovoceError                      INTERNAL             exit 1
     ├── InvalidInput                    INVALID_ARGUMENT     exit 2

@@ -112,7 +112,7 @@ def around(bare: Sequence[int], whole: Sequence[int]) -> tuple[list[int], list[i
 
 
 def unreadable(name: str, error: Exception) -> InvalidInput:
-    """Return the error for a folder whose files a reader refused."""
+    """Return the error for a folder with files that a reader refused."""
     said = str(error).strip().partition("\n")[0][:200]
     if isinstance(error, OSError) and error.filename:
         said = f"{error.strerror}: {Path(error.filename).name}"

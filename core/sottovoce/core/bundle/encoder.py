@@ -110,13 +110,13 @@ class Shape:
 class Additions:
     """The inputs that one adapter adds to a pass of the encoder; zero rows add nothing.
 
-    An encoder without prefixes takes only adapters whose ``prefix`` has no rows.
+    An encoder without prefixes takes only adapters with no rows in ``prefix``.
 
     Attributes:
         prompt: virtual tokens before the text, Float (P, width).
         prefix: virtual keys and values before every layer's, Float (P, `Shape.prefix`).
-        lora: for one layer after the other the rows of A, then the columns of B already scaled:
-            Float (rank, `Shape.lora`).
+        lora: layer by layer, the rows of A, then the columns of B already scaled: Float (rank,
+            `Shape.lora`).
     """
 
     prompt: Floats2d

@@ -2,10 +2,10 @@
 
 ``manifest.json`` names every other file with its size and SHA-256. So the manifest's own hash
 identifies the whole bundle, and that hash is the bundle's id. All required files decide privacy, so
-opening a bundle reads every byte once and compares the hashes. Optional files have no effect on
-what leaves the device; their readers check them. Large arrays are memory-mapped and shared between
-processes. The cloud's builder writes with this same module, so the two sides cannot disagree about
-the format.
+opening a bundle reads every byte once and compares the hashes. Optional files have no effect on the
+text that leaves the device; their readers check them. Large arrays are memory-mapped and shared
+between processes. The cloud's builder writes with this same module, so the two sides cannot
+disagree about the format.
 """
 
 from __future__ import annotations

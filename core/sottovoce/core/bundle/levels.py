@@ -130,10 +130,11 @@ _NAME: Final = re.compile(rf"({'|'.join(MEASURES)}):(0\.\d?[1-9])")
 
 
 def strongest(attack: ArrayLike) -> NDArray[np.float64]:
-    """Return the most that the strongest attacker recovers of the released words, on any kind.
+    """Return the largest share of the released words that the strongest attacker recovers.
 
-    ``attack`` is the share of everyday words that the attacker on single noisy vectors recovers.
-    The log odds are interpolated between measurements. Outside, their gain is that of the last one.
+    It is the largest over all kinds of text. ``attack`` is the share of everyday words that the
+    attacker on single noisy vectors recovers. The log odds are interpolated between measurements.
+    Beyond the outermost measurements, their gain stays constant.
 
     >>> strongest([0.171, 0.572]).round(3).tolist()
     [0.379, 0.672]
@@ -154,7 +155,7 @@ def single_word(share: float) -> float:
 
 
 def sampling_error(attack: ArrayLike, words: int) -> NDArray[np.float64]:
-    """Return how far beyond ``attack`` the share of as many attacked words may lie, by chance.
+    """Return how far the attacked share of ``words`` words may exceed ``attack`` by chance.
 
     >>> round(float(sampling_error(0.5, 3_000)), 3)
     0.015

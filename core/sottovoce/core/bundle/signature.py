@@ -1,6 +1,6 @@
 """The signature of a bundle: Ed25519 over the manifest's exact bytes.
 
-Hashes show that a bundle is intact, but not who made it. The manifest names every other file by its
+Hashes show that a bundle is intact, but not its maker. The manifest names every other file by its
 hash, so one signature covers the whole bundle. It is plain Ed25519 (RFC 8032), which `openssl
 pkeyutl -verify -rawin` checks as well. The library is imported where a signature is made or
 checked, because most commands never open a bundle.

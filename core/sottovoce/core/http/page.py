@@ -4,13 +4,13 @@ Every user of the machine can reach a loopback port, and so can every page in th
 A link works once, because others may see it on a command line or in a history. The browser
 exchanges the link for a session secret. The secret is kept in the tab alone and sent in a header,
 which no other page can send (it could send a cookie). Checks of Host, Origin and the browser's
-fetch metadata keep out pages whose name was made to point here.
+fetch metadata keep out other sites' pages, even if a site's name was made to point here.
 
-The page has its own server, on a port that is free by default, and open only once a person asked
-for a link. A browser keeps service workers and storage for each origin. A fixed port would let
-another user's program take the port while ours is stopped, and leave a service worker there that
-reads the page later. OpenAI's endpoints need a fixed port, because programs hold their address in
-settings. So the two do not share a port.
+The page has its own server. By default it takes a free port, and it opens the port only when a
+person asks for a link. A browser keeps service workers and storage for each origin. A fixed port
+would let another user's program take the port while ours is stopped, and leave a service worker
+there that reads the page later. OpenAI's endpoints need a fixed port, because programs hold their
+address in settings. So the two do not share a port.
 """
 
 from __future__ import annotations

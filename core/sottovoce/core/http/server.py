@@ -54,7 +54,7 @@ Endpoint = Callable[[Request], Response]
 
 
 class Caller:
-    """An authenticated client; subclasses limit what it may do."""
+    """An authenticated client; subclasses limit its rights."""
 
     def run(self, work: Callable[[], None]) -> None:
         """Run ``work``, on the thread that answers the request."""

@@ -490,7 +490,7 @@ def completion_command(program: str) -> click.Command:
     def command(ctx: click.Context, shell: str | None, as_json: bool) -> None:
         """Print the script that has SHELL complete commands and options.
 
-        SHELL is that of $SHELL unless given. Standard error says where to keep the script.
+        SHELL is $SHELL by default. Standard error says where to keep the script.
         """
         name = shell or os.path.basename(os.environ.get("SHELL", ""))
         found = get_completion_class(name)

@@ -51,7 +51,7 @@ _LONGEST_SECRET: Final = 64 << 10
 
 
 def toml_place(error: Exception) -> str:
-    """Return where a TOML parser failed, such as " (at line 1, column 3)"; "" if it does not say.
+    """Return where a TOML parser failed, as " (at line 1, column 3)"; "" if it does not say.
 
     The rest of the parser's message may quote the file, which can hold a password.
 
@@ -90,7 +90,7 @@ def name_aside(path: Path, *, alone: bool) -> Iterator[Path]:
 
 
 def sweep(folder: Path, names: str = "*") -> None:
-    """Remove the temporary files and links in ``folder`` whose processes are dead.
+    """Remove the temporary files and links that dead processes left in ``folder``.
 
     Nothing is removed while another process writes there, or if the folder cannot be locked or
     changed. Files younger than an hour by this machine's clock stay until the next time. Folders
@@ -252,15 +252,15 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def in_place_of(path: Path, *, once: bool = False, alone: bool = True) -> Iterator[Path]:
-    """Yield a free name beside `path`; what is written there replaces `path` when the block ends.
+    """Yield a free name beside `path`; the caller's new file replaces `path` when the block ends.
 
-    It may be a file, a folder or a link. A power cut leaves the old file or the new one, whole: the
-    content reaches the disk before the new name does, and the name before this returns. A folder
-    replaces only an empty folder, or none.
+    The caller may write a file, a folder or a link there. A power cut leaves the complete old file
+    or the complete new file: the content reaches the disk before the new name does, and the name
+    before this returns. A folder replaces only an empty folder, or none.
 
-    After an exception `path` is as before and nothing is left. A process that was killed may leave
-    its temporary file. The next writer here, or `sweep`, removes it once it is an hour
-    old; a folder stays.
+    After an exception `path` is as before and nothing is left. A killed process may leave its
+    temporary file. The next writer here, or `sweep`, removes the file once it is an hour old; a
+    folder stays.
 
     Args:
         once: a file only, and it replaces no other. If several are written at once, or by a
@@ -433,11 +433,11 @@ class DatabaseFiles:
     def check(self) -> None:
         """Compare the files in the folder with those in use, by their names alone: opens none.
 
-        SQLite deletes or replaces none of them while a connection holds its locks.
+        SQLite neither deletes nor replaces these files while a connection holds its locks.
 
         Raises:
-            DataLoss: one was removed or replaced, so what this process reads is out of date, and
-                what it writes would be lost.
+            DataLoss: a file was removed or replaced. So this process reads old data, and its writes
+                would be lost.
         """
         for name, used in self._used.items():
             if _identity(name) != used:

@@ -1,4 +1,4 @@
-"""Reads JSON that another party wrote, into dataclasses whose annotations are the schema.
+"""Reads JSON that another party wrote into dataclasses; their annotations are the schema.
 
 A field's annotation gives its type, and rules beside it (``Annotated[int, Range(0, 9)]``) give its
 bounds. A value of another type raises `Malformed`, which names the field.

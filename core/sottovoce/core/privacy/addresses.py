@@ -1,14 +1,15 @@
 """Cuts an answer into addresses and other text, as it comes in.
 
-A client loads or opens an address, so a surrogate that is restored inside one reaches the host that
-the address names. A model that was tricked by text in its prompt writes such an address. Nothing is
-restored in an address, unless all of the address is the surrogate of one that was typed.
+A client loads or opens an address. So if a surrogate inside an address were restored, the original
+would reach the host of that address. Text in the prompt can trick a model into writing this kind of
+address. So nothing is restored in an address, unless the whole address is the surrogate of a typed
+address.
 
-An address in running text goes to the next white space or "<" (ASCII, as renderers of Markdown have
-it), and past the end of a quotation that begins with it. These are also
-addresses as a whole: the target of a Markdown link or picture, the destination of a reference, the
-argument of CSS `url()` and an HTML tag. Relative addresses and blanks work there. Where readers of
-a format differ, the longest reading counts as the address.
+An address in running text goes to the next white space or "<" (ASCII, as in renderers of Markdown).
+If a quotation begins with the address, the address goes on past the end of the quotation. These
+count as whole addresses too: the target of a Markdown link or picture, the destination of a
+reference, the argument of CSS `url()` and an HTML tag. Relative addresses and blanks work there.
+Where readers of a format differ, the longest reading counts as the address.
 """
 
 from __future__ import annotations

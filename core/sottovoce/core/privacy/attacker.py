@@ -40,10 +40,10 @@ COMMON: Final = 5_000
 def counts_by_tag(
     words: Sequence[str], clitic: NDArray[np.bool_], table: Counted
 ) -> NDArray[np.float64]:
-    """Occurrences of ``words`` by tag: Floats2d (words, tags) in the order of `UPOS`.
+    """Return the occurrences of ``words`` by tag: Floats2d (words, tags), in the order of `UPOS`.
 
-    The table's forms are in small letters, and in most languages without accents; where several
-    words have one such form, in a cased vocabulary, they share its count.
+    The table's forms are in small letters, and in most languages without accents. Several words of
+    a cased vocabulary may have the same form; they share its count.
     """
     places: dict[tuple[str, bool], list[int]] = {}
     for place, (word, attached) in enumerate(zip(words, clitic.tolist(), strict=True)):
@@ -174,10 +174,11 @@ class Candidates:
 
 @dataclass(frozen=True)
 class SphereMap:
-    """The maximum-a-posteriori attacker on single words whose rows lie on the unit sphere.
+    """The maximum-a-posteriori attacker on single words; their rows lie on the unit sphere.
 
-    Of candidates with one prior, the nearest is the best guess. Public text has few words of a long
-    list, and all others have one prior. They are searched as on the device, which is much faster.
+    Among candidates with the same prior, the nearest is the best guess. Public text contains few
+    words of a long list, and all other words have the same prior. These others are searched as on
+    the device, which is much faster.
 
     Attributes:
         candidates: the possible originals of a word.

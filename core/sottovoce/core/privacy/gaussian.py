@@ -1,4 +1,4 @@
-"""Gaussian mechanisms: a budget, steps that spend it, their noise, and what they cost together.
+"""Gaussian mechanisms: a budget, steps that spend it, their noise, and their total cost.
 
 Private training in the cloud and teachers' votes on the device use the same noise. Both promise
 (epsilon, delta)-differential privacy. A step's noise and its price are read from one `Stage`, so

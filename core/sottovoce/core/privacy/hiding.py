@@ -1,8 +1,8 @@
 """The owner's choices: kinds, words and patterns to hide.
 
 Under the policy `personal` each kind of personal data can be switched off, and words and phrases of
-the owner pass. Hidden words and patterns never pass, under any policy. What is hidden wins over
-what is allowed. An app can hide more, and never less.
+the owner pass. Hidden words and patterns never pass, under any policy. If a word is both hidden and
+allowed, it is hidden. An app can hide more, and never less.
 
 A pattern is a regular expression. Python's `re` has no time limit, and some expressions need
 exponential time. So the number of ways in which an expression can match is bounded before it is
@@ -203,10 +203,10 @@ def _parts(phrase: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Hiding:
-    """What is hidden besides what a policy's rules say.
+    """The owner's choices of words to hide, in addition to a policy's rules.
 
     Attributes:
-        kinds: of `KINDS`, those that are hidden under `personal`.
+        kinds: the `KINDS` that are hidden under `personal`.
         allow: words and phrases that pass under `personal`, unless they are also hidden.
         hide: words and phrases that never pass, under any policy.
         patterns: texts of these forms never pass, under any policy.
@@ -248,7 +248,7 @@ class Hiding:
         return cls(kinds, Phrases(allow, "allow"), Phrases(hide), read)
 
     def and_more(self, other: Hiding) -> Hiding:
-        """Return what hides as much as both; what the other allows does not count."""
+        """Return choices that hide whatever either hides; the other's ``allow`` is dropped."""
         words = dict.fromkeys((*self.hide.given, *other.hide.given))
         return Hiding(
             self.kinds | other.kinds,

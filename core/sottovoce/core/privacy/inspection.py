@@ -228,7 +228,7 @@ def _each(
 
 
 def _promised(mechanism: Mechanism, name: str) -> float:
-    """Return what a level of this name may let the attacker on vectors recover."""
+    """Return the share that the attacker on vectors may recover at a level of this name."""
     if mechanism.contextual:
         return _ONE_ETA.get(name, 1.0)
     return single_word(NAMES[name]) if name in NAMES else 1.0
@@ -267,11 +267,11 @@ def _error(found: Iterable[_Found]) -> float:
 
 
 def _everyday(bundle: Bundle, counts: PublicCounts) -> NDArray[np.float64]:
-    """How often the device's counts say each word is written as what: Floats2d (words, tags).
+    """Return each word's occurrences by tag, from the device's counts: Floats2d (words, tags).
 
-    A word that they do not know counts as often as such words do on average, and equally as each
-    part of speech that the bundle knows of it. A long list does not make such words commoner: they
-    share the occurrences of all words that the counts leave out.
+    A word that the counts do not know gets the average count of unknown words, divided equally over
+    the parts of speech that the bundle knows for it. A long list does not make unknown words
+    commoner: they share the occurrences of all words that the counts leave out.
     """
     words = list(bundle.words)
     clitic = np.isin(np.array(words), np.array(bundle.manifest.clitics))
@@ -396,9 +396,9 @@ def check_classes(bundle: Bundle) -> None:
 
 
 def check_listed(finder: NameFinder, bundle: Bundle) -> None:
-    """Refuse a bundle whose table of listed words differs from what the finder's network gives.
+    """Refuse a bundle if its table of listed words differs from the output of the finder's network.
 
-    With such a table the finder would be blind to chosen words.
+    With a wrong table, the finder could be blind to chosen words.
 
     Raises:
         BundleMismatch: the table differs for some word, beyond what machines round differently.

@@ -199,7 +199,7 @@ class Keyed:
 
 
 class KeyedRows:
-    """Independent streams side by side: a `Random` whose first axis is the rows.
+    """Independent streams side by side: a `Random` with the rows as its first axis.
 
     Args:
         secret: 32 bytes.

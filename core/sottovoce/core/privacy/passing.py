@@ -507,7 +507,7 @@ def plain_city(name: str) -> str:
 
 
 def is_city(name: str) -> bool:
-    """Return whether a name is that of a large city.
+    """Return whether a large city has this name.
 
     >>> is_city("Perth"), is_city("New York"), is_city("Todmorden")
     (True, True, False)

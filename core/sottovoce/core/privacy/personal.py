@@ -238,7 +238,7 @@ class Personal:
         document: str,
         language: Language,
     ) -> str:
-        """Return what a word hides by itself and by the finder's probabilities; "" for nothing."""
+        """Return a word's kind by the word itself and the finder's probabilities; "" for none."""
         word = sight.words[place]
         if word.kind is Kind.PUNCTUATION or word.clitic:
             return ""

@@ -331,10 +331,10 @@ class Privatizer:
 
 
 def _as_shown(decision: Decision) -> list[str]:
-    """Return what the noise of the next word depends on, for each word.
+    """Return for each word the value that the next word's noise depends on.
 
-    This is the word's form, or one constant for all drawn words. Different letters in a name then
-    reveal nothing new about the word after it.
+    The value is the word's form, or one constant for all drawn words. Different letters in a name
+    then reveal nothing new about the word after it.
     """
     shown = [*decision.forms]
     for place in decision.drawn():
@@ -345,7 +345,7 @@ def _as_shown(decision: Decision) -> list[str]:
 def _drawn(
     decision: Decision, surrogates: Surrogates, first: int, document: str, done: Container[int]
 ) -> dict[int, str]:
-    """What takes the place of the words to be drawn, by place.
+    """Return the replacements of the words to be drawn, by place.
 
     Args:
         decision: about some words of the document.

@@ -106,7 +106,7 @@ class Graphs:
         self._mac = mac
 
     def index(self, rows: Floats2d, ef: int, space: str, name: str) -> HnswIndex:
-        """The graph over ``rows``: the one that was kept, or a new one.
+        """Return the graph over ``rows``: the kept graph, or a new graph.
 
         Args:
             rows: Floats2d (words, r), of the class.
@@ -150,8 +150,8 @@ class Graphs:
         return graph
 
     def _keep(self, file: Path, place: tuple[bytes, ...], data: bytes) -> None:
-        """Writes a graph, and removes those of other bundles. A graph that cannot be kept is built
-        again by the next process."""
+        """Write a graph, and remove other bundles' graphs. If a graph cannot be kept, the next
+        process builds it again."""
         try:
             private_folder(self._folder)
             for other in self._folder.iterdir():

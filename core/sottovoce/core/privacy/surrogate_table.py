@@ -311,10 +311,10 @@ def date_parts(text: str) -> list[str]:
 
 
 def forms(place: Place) -> list[Place]:
-    """The place itself, without the signs around it, and what else may be said in its stead.
+    """Return the place itself, without the signs around it, then other forms of its text.
 
-    First itself; then the plural of a word, the initial of a given name, a number without commas,
-    and the long numbers and the user's name in what is no number.
+    The other forms are the plural of a word, the initial of a given name, and a number without
+    commas. An identifier that is not a number also has its long numbers and the user's name.
 
     >>> [form.released for form in forms(Place("4,512.80", "9,001.10", "IDENTIFIER"))]
     ['4,512.80', '4512.80']

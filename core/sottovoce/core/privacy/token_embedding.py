@@ -162,10 +162,10 @@ def candidates(bundle: Bundle, policy: str) -> NDArray[np.int32]:
 def vocabulary(
     bundle: Bundle, policy: str, size: int = 0, *, by_frequency: bool = False
 ) -> Vocabulary:
-    """The ``size`` commonest of `candidates`, all of them where there are fewer.
+    """Return the ``size`` commonest of `candidates`, or all if there are fewer.
 
-    A bundle without word frequencies gives the first of its list instead: the vocabularies of
-    language models begin with what is common.
+    A bundle without word frequencies gives the first words of its list instead, because the
+    vocabularies of language models begin with common words.
 
     Args:
         size: 0 takes `DEFAULT_VOCABULARY`.

@@ -125,7 +125,7 @@ def answered(response: Any, *, peer: str) -> Any:
 
 
 class ReadingChannel:
-    """A channel for stubs, whose responses may be `UNREADABLE`: see `answered`."""
+    """A channel for stubs; its responses may be `UNREADABLE`, see `answered`."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel

@@ -57,8 +57,11 @@ _BROKEN = (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL)
 
 
 def to_status(error: errors.SottovoceError) -> status_pb2.Status:
-    """The error as a ``google.rpc.Status`` with details by its kind, cut to what a call's trailers
-    hold: a problem may quote labels, and a subject what the caller sent."""
+    """Return the error as a ``google.rpc.Status`` with details by its kind.
+
+    Texts are cut to fit into a call's trailers: a problem may quote labels, and a subject may quote
+    the caller's input.
+    """
     problem, fix, subject = (
         _cut(error.problem),
         _cut(error.fix_for_callers),

@@ -1,9 +1,9 @@
 """Finds names by reading the whole sentence, on the device, for the policy `personal`.
 
 `sottovoce.core.text.names` reads a word and only the looks of its neighbours, because the bound of
-the other policies needs that. This finder reads all words in clear. It knows "Will" the person from
-"will" the verb, finds names in rows and forms, and passes capitals that name nothing. What it finds
-depends on the neighbours, so no bound holds for what passes.
+the other policies needs that. This finder reads all words in clear. It tells "Will" the person from
+"will" the verb, finds names in rows and forms, and passes capitals that name nothing. Its findings
+depend on the neighbours, so no bound holds for the words that pass.
 
 The weights ship with the device, not with a bundle. A provider cannot blunt them.
 """
@@ -179,8 +179,8 @@ class ContextFinder:
     def find(self, words: Sequence[str], session: str = "") -> NDArray[np.float32]:
         """Return for each word the probability that it belongs to a name of each kind.
 
-        Long texts are read in windows that overlap by the reach, so the result is the same as that
-        of one single run, but for the last bits. Words without a letter get zeros.
+        Long texts are read in windows that overlap by the reach, so the result is the same as in
+        one single run, except for the last bits. Words without a letter get zeros.
 
         Args:
             words: texts of consecutive words as `sottovoce.core.text.words` cuts them, with `BREAK`

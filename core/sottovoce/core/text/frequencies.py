@@ -1,8 +1,8 @@
 """Public words and their frequencies and readings, which ship with the device.
 
 A level is a claim about everyday text. A device that took the frequencies from the provider could
-not check the provider's claim. The table is cut from the one that bundles are built with
-(`sotto-models device-counts`). It holds the commonest words, and the average count of all others.
+not check the provider's claim. The table is cut from the builder's larger table (`sotto-models
+device-counts`). It holds the commonest words, and the average count of all others.
 
 A bundle gives each of its words a reading, and the reading decides whether the word passes, gets
 noise or is drawn. A provider could list a private name as a noun or a pronoun. So the device holds
@@ -85,7 +85,7 @@ class PublicCounts:
     rare: int = 1 << 20
 
     def tail_of(self, words: int) -> float:
-        """Return the average count of each of so many words that are not in the table."""
+        """Return the average count of each word, if this number of words is not in the table."""
         return self.tail * min(1.0, self.rare / max(1, words))
 
     def normal_form(self, word: str) -> str:

@@ -379,7 +379,7 @@ class NameFinder:
         return np.asarray(self._session.first(rows, shape=True))
 
     def among(self, alone: NDArray[np.float32], looks: NDArray[np.uint8]) -> Found:
-        """Return the same as `find`, for words whose `alone` is known already.
+        """Return the same as `find`, for words with a known result of `alone`.
 
         Args:
             alone: (n_words, width) of each.

@@ -1,4 +1,4 @@
-"""Checks that an ONNX file uses only the parts of our own networks.
+"""Checks that an ONNX file uses only the parts of Sottovoce's networks.
 
 onnxruntime runs whatever a file contains: a loop without end, functions, other libraries'
 operators, weights read from other files. So the file is walked before the runtime sees it. The

@@ -315,7 +315,7 @@ class Listed:
     The finder that reads the sentence learns which lists hold a word, because it cannot tell a
     rare surname from a rare noun by its letters. A list alone decides nothing: many surnames are
     also words, and most names of the world are in no list. The file ships with the device, so no
-    provider can take a name out of it. `sotto-models vocabulary --names` builds it.
+    provider can remove a name. `sotto-models vocabulary --names` builds the file.
     """
 
     SURNAME: Final = 1

@@ -6,7 +6,7 @@ exchanging a word for another of its part of speech changed a neighbour's treatm
 depends on the word alone. The builder of the bundle decides it once, from public counts and lists,
 and the device only looks it up.
 
-A *look* is what the name finder sees of a neighbour: the word's class and its case, which both
+A *look* is the name finder's view of a neighbour: the word's class and its case, which both
 survive the release, or the punctuation mark, which passes. A network that read the neighbours
 themselves would let one word change another's treatment at the first name.
 """

@@ -339,7 +339,7 @@ def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
 
 
 def iter_words(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
-    """Return the same words one by one, for documents whose words would fill the memory."""
+    """Return the same words one by one, for documents with too many words for the memory."""
     stretches = spelled_names(document)
     if (first := next(stretches, None)) is None:  # most texts
         return _plain_and_others(document, 0, len(document), clitics)

@@ -54,7 +54,7 @@ class Mechanism(Protocol):
 
     @property
     def tags(self) -> tuple[str, ...] | None:
-        """Readings, or parts of speech, whose words get noise; None: all, without distinction."""
+        """Words of these readings or parts of speech get noise; None for all words."""
 
     def protects(self, tag: str) -> bool:
         """Whether a word so tagged gets noise at least."""
@@ -84,9 +84,9 @@ def check_eta(eta: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SphericalNoise:
-    """The noise of RAPT and its price, for mechanisms that differ in what they cover.
+    """The noise of RAPT and its price, for mechanisms that protect different words.
 
-    The builder's levels are found for this noise; another needs a calibration of its own.
+    The builder finds levels for this noise; another noise needs another calibration.
     """
 
     eta: float
@@ -95,7 +95,7 @@ class SphericalNoise:
         check_eta(self.eta)
 
     def eta_of(self, name: str) -> float:
-        """The same for all."""
+        """Return the same eta for all classes."""
         return self.eta
 
     def perturb(self, vectors: Floats2d, random: Random, classes: Sequence[str]) -> Floats2d:
@@ -147,10 +147,10 @@ class T2T(SphericalNoise):
 class PCT2T(SphericalNoise):
     """Text-to-text privatisation constrained by part of speech (RAPT v2 section III-A2, eq. 2).
 
-    The release shows the part of speech of each word, and other words than those of ``tags``.
+    The release shows the part of speech of each word, and all words with tags outside ``tags``.
 
     Attributes:
-        tags: the parts of speech whose words get noise.
+        tags: words of these parts of speech get noise.
 
     >>> PCT2T.of(Level(25.0), ("NOUN", "REFERENCE")).tags
     ('ADP', 'NOUN', 'PRON')
@@ -162,7 +162,7 @@ class PCT2T(SphericalNoise):
 
     @classmethod
     def of(cls, level: Level, readings: tuple[str, ...]) -> Self:
-        """The parts of speech whose words mostly have one of these readings."""
+        """Cover each part of speech if most of its words have one of these readings."""
         tags = (tag for tag in UPOS if BY_TAG[tag] in readings and tag != "PUNCT")
         return cls(level.eta, tuple(tags))
 
@@ -223,9 +223,9 @@ class PCT2T2(SphericalNoise):
         return tag in self.tags
 
     def word_class(self, tag: str, clitic: bool) -> str:
-        """The words of the same reading, or of readings it shares a class with; clitics apart.
+        """Return the class of this reading, which several readings may share; clitics apart.
 
-        English has seven clitics, and they spell out their own spacing: they can only become one
-        another, so at most six others hide each of them.
+        English has seven clitics, and their spelling shows that they are clitics. They can only
+        become one another, so at most six others hide each clitic.
         """
         return class_name(ANY, clitic=True) if clitic else OWN + _SHARED.get(tag, tag)

@@ -4,8 +4,8 @@ A shift keeps the order of dates and the days between them, so that a model can 
 The offset is a whole number of weeks, so weekdays stay true as well. Every date is written again in
 the form in which it was typed: "14.3.79", "March 14th, 1979", "1979-03-14T10:15:00Z".
 
-A date without a year moves on a circle of 366 days, and a month of a year by whole months. No two
-such dates become the same.
+A date without a year moves on a circle of 366 days, and a month of a year by whole months. So
+different dates stay different.
 
 "4/3", "3.4." and "20260312" may be other numbers, so they count only beside a sign of a date.
 """
@@ -417,7 +417,7 @@ def _month_of(text: str, reading: Reading) -> str:
 def _reading(
     found: re.Match[str], order: str, spots: Sequence[tuple[str, int, int]]
 ) -> Reading | None:
-    """Return what the spots say; None if the calendar lacks the day, or a word is no month."""
+    """Return the spots' reading; None if the calendar lacks the day, or a word is no month."""
     text = found.string
     said = {field: text[start:end] for field, start, end in spots}
     name = said["m"].lower()

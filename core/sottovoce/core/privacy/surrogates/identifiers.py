@@ -110,7 +110,7 @@ _Read = Callable[["re.Match[str]"], str]
 
 
 def _digits(match: re.Match[str]) -> str:
-    """Digits and signs; for patterns whose letters are published tokens."""
+    """Return the layout of digits and signs; the pattern's letters are published tokens."""
     return match[0].replace("0", "9")
 
 

@@ -104,7 +104,7 @@ def _holds(name: str, words: tuple[str, ...]) -> bool:
 
 
 def _told(name: str) -> str:
-    """Return what the list says of a name in small letters: "f", "m", "b" or "l"; else ""."""
+    """Return the list's mark of a name in small letters: "f", "m", "b" or "l"; else ""."""
     lines = _known().get(name[:2], "")
     return lines.partition(f"\n{name}\t")[2][:1]
 

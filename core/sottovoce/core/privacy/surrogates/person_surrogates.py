@@ -110,7 +110,7 @@ class KnownNames:
         return Past(frozenset(forms["PERSON"]), others, frozenset(forms[_CITY]), private)
 
     def keep_cities(self, cities: Iterable[str]) -> None:
-        """Note public cities, in small letters, that passed; no surrogate is one of them."""
+        """Note public cities, in small letters, that passed; no surrogate is a noted city."""
         for city in cities:
             self._owners.setdefault(city, (_CITY, city))
 
@@ -159,7 +159,7 @@ class KnownNames:
         return _PART.sub(other, local) + at + (drawn.partition("@")[2] if at else "")
 
     def _part(self, part: str, last: str) -> str:
-        """Return what a part of an identifier becomes; "" for one that is no known name or two.
+        """Return the surrogate of an identifier's part; "" if it is not one or two known names.
 
         Args:
             last: the last part in small letters, which may be the surname to an initial.
@@ -231,7 +231,7 @@ class KnownNames:
                     self._owners.setdefault(short, (_INITIAL, _short(word, run)))
 
     def _initial(self, word: NameWord, run: Sequence[NameWord]) -> str:
-        """Return the letter for an initial, that of the given name where the name is known."""
+        """Return the letter for an initial; for a known name, the given name's letter."""
         short = _short(word, run)
         if short not in self._initials:
             first = one_of(_choices(""), self._stream(_KIND, _INITIAL, short, "0"))[0]

@@ -143,7 +143,7 @@ class Surrogates:
 
     @property
     def past(self) -> Past:
-        """What the conversation has surrogates for."""
+        """The names and numbers that have surrogates in this conversation."""
         return self._names.past if self._names else Past()
 
     def keep_cities(self, cities: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """A word for a word of its group: number words, nationalities, and words that are in no list.
 
 Number words spell out telephone numbers, ages and dates. Noise hides them badly, because they are
-few and lie close together. Each is drawn uniformly within its group, such as units or ordinals.
+few and lie close together. Each is drawn uniformly within its group, for example units or ordinals.
 
 Nationalities and religions state a fact that a release must not show. They are few as well. The
 sort of word (an adjective, a people, a believer, a building) is kept for the sentence and is

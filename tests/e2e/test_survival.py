@@ -99,7 +99,7 @@ def test_cloud_killed_during_a_job_finishes_it_after_a_restart(
 
 @contextmanager
 def _stalled_upload(owner: Path, cloud: Cloud, table: Path) -> Iterator[tuple[Agent, Wiretap]]:
-    """Run an agent whose network stops in the middle of an upload."""
+    """Run an agent, and stop its network in the middle of an upload."""
     token = cloud.enroll("t")
     with Wiretap(cloud.address) as tap:
         agent = Agent.at(owner, cloud=tap.address, tenant="t", token=token)

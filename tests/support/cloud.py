@@ -32,7 +32,7 @@ class Cloud:
 
     @contextlib.contextmanager
     def caller(self, tenant: str = "acme", token: str | None = None) -> Iterator[Caller]:
-        """Open a client with a separate connection; enrol the tenant unless a token is given."""
+        """Open a client with a separate connection; without a token, enrol the tenant first."""
         token = token or self.server.tenants.enroll(tenant)
         with grpc.insecure_channel(self.server.address, OWN_CONNECTION) as channel:
             yield Caller(channel, credentials(tenant, token))

@@ -1,4 +1,4 @@
-"""A real cloud whose model is a test's function, by default an echo.
+"""A real cloud with a test's function as its model, by default an echo.
 
 An echo lets tests compare the device's answer with the typed text.
 """

@@ -59,7 +59,7 @@ def _encoded(folder: Path, backbone: str) -> Path:
 
 @cache
 def _encoder(backbone: str) -> dict[str, bytes]:
-    """The files of an encoder, by name: the campaign has that of the default one four times."""
+    """Return the files of an encoder, by name; kept, because the campaign needs them four times."""
     from sottovoce.models import encoder as device_encoder  # only where there is a builder
 
     with TemporaryDirectory() as folder:

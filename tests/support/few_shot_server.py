@@ -1,4 +1,4 @@
-"""A server whose model learns from the examples in a prompt.
+"""A server with a model that learns from the examples in a prompt.
 
 It answers over HTTP with the label of the most similar examples, and with log-probabilities as
 llama-server or vLLM give them.

@@ -1,4 +1,4 @@
-"""A job whose workers are killed, and its results."""
+"""A job with workers that are killed, and its results."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def model(inner: bytes, *more: bytes, opset: int = 18) -> bytes:
 
 
 def loop() -> bytes:
-    """Return a network that never ends: a loop whose condition stays true."""
+    """Return a network that never ends: a loop with a condition that stays true."""
     copies = [
         node("Identity", inputs=(came,), outputs=(left,))
         for came, left in (("go", "on"), ("state", "next"))

@@ -37,7 +37,7 @@ class Peer:
 
     @contextmanager
     def caller(self, tenant: str, token: str | None = None) -> Iterator[Caller]:
-        """Yield a tenant; enrol it unless a token is given."""
+        """Yield a tenant; without a token, enrol it first."""
         with grpc.insecure_channel(self.address) as channel:
             yield Caller(channel, credentials(tenant, token or self.enroll(tenant)))
 

@@ -1,4 +1,4 @@
-"""Bundles whose levels are measured on few draws, for tests that ask nothing about levels."""
+"""Bundles with levels from few draws, for tests that do not depend on levels."""
 
 from __future__ import annotations
 

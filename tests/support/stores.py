@@ -19,18 +19,18 @@ class Store(Protocol):
     """Opens databases; the same folder is the same state."""
 
     def url(self, state: Path) -> str:
-        """What `--store` is for it."""
+        """Return the value of `--store`."""
         ...
 
     def open(
         self, state: Path, clock: Clock | None = None, objects: Objects | None = None
     ) -> Database:
-        """A database object of its own, with the server's clock or another; with the objects in
-        the folder or others."""
+        """Open a separate database object, by default with the server's clock and the objects in
+        the folder."""
         ...
 
     def on_disk(self, state: Path) -> bytes:
-        """All that lies in its files."""
+        """Return all bytes in the store's files."""
         ...
 
 

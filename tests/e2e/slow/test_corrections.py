@@ -1,4 +1,4 @@
-"""A real cloud learns each correction once, whichever process dies meanwhile."""
+"""A real cloud learns each correction once, even if any process dies meanwhile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cloud(owner: Path, light: Light) -> Iterator[Cloud]:
 
 @pytest.fixture
 def agent(owner: Path, light: Light, cloud: Cloud) -> Iterator[Agent]:
-    """Run an agent whose adapter "desk" the cloud has trained."""
+    """Run an agent with an adapter "desk" that the cloud has trained."""
     running = Agent.at(owner, cloud=cloud.address, tenant="t", token=cloud.enroll("t"))
     running.hold(light.bundle)
     running.start()

@@ -113,7 +113,7 @@ def test_a_function_is_called_and_answered(
 
 
 class Sighting(pydantic.BaseModel):
-    """A schema, whose texts are privatised as well."""
+    """A schema; its texts are privatised as well."""
 
     who: str = pydantic.Field(description="Zelphira or Jorvane")
     zelphira: list[str]

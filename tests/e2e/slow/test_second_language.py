@@ -81,7 +81,7 @@ def train_pipeline(folder: Path, treebank: list[Tagged]) -> None:
 
 
 def write_backbone(folder: Path, words: list[str]) -> None:
-    """Write a BERT with random weights whose WordPieces keep capitals and umlauts."""
+    """Write a BERT with random weights; its WordPieces keep capitals and umlauts."""
     letters = sorted({letter for word in words for letter in word})
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     pieces = dict.fromkeys((*special, *words, *letters, *(f"##{letter}" for letter in letters)))

@@ -65,7 +65,7 @@ def _letters(line: str) -> str:
 
 
 def released(text: str, *changed: str) -> Released:
-    """The words at single spaces, without punctuation; those of ``changed`` became another."""
+    """Return words at single spaces, without punctuation; words in ``changed`` were replaced."""
     words, start = [], 0
     for word in text.split(" "):
         end = start + len(word)

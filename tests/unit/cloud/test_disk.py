@@ -1,4 +1,4 @@
-"""A full disk is told from other failures, whichever library met it."""
+"""Every library's error for a full disk is recognised as a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server ends silent streams and streams whose token was renewed."""
+"""The server ends silent streams, and streams after their token was renewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs over a database whose clock the test sets."""
+"""Jobs over a database with a clock that the test sets."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_what_changes_nothing_is_sent_again_when_a_replica_dies_and_nothing_else
         found = Place(address, None, channel, alive, alive, front)  # type: ignore[arg-type]
 
         def die_in(path: str) -> grpc.StatusCode:
-            """Return the outcome of a call whose first replica dies meanwhile."""
+            """Return the outcome of a call while its first replica dies."""
             started = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.answering", dying.rpartition(":")[2]],
                 cwd=ROOT,

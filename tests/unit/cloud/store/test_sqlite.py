@@ -177,7 +177,7 @@ def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
 
 
 def test_to_open_it_twice_takes_no_locks_away(tmp_path: Path) -> None:
-    """POSIX drops a process's locks on a file when the process closes any descriptor of it."""
+    """POSIX drops a process's locks on a file when the process closes any of its descriptors."""
     database = SqliteDatabase(tmp_path)
     SqliteDatabase(tmp_path).close()
     assert locked(os.getpid(), tmp_path / "sottovoce.db") == {"", "-shm"}

@@ -46,7 +46,7 @@ class Echo:
 
 
 def finder(folder: Path, network: Echo) -> FullFinder:
-    """Return the finder over a table whose rows are token ids."""
+    """Return the finder over a table with token ids as rows."""
     (folder / VOCABULARY).write_text("".join(f"{token}\n" for token in TOKENS))
     rows = np.zeros((len(TOKENS), 4 + 4), np.int8)
     rows[:, 0] = np.arange(len(TOKENS))

@@ -98,7 +98,7 @@ def test_keys_are_read_as_they_are_shown() -> None:
 
 
 def _small_order() -> set[int]:
-    """Return the y coordinates of points whose order divides 8, by the curve's formulas."""
+    """Return the y coordinates of points with an order that divides 8, by the curve's formulas."""
     p = 2**255 - 19
     d = -121665 * pow(121666, -1, p) % p
     # Doubling gives y' = (y^2 + x^2) / (2 + x^2 - y^2), with x^2 = (y^2 - 1) / (d y^2 + 1). A point

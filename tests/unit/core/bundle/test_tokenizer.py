@@ -1,4 +1,4 @@
-"""Token ids are the library's, whose vocabulary stays in the file."""
+"""Token ids are the same as the library's, and the vocabulary stays in the file."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ KEY = Key(b"personal".ljust(32))
 
 
 def _privatizer(bundle: Bundle, **more: Any) -> Privatizer:
-    """Return an engine whose owner allows the policy."""
+    """Return an engine with an owner who allows the policy."""
     return Privatizer.of(bundle, floors=PrivacyLimits(least_policy="personal"), **more)
 
 

@@ -1,4 +1,4 @@
-"""The policy `personal` on lines of programs and phones, whose form tells who somebody is."""
+"""The policy `personal` on lines of programs and phones; their form reveals a person."""
 
 from __future__ import annotations
 

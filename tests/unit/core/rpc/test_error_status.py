@@ -23,7 +23,7 @@ TYPED = "the text a person typed"
 
 
 class Raising:
-    """A service whose methods run a test's function, in all four call shapes."""
+    """A service; its methods run a test's function, in all four call shapes."""
 
     def __init__(self) -> None:
         self.act: Callable[[grpc.ServicerContext], None] = lambda context: None

@@ -1,4 +1,4 @@
-"""The public lists of names, and what the finder that reads the sentence is told of a word."""
+"""The public lists of names, and their marks of a word for the finder that reads the sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reading depends on the word alone, and a look tells only what a release shows anyway."""
+"""A reading depends on the word alone, and a look adds nothing that a release does not show."""
 
 from itertools import pairwise
 

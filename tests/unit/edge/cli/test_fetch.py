@@ -64,7 +64,7 @@ def or_stand_in(bundle: Bundle) -> PlainEncoder:
 
 @pytest.fixture
 def offering(tagged_bundle: Path, tmp_path: Path) -> Iterator[StubCloud]:
-    """Run a cloud whose bundle has an encoder."""
+    """Run a cloud with an encoder in its bundle."""
     with stub_cloud(with_some_files(tagged_bundle, tmp_path / "served")) as server:
         yield server
 

@@ -22,7 +22,7 @@ exit "$ANSWER"
 def device(
     new_device: Callable[..., Device], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Device:
-    """Return a device whose systemctl logs its calls."""
+    """Return a device with a systemctl that logs its calls."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, text in (("systemctl", SYSTEMCTL), ("sotto", "#!/bin/sh\n")):

@@ -39,7 +39,7 @@ def found(tmp_path: Path, small_bundle_folder: Path, lexicon_tagger: Tagger) -> 
 
 
 def _asked(door: Door, text: str) -> Answer:
-    """Ask one turn whose words get noise, which is charged."""
+    """Ask one turn; its words get noise, which is charged."""
     body = {"messages": [{"role": "user", "content": text}]}
     return door.ask("/v1/chat/completions", body, x_sottovoce_policy="all")
 

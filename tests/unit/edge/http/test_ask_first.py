@@ -26,7 +26,7 @@ TEXT = "Anna Marsh saw the pond"
 
 @dataclasses.dataclass
 class Asking:
-    """A device whose owner is asked, with its endpoint, page and cloud."""
+    """A device that asks its owner first, with its endpoint, page and cloud."""
 
     parts: Parts
     door: Door

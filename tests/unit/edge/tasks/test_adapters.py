@@ -54,7 +54,7 @@ def cloud(both: tuple[Parts, StubCloud]) -> StubCloud:
 def _queue(
     device: Parts, words: Sequence[str] = WET, *, replace: bool = True
 ) -> agent.Customization:
-    """Queue a customisation of "desk" whose first word is wet, at the level that moves no word."""
+    """Queue "desk", with the first word labelled "wet", at the level that moves no word."""
     settings = agent.CustomizationSettings(
         adapter="desk", privacy=agent.PrivacyOptions(level="light"), replace=replace
     )

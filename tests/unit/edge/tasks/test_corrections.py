@@ -36,7 +36,7 @@ WANTED = agent.CustomizationSettings(adapter="desk", add=True, corrections=True)
 def _device(
     folder: Path, bundle: Path, tagger: Tagger, **environ: str
 ) -> Iterator[tuple[Parts, StubCloud]]:
-    """Open a device whose adapter "desk" the cloud has trained."""
+    """Open a device with an adapter "desk" that the cloud has trained."""
     with stub_cloud(bundle) as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address, **environ)
         with opened(config, tagger) as device:

@@ -28,7 +28,7 @@ from tests.support.waiting import until
 
 @contextmanager
 def _trained(folder: Path, bundle: Path, tagger: Tagger) -> Iterator[tuple[Parts, StubCloud]]:
-    """Open an agent whose adapter "desk" was trained at level "light"."""
+    """Open an agent with an adapter "desk" that was trained at level "light"."""
     with stub_cloud(bundle) as cloud:
         config = configured(folder, bundle=bundle, SOTTO_CLOUD_ADDRESS=cloud.address)
         with opened(config, tagger) as device:

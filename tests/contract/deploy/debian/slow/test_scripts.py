@@ -19,7 +19,7 @@ TOOLS = "adduser chown install py3clean py3compile deb-systemd-helper deb-system
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a system root whose tools only log their calls."""
+    """Return a system root with tools that only log their calls."""
     for folder in ("etc/systemd/system", "etc/sottovoce", "var/lib/sottovoce", "usr/lib/sottovoce"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "etc/sottovoce/agent.toml").touch()

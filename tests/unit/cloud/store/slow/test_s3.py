@@ -424,7 +424,7 @@ def test_it_is_locked_as_a_share_wants_it(tmp_path: Path, monkeypatch: pytest.Mo
     lock = fcntl.flock
 
     def shared(held: int, how: int) -> None:
-        """Emulate NFS, whose locks are byte locks for writers."""
+        """Emulate NFS, which turns locks into byte locks for writers."""
         descriptor = held if isinstance(held, int) else held.fileno()
         if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))

@@ -326,7 +326,7 @@ def test_what_a_step_sums_is_the_clipped_gradient_of_each(monkeypatch: pytest.Mo
 def test_one_example_more_moves_the_sum_by_at_most_the_clip(
     n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also for many parallel gradients, whose sum float32 would round elsewhere."""
+    """Also for many parallel gradients: in float32 their sum would be rounded differently."""
     features, targets = two_clouds(n)
     targets = torch.zeros_like(targets)
     features = features / 50 + features[0]

@@ -30,7 +30,7 @@ needs_systemd = pytest.mark.skipif(
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """Return a program in a folder whose name systemd would misread unquoted."""
+    """Return a program in a folder with a name that systemd would misread unquoted."""
     folder = tmp_path / "a b 100%i"
     folder.mkdir()
     file = folder / "sotto"

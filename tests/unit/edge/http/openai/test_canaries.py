@@ -434,7 +434,7 @@ class Probe:
                 self.refused.append(self.told)
 
     def named(self, endpoint: str, body: dict[str, Any], kinds: int) -> None:
-        """Put canaries in place of names that stand at several places, in so many kinds each."""
+        """Put canaries in place of names at several places; each name has this number of kinds."""
         for mark in MARKS:
             for _ in range(kinds):
                 kind = next(self.in_turn)

@@ -90,7 +90,7 @@ def in_use(config: BundleConfig) -> InUse:
 
 
 def folder_in_use(config: BundleConfig) -> Path:
-    """Return the folder of the same bundle; every request asks for it."""
+    """Return the folder of the same bundle; every request needs it."""
     return _found(config)[0]
 
 
@@ -453,10 +453,10 @@ def _switch(link: Path, folder: Path) -> None:
 
 
 def _tidy(bundles: Path, keep: set[Path]) -> None:
-    """Remove all bundles except the new one and the one before it.
+    """Remove all bundles except the new bundle and the previous bundle.
 
-    A process may still be opening the one before. Files that a process has mapped stay readable to
-    it after their removal.
+    A process may still be opening the previous bundle. Files that a process has mapped stay
+    readable for this process after their removal.
     """
     kept = {path.resolve() for path in keep}
     for old in bundles.iterdir():

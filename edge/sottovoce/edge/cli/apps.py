@@ -21,7 +21,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _hiding_options(function: _F) -> _F:
-    """Add the options for what an app hides in addition to the owner's choices."""
+    """Add the options for an app's words to hide, in addition to the owner's choices."""
     for option in (
         click.option(
             "--hide-pattern",
@@ -139,7 +139,7 @@ def hide(
 
 @command.command("list", cls=Command)
 def list_(as_json: bool) -> None:
-    """List the apps, their limits, and what each has spent today (UTC)."""
+    """List the apps, their limits, and each app's spending today (UTC)."""
     with _apps(load_config()) as apps:
         found = apps.all()
     if as_json:

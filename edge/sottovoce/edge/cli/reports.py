@@ -155,7 +155,7 @@ def logs_command(name: str, follow: bool, as_json: bool) -> None:
 @click.command("doctor", cls=Command)
 @click.pass_context
 def doctor_command(ctx: click.Context, as_json: bool) -> None:
-    """Check this device's setup and say how to mend it; changes nothing but an empty state.
+    """Check this device's setup and say how to fix it; changes nothing but an empty state.
 
     The exit code is 3 if a check fails.
     """

@@ -259,7 +259,7 @@ def needs_tls(config: CloudConfig) -> bool:
 
 
 def roots(config: CloudConfig) -> bytes | None:
-    """Return the trusted authorities as PEM; None stands for the system's."""
+    """Return the trusted authorities as PEM; None for the system's authorities."""
     if config.ca_file is None:
         return None
     try:

@@ -91,7 +91,7 @@ _CODES: Final[dict[str, _Meaning]] = {
 
 
 def _in_our_words(error: Exception) -> tuple[str, str]:
-    """Return in our words what an error of the network or of the protocol says, and the fix."""
+    """Return a description of a network or protocol error in our words, and the fix."""
     from http.client import HTTPException
     from socket import gaierror
 

@@ -89,7 +89,7 @@ def _asked(device: Parts, request: Request, fields: Fields) -> chats.ChatRequest
 
 
 def _add_form(asked: chats.ChatRequest, fields: Fields) -> None:
-    """Add how the model thinks, and the form of its answer."""
+    """Add the model's settings for reasoning, and the form of its answer."""
     included = fields.items("include", _MOST_INCLUDED)
     if not all(each in _INCLUDED for each in included):
         refuse(fields.where("include"), "is not supported", f"use {' or '.join(_INCLUDED)}")

@@ -108,7 +108,7 @@ class AdapterFolder:
             self._note(versions, version)
 
     def prune(self) -> None:
-        """Remove the oldest versions beyond `KEPT`, except the one in use.
+        """Remove the oldest versions beyond `KEPT`, except the version in use.
 
         If the disk does not accept the shorter list now, the next call removes them.
         """
@@ -148,7 +148,7 @@ class AdapterFolder:
             (self._folder / FOLLOWED).unlink(missing_ok=True)
 
     def roll_back(self) -> str:
-        """Put the version before the one in use in its place, and return it.
+        """Put the previous version in place of the version in use, and return it.
 
         The daemon no longer follows the adapter, because it would fetch the newest version again at
         once.
@@ -190,7 +190,7 @@ class AdapterFolder:
             yield
 
     def _list(self) -> tuple[list[str], str]:
-        """Return the versions, the newest first, and the one in use.
+        """Return the versions, the newest first, and the version in use.
 
         Both are empty if there is no list.
         """

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hides:
-    """What an app hides in addition to the owner's choices; see `hiding.Hiding`."""
+    """An app's choices of words to hide, in addition to the owner's; see `hiding.Hiding`."""
 
     kinds: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -222,7 +222,7 @@ class Apps:
         return token
 
     def hide(self, name: str, hides: Hides) -> None:
-        """Replace what an app hides in addition to the owner's choices, from its next text on.
+        """Replace an app's choices of words to hide, from its next text on.
 
         Raises:
             InvalidInput: a kind, word or pattern is invalid.

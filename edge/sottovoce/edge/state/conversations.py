@@ -77,7 +77,7 @@ class Conversation:
         return self.name.hex()
 
     def observed(self, places: Iterable[Place]) -> None:
-        """Note what surrogates stand for."""
+        """Note the originals of surrogates."""
         new = dict.fromkeys(place for place in places if place.released != place.true)
         self.places = self.places | new
 

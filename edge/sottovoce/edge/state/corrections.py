@@ -70,7 +70,7 @@ class Corrections:
             self._store.overwrite_if_possible()
 
     def count(self, adapter: str) -> tuple[int, int]:
-        """Return the number of waiting corrections, and of taken ones.
+        """Return the numbers of waiting and of taken corrections.
 
         A correction is taken while a customisation that has not ended has it.
         """
@@ -108,7 +108,7 @@ class Corrections:
                 )
 
     def forget(self, adapter: str, text: str = "") -> int:
-        """Delete an adapter's corrections, or the one of ``text``; return their number.
+        """Delete an adapter's corrections, or the correction of ``text``; return their number.
 
         A customisation that has taken a correction still learns it, and does not give it back.
 

@@ -139,7 +139,7 @@ class Staged:
 
 
 class Outbox:
-    """Records by id, sealed in `store`; progress of running ones in memory."""
+    """Records by id, sealed in `store`; the progress of running jobs is kept in memory."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -407,14 +407,14 @@ class Outbox:
                 sequence, last = sequence + 1, drawn
 
     def unstage(self, identity: str) -> None:
-        """Delete what an interrupted call staged."""
+        """Delete the examples that an interrupted call staged."""
         staged = "FROM outbox WHERE customization = ? AND sequence IS NULL"
         if self._store.rows(f"SELECT 1 {staged} LIMIT 1", identity):
             with self._store.transaction() as transaction:
                 transaction.execute(f"DELETE {staged}", (identity,))
 
     def unstage_all(self) -> None:
-        """Delete what interrupted calls staged; use this only while no call runs."""
+        """Delete the examples that interrupted calls staged; use this only while no call runs."""
         with self._store.transaction() as transaction:
             transaction.execute("DELETE FROM outbox WHERE sequence IS NULL")
 

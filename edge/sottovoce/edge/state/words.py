@@ -44,7 +44,7 @@ class Words:
         return self._opened(self._sealed())
 
     def hiding(self) -> Hiding:
-        """Return the owner's choices as they hold now."""
+        """Return the owner's present choices."""
         sealed, read = self._sealed(), self._read
         if read is None or read[0] != sealed:
             read = self._read = sealed, self._choices(*self._opened(sealed))

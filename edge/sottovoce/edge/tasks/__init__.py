@@ -1,1 +1,1 @@
-"""What an agent does: privatise, predict, embed, customise."""
+"""The agent's tasks: privatise, predict, embed, customise."""

@@ -181,7 +181,7 @@ def check_name(name: str) -> None:
 
 
 def check_free(outbox: Outbox, name: str, *, fix: str) -> None:
-    """Refuse a name in use (NotReady); ``fix`` says what to do instead."""
+    """Refuse a name in use (NotReady); ``fix`` names another way."""
     if any(one.adapter == name and one.state not in _UNTRAINED for one in outbox.all()):
         raise NotReady(f"there is an adapter {name!r} already", fix=fix, subject="adapter")
 

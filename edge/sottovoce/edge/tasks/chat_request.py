@@ -181,7 +181,7 @@ class Consent:
         )
 
     def waiting(self) -> list[Waiting]:
-        """Return what waits, the newest first."""
+        """Return the waiting messages, the newest first."""
         with self._lock:
             self._forget()
             return [*reversed(self._waiting.values())]

@@ -101,7 +101,7 @@ class Customizer:
             InvalidInput: wrong settings, or examples that cannot be trained on; the message gives
                 the example's number and never its text.
             NotFound: unknown level, mechanism or policy.
-            NotReady: there is no bundle; the name is in use and is not to be replaced; or no
+            NotReady: there is no bundle; the name is in use and ``replace`` is not set; or no
                 corrections wait, or they changed meanwhile.
             QuotaExceeded: the ledger's limit, the disk, or too many unfinished customisations.
         """
@@ -166,7 +166,7 @@ class Customizer:
         return record
 
     def _unstage(self, identity: str) -> None:
-        """Delete what this call and earlier ones staged, unless it is ready.
+        """Delete the examples that this call and earlier calls staged, unless they are ready.
 
         A full disk may delay the removal. Staged examples do not affect queued customisations.
         """

@@ -235,7 +235,7 @@ class Engine:
         self._hiding = hiding
 
     def hiding(self) -> Hiding:
-        """Return the owner's choices as they hold now."""
+        """Return the owner's present choices."""
         return self._hiding()
 
     def current(self) -> OpenBundle:

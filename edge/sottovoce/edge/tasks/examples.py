@@ -120,7 +120,7 @@ def check_number(examples: int) -> None:
 
 
 def check_labels(seen: Counter[str]) -> None:
-    """Refuse labels that cannot be told apart, given their counts (InvalidInput)."""
+    """Refuse labels with counts that training cannot use (InvalidInput)."""
     problem = fix = ""
     alone = sorted(label for label, times in seen.items() if times == 1)
     if len(seen) < 2:

@@ -1,4 +1,4 @@
-"""Adapters at home: fetched from the cloud, and run on the original text.
+"""Adapters on the device: fetched from the cloud, and run on the original text.
 
 They run over the bundle's encoder. A prediction on the device reveals nothing: no text, no label,
 no time of the request. So `predict` must not use the cloud, the ledger or the noise. Only `fetch`
@@ -252,7 +252,7 @@ class Home:
         return [(v, current is not None and v == current.stem) for v in folder.versions()]
 
     def roll_back(self, name: str) -> str:
-        """Replace the version in use by the one before; see `AdapterFolder.roll_back`."""
+        """Replace the version in use by the previous version; see `AdapterFolder.roll_back`."""
         folder = self._find(name).folder
         with folder.alone():
             return folder.roll_back()

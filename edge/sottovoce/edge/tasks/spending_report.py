@@ -86,7 +86,7 @@ def by_day(spending: owner.GetSpendingResponse) -> list[Sum]:
 
 
 def by_purpose(spending: owner.GetSpendingResponse) -> list[Sum]:
-    """Return recent spending by purpose, largest first, with small ones combined."""
+    """Return recent spending by purpose, largest first, with small amounts combined."""
     found = sorted(
         _summed(
             (" ".join(filter(None, (KINDS.get(each.kind, each.kind), each.name))), each)

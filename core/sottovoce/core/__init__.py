@@ -1,1 +1,1 @@
-"""What device and provider share; never torch."""
+"""The code that device and provider share; it never imports torch."""

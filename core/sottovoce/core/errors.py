@@ -70,7 +70,7 @@ class Side(IntEnum):
 
 
 class Remedy(Enum):
-    """What mends a fault that either side can meet: for a device's owner, and for the provider."""
+    """The fix of a fault that either side can meet: for a device's owner, and for the provider."""
 
     GET_BUNDLE = (
         "run `pip install 'sottovoce-edge[en]'`, or fetch a cloud's with `sotto pull HOST:PORT`",
@@ -148,7 +148,7 @@ _side = Side.DEVICE
 
 @contextmanager
 def speaking_to(side: Side) -> Iterator[None]:
-    """While the block lasts, errors of this process say what ``side`` can do."""
+    """During the block, this process's errors name the fix for ``side``."""
     global _side
     before, _side = _side, side
     try:

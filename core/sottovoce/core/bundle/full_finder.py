@@ -1,6 +1,6 @@
 """Finds names with the language model on the device: the finder `full` of the policy `personal`.
 
-`sottovoce.core.text.context_finder` is the small finder, which ships with the device. This one is
+`sottovoce.core.text.context_finder` is the small finder, which ships with the device. `full` is
 the bundle's encoder with an adapter, a vector for the case of each word, and a head. Its graph is
 too large for the device's package, so it comes with a bundle. The package holds the SHA-256 of
 every file that the finder reads, and the finder refuses all others. So a provider can withhold this
@@ -213,7 +213,7 @@ class FullFinder:
     def _recalled(
         self, ids: Sequence[int], cases: Sequence[int], session: str
     ) -> NDArray[np.float32]:
-        """Return what `_likely` returns, from a run that was kept if there is one."""
+        """Return the result of `_likely`, from an earlier run if one was kept."""
         if not session:
             return self._likely(ids, cases)
         told = json.dumps([session, ids, cases]).encode()

@@ -324,7 +324,7 @@ class Connection:
     async def _watch(self, exchange: _Exchange) -> None:
         """End the work when the client disconnects, or sends over one `PIECE` too early.
 
-        The end of a connection shows only to a reader, hence this one.
+        Only a reader notices the end of a connection.
         """
         with suppress(OSError):
             while data := await self._reader.read(PIECE):
@@ -460,10 +460,10 @@ class HttpServer:
         self._thread.start()
 
     def stop(self, grace: float, closing: float) -> None:
-        """Take no more requests, and give open ones ``grace`` seconds to finish.
+        """Take no more requests, and give open requests ``grace`` seconds to finish.
 
-        After that, all are cut off, and may take ``closing`` seconds to end. Work that a thread has
-        not finished by then ends with the process.
+        After that, all are interrupted, and may take ``closing`` seconds to end. Work that a thread
+        has not finished by then ends with the process.
         """
         if not self._stopping and self._thread.is_alive():
             self._stopping, self._grace, self._closing = True, grace, closing

@@ -111,7 +111,7 @@ def room_for_files(files: int = FILES) -> None:
 
 @contextmanager
 def opening() -> Iterator[None]:
-    """Tell a file that could not be opened at the limit from one that is damaged.
+    """Report a file that could not be opened because of the limit as `NotReady`, not as damaged.
 
     Raises:
         NotReady: this process, or the machine, has as many files open as it may (subject "files").

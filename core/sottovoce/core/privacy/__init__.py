@@ -1,1 +1,1 @@
-"""Noise, mechanisms, search, release: what makes text private."""
+"""The steps that make text private: noise, mechanisms, search, release."""

@@ -1,4 +1,4 @@
-"""What an address looks like, and which addresses a conversation released as a whole.
+"""The forms of addresses, and the addresses that a conversation released as a whole.
 
 A *unit* is a run of characters that schemes, hosts and mail addresses consist of. The rules are
 generous: a unit that some client may take for an address is one.
@@ -233,7 +233,7 @@ _FUNCTION = re.compile(r"(?:url|image-set)\Z", re.IGNORECASE)
 
 
 class Found(enum.Enum):
-    """What begins at a place of a text."""
+    """The kind of thing that begins at a place of a text."""
 
     NOTHING = enum.auto()
     UNKNOWN = enum.auto()
@@ -249,7 +249,7 @@ class Found(enum.Enum):
 
 
 class Step(NamedTuple):
-    """Where a text goes on, and what begins there.
+    """A place where a text goes on, and the kind of thing that begins there.
 
     Attributes:
         place: in the text.

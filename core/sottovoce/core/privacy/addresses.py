@@ -78,8 +78,8 @@ class Part(NamedTuple):
 class Addresses:
     """Cuts an answer into addresses and other text, as it comes in.
 
-    Held back are at most a unit (`LONGEST_UNIT`) and 64 characters before it. Of an address that is
-    what may be one that was released as a whole: twice the longest of these, and 64 characters.
+    At most a unit (`LONGEST_UNIT`) and 64 characters before it are held back. If an address may be
+    one that was released as a whole, twice the longest of these and 64 characters are held back.
 
     Args:
         known: the addresses that were released.
@@ -117,7 +117,7 @@ class Addresses:
         return self._region + self._held
 
     def feed(self, delta: str, *, final: bool = False) -> list[Part]:
-        """The parts that are known now that ``delta`` has come.
+        """Return the parts that are known after ``delta``.
 
         Args:
             delta: the next piece of the answer.
@@ -147,7 +147,7 @@ class Addresses:
         return new
 
     def _in_text(self, text: str, place: int, final: bool) -> tuple[int, bool]:
-        """Other text, to the next address or to what may begin one."""
+        """Read other text, to the next address or to the possible beginning of an address."""
         found = step(text, place, self._known, self._before, final=final)
         if found.place > place:
             self._parts.append(Part(text[place : found.place]))
@@ -324,7 +324,7 @@ class Addresses:
         return stop, True
 
     def _keep(self, text: str) -> None:
-        """Notes a piece of the address, or tells it where no released one is so long."""
+        """Note a piece of the address, or pass it on if no released address is as long."""
         self._opened = self._opened or not _OPENING.isdisjoint(text)
         self._linked = self._linked or "](" in self._last + text
         self._last = text[-1:] or self._last
@@ -359,7 +359,7 @@ class _Noted(Known):
 
 
 def within(text: str) -> list[str]:
-    """Return the addresses of a text in order, but for long ones.
+    """Return the addresses of a text in order, except long ones.
 
     >>> within('see mailto:ida@acme.org or (q="from:Ida now") and <a href="/x">')
     ['mailto:ida@acme.org', 'from:Ida now', '/x']

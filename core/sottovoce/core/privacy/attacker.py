@@ -81,7 +81,7 @@ def weights_by_class(
 def weights_by_reading(
     counts: NDArray[np.float64], readings: NDArray[np.uint8], mechanism: Mechanism
 ) -> dict[str, NDArray[np.float64]]:
-    """How often each word is met, by the class in which a mechanism moves it for its own reading.
+    """Return each word's frequency, by the class in which a mechanism moves the word's own reading.
 
     Args:
         counts: Floats2d (words, tags), see `counts_by_tag`.
@@ -112,7 +112,7 @@ def released_in(name: str, classes: Mapping[str, NDArray[np.int32]]) -> str:
 def draw(
     weights: Mapping[str, NDArray[np.float64]], n: int, random: Generator
 ) -> dict[str, NDArray[np.int32]]:
-    """About ``n`` words of running text by class: Ints1d ids, ascending.
+    """Return about ``n`` words of running text by class: Ints1d ids, ascending.
 
     Systematic sampling: one random start, then even steps through the summed weights. Every word
     comes up as often as its weight says, but for less than one time, so averages over the sample

@@ -55,7 +55,7 @@ class _Space:
 
 @dataclass(frozen=True)
 class Facts:
-    """What ``denoiser.json`` says; the annotations are the schema that it is held to.
+    """The content of ``denoiser.json``; the annotations are its schema.
 
     Attributes:
         backbone: name and hash of its weights.
@@ -217,9 +217,9 @@ def vocabulary_hash(tokenizer: Path) -> str:
 
 
 def space_sketch(tokens: NDArray[np.float32] | RowFile) -> list[float]:
-    """Cosines between 64 tokens taken evenly from the vocabulary, each with the next.
+    """Return the cosines between 64 tokens taken evenly from the vocabulary, each with the next.
 
-    Tells privacy spaces apart whatever way the axes point, and stays the same where two machines
+    Distinguishes privacy spaces in any rotation of the axes, and stays the same where two machines
     round differently.
 
     Args:

@@ -1,4 +1,4 @@
-"""Tells identifiers of a person from the numbers, names and paths of code.
+"""Separates identifiers of a person from the numbers, names and paths of code.
 
 Under the other policies every identifier is drawn. Under `personal`, "parse_rows", "x[i-1]",
 "400 mg" and "9:30" belong to the question, and pass. A telephone number, a date, a mail address, an

@@ -160,7 +160,7 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What became of ``n`` words of a class that makes up ``share`` of the noised words."""
+    """The outcome for ``n`` words of a class that makes up ``share`` of the noised words."""
 
     share: float
     n: int
@@ -177,7 +177,7 @@ def _together(
     name: str,
     level: Level,
 ) -> Figure:
-    """What holds of a level for all words that the default policy gives noise."""
+    """Return a level's figures for all words that the default policy gives noise."""
     random = np.random.default_rng(_SEED)
     mass = sum(float(each.sum()) for each in weights.values())
     found = []
@@ -290,7 +290,7 @@ def _everyday(bundle: Bundle, counts: PublicCounts) -> NDArray[np.float64]:
 def _weights(
     bundle: Bundle, everyday: NDArray[np.float64], mechanism: Mechanism
 ) -> dict[str, NDArray[np.float64]]:
-    """How often each word is met, by the class it moves in: Floats1d (words,) each."""
+    """Return each word's frequency, by the class it moves in: Floats1d (words,) each."""
     if not mechanism.contextual:
         return weights_by_reading(everyday, bundle.readings, mechanism)
     clitic = np.zeros(len(everyday), np.bool_)
@@ -323,7 +323,7 @@ noise under all, 3 is drawn."""
 
 
 def inspect(bundle: Bundle, language: str, *, accept_unchecked: bool = False) -> tuple[Figure, ...]:
-    """Check all that a bundle claims, and return the figures of its levels.
+    """Check all claims of a bundle, and return the figures of its levels.
 
     Args:
         bundle: of any origin.

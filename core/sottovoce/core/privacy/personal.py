@@ -1,9 +1,9 @@
-"""Decides under the policy `personal` which words tell of a person.
+"""Decides under the policy `personal` which words reveal a person.
 
-All other policies decide from a word and the looks of its neighbours. This one reads the context: a
-finder's probabilities, the public vocabulary, signs beside a word, and the owner's choices. So
-there is no bound for what passes. A drawn word is replaced as under every policy, from its kind and
-shape alone.
+All other policies decide from a word and the looks of its neighbours. `personal` reads context: a
+finder's probabilities, the public vocabulary, signs beside a word, and the owner's choices. So no
+bound holds for the words that pass. A drawn word is replaced as under every policy, from its kind
+and shape alone.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class Personal:
         return self._dated[1]
 
     def read(self, document: str) -> Overview:
-        """Return what takes a look at the whole document: the owner's lists, and tables."""
+        """Return the results that need the whole document: the owner's lists, and tables."""
         return Overview(self._hiding.spans(document, allow=True), cells(document))
 
     def _sight(self, document: str, words: Sequence[Word]) -> Sight:
@@ -481,7 +481,7 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
 
 
 def _shouted(sight: Sight, place: int) -> bool:
-    """Return whether a word and all words near it are in capitals, which then tell no name."""
+    """Return whether a word and all words near it are in capitals; then capitals mark no name."""
     near = sight.words[max(place - _SHOUTED, 0) : place + _SHOUTED + 1]
     words = [word.text for word in near if word.text.isalpha() and len(word.text) > 1]
     return len(words) > _SHOUTED and all(map(str.isupper, words))
@@ -532,7 +532,7 @@ def _company(sight: Sight, hides: list[str], place: int, step: int) -> None:
 
 
 def _hide_dates(dates: Dates, sight: Sight, hides: list[str]) -> None:
-    """Hide dates; a month of a year only where the text has a full date, which would tell it."""
+    """Hide dates; a month of a year only if the text has a full date, which would reveal it."""
     words = sight.words
     for date in dates.within(words[0].start, words[-1].end):
         reading = date.readings[0]
@@ -552,7 +552,7 @@ def _places(words: Sequence[Word], start: int, end: int) -> Iterator[int]:
 
 
 def drawn_as(word: Word, hidden: str) -> str:
-    """Return what kind of word takes the place of one that hides something."""
+    """Return the kind of the word that replaces a hidden word."""
     if word.kind is Kind.IDENTIFIER or hidden in ("dates", "numbers"):
         return IDENTIFIER
     return UNLISTED if is_ideograph(word.text) else _KIND.get(hidden, UNLISTED)

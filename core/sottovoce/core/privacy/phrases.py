@@ -22,7 +22,7 @@ MOST_WORDS: Final = 6
 
 
 def pass_phrases(document: str, sight: Sight, hides: list[str]) -> dict[range, list[str]]:
-    """Let public phrases pass, and return what each of their words hid."""
+    """Let public phrases pass, and return the earlier kind of each of their words."""
     living = tells_of_home(document, sight)
     found = {
         span: hides[span.start : span.stop] for span in public_phrases(sight, hides, living=living)
@@ -33,7 +33,7 @@ def pass_phrases(document: str, sight: Sight, hides: list[str]) -> dict[range, l
 
 
 def hide_phrases(hides: list[str], phrases: Mapping[range, Sequence[str]]) -> None:
-    """Hide phrases again of which a word is now part of a name: "Mr Zanussi said ..."."""
+    """Hide a phrase again if one of its words is now part of a name: "Mr Zanussi said ..."."""
     for span, before in phrases.items():
         if any(hides[place] for place in span):
             for place, hidden in zip(span, before, strict=True):
@@ -105,7 +105,7 @@ def _end(sight: Sight, words: Sequence[str], first: int, *, living: bool) -> int
 
 
 def _passes(sight: Sight, first: int, end: int, marks: int, *, living: bool) -> bool:
-    """Return whether a phrase is written as a public name is, in a text that tells of no home."""
+    """Return whether a phrase is written like a public name, in a text that mentions no home."""
     letters = (word.text for word in reversed(sight.words[first:end]) if word.text[0].isalpha())
     small = next(letters, "").islower()
     if marks & Mark.SMALL:

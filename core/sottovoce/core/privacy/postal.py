@@ -148,7 +148,7 @@ def _bridges(sight: Sight, hides: Sequence[str], drawn: Container[int]) -> Itera
 
 
 def _anchors(sight: Sight) -> Iterator[tuple[int, int]]:
-    """Yield what tells that there is an address: its first word and the place after its last."""
+    """Yield each sign of an address: its first word and the place after its last word."""
     words, lower = sight.words, sight.lower
     for place, word in enumerate(words):
         if word.kind is Kind.PUNCTUATION:

@@ -48,7 +48,7 @@ _NO_FLOORS = PrivacyLimits()
 
 
 def no_tagger() -> Tagger:
-    """In the place of a tagger where there is none.
+    """Stand in for a missing tagger.
 
     Raises:
         NotReady: always.
@@ -390,7 +390,7 @@ def _titled(words: Sequence[Word], place: int) -> bool:
 
 
 def _gender(words: Sequence[Word], place: int) -> str:
-    """Return the gender that the word before a name tells: "m" after "my brother"; "" for none."""
+    """Return the gender that the word before a name shows: "m" after "my brother"; "" for none."""
     before = [word.text.lower() for word in words[max(place - 2, 0) : place]]
     if before[-1:] in ([","], ["."]):
         before.pop()
@@ -402,7 +402,7 @@ _TOLD = (("f", listed("women")), ("m", listed("men")))
 
 
 def _replaced(words: Sequence[Word], replaced: Mapping[int, str]) -> list[str]:
-    """Return the text of each word, or what takes its place."""
+    """Return the text of each word, or its replacement."""
     texts = [word.text for word in words]
     for place, text in replaced.items():
         texts[place] = text

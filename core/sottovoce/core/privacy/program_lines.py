@@ -1,4 +1,4 @@
-"""Tells lines of programs from sentences, by what their signs look like.
+"""Separates lines of programs from sentences, by the look of their signs.
 
 A name in a program is rarely a person's, and a word with "@" rarely a handle.
 """

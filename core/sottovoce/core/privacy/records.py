@@ -133,7 +133,7 @@ _FEWEST_SAID: Final = 7
 
 
 def records(document: str, sight: Sight) -> Iterator[Sign]:
-    """Yield the words that the form of a line tells; a word may come several times."""
+    """Yield the words that the form of a line reveals; a word may be yielded several times."""
     words = sight.words
     for form, hides, sure in _LINES:
         for match in form.finditer(document, words[0].start, words[-1].end):

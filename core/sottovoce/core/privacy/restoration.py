@@ -76,10 +76,10 @@ def _nobody(word: str) -> bool:
 
 
 def ordinary_words(bundle: Bundle) -> Callable[[str], bool]:
-    """Return what tells whether a word in small letters is an ordinary one.
+    """Return a function that decides whether a word in small letters is an ordinary word.
 
-    The public vocabulary tells it for English, since no name in it is drawn. For other languages,
-    the bundle's readings tell it.
+    For English, it uses the public vocabulary, since no name in it is drawn. For other languages,
+    it uses the bundle's readings.
     """
     if bundle.manifest.language == "en":
         marks = Vocabulary.shipped().marks
@@ -160,7 +160,7 @@ class Restoration:
         self._longest = max([NEIGHBOUR, *map(len, (*self._words, *self._runs))])
 
     def stream(self, before: str = "") -> Stream:
-        """A stream that turns an answer back as it comes in pieces.
+        """Return a stream that restores an answer piece by piece.
 
         Args:
             before: the text that the answer goes on with. An address may begin in it.
@@ -231,7 +231,7 @@ class _Numbers(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """What stands around a word of an answer."""
+    """The text around a word of an answer."""
 
     last: str
     """The characters before it."""
@@ -240,7 +240,7 @@ class _Around(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """An address in the text that is held: its ends, its number, and what takes its place."""
+    """An address in the held-back text: its ends, its number, and its replacement."""
 
     start: int
     end: int
@@ -256,9 +256,10 @@ class _Span(NamedTuple):
 class Stream:
     """Restores an answer in pieces, with the same result for any cut.
 
-    Held back is the word that is coming in, and one before it where the neighbour decides: two
-    words, of which a number or an address that is written with signs counts as one. In characters
-    it is the longest surrogate, or 64 if that is shorter, and 80 more; then what `Addresses` holds.
+    The stream holds back the word that is coming in, and the word before it if that neighbour
+    decides. A number or an address that is written with signs counts as one word. In characters,
+    this is at most the longest surrogate, or 64 if that is shorter, and 80 more, in addition to the
+    text that `Addresses` holds back.
 
     Args:
         words, runs, common: see `Restoration`.
@@ -432,7 +433,7 @@ class Stream:
     def _computed(
         self, text: str, start: int, end: int, around: _Around, final: bool
     ) -> tuple[int, str | None] | None:
-        """Report a number that may be computed from drawn ones; see `_turned`."""
+        """Report a number that may be computed from drawn numbers; see `_turned`."""
         number = _NUMBER.match(text, start) if self._numbers else None
         if number is None or self._numbers is None or _JOINED_BEFORE.search(around.last):
             return end, None
@@ -522,7 +523,7 @@ class Stream:
 
 
 def _neighbour(text: str, stop: int, final: bool) -> str | None:
-    """The word after ``stop``, empty where none is near; None where more has to come to tell."""
+    """Return the word after ``stop``; "" if none is near; None if more text is needed to decide."""
     token = TOKEN.search(text, stop, stop + _GAP + NEIGHBOUR)
     if token is None or token.start() > stop + _GAP:
         return "" if final or len(text) > stop + _GAP else None
@@ -537,7 +538,7 @@ def _by_chance(came: str, last: str) -> bool:
 
 
 def _lacks_its_s(came: str, instead: str, ahead: str, last: str, meaning: Meaning) -> bool:
-    """Whether ``came`` shows by an apostrophe alone what ``instead`` shows by one and an s."""
+    """Return whether ``came`` has an apostrophe alone where ``instead`` needs "'s"."""
     return (
         came[-1] in "sS"
         and instead[-1] not in "sS"

@@ -128,7 +128,7 @@ class Graphs:
         return built
 
     def _kept(self, file: Path, place: tuple[bytes, ...], shape: tuple[int, ...]) -> Any | None:
-        """The graph in ``file``; None where there is none, or this device did not write it."""
+        """Return the graph in ``file``; None if it is missing, or this device did not write it."""
         words, r = shape
         graph = _hnswlib().Index(space="l2", dim=r)
         try:
@@ -263,7 +263,7 @@ def _best(
 
 
 class Search:
-    """The indexes of a bundle, each opened when its class is first asked for.
+    """The indexes of a bundle; each is opened when its class is first searched.
 
     Args:
         bundle: whose words are searched.

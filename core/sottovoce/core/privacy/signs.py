@@ -196,7 +196,7 @@ def key_parts(text: str) -> set[str]:
 
 
 def names_thing(keys: Set[str]) -> bool:
-    """Return whether the words of a key tell that it names no person: "tableName"."""
+    """Return whether the words of a key show that it names no person: "tableName"."""
     return keys & _PERSON_KEYS == {"name"} and not keys.isdisjoint(_NAMED_THINGS)
 
 

@@ -109,7 +109,7 @@ class Meaning:
     places: dict[Place, None] = field(default_factory=dict)
 
     def spelled(self, came: str) -> str:
-        """What takes the place of ``came``, in its case.
+        """Return the replacement of ``came``, in the same case.
 
         >>> Meaning({"Marcus": "Ramona"}).spelled("MARCUS")
         'RAMONA'
@@ -478,9 +478,9 @@ class NumberTable:
         return at < len(self._keys) and self._keys[at].startswith(word)
 
     def end(self, text: str, start: int, *, final: bool) -> int | None:
-        """Return where the number ends that begins at ``start``; ``start`` where none does.
+        """Return the end of the number that begins at ``start``; ``start`` if none begins there.
 
-        None where more has to come to tell.
+        None if more text is needed to decide.
         """
         key, at, found = "", start, start
         while token := TOKEN.match(text, at):
@@ -555,7 +555,7 @@ class DateTable:
         return bool(self._written)
 
     def at(self, text: str, start: int, end: int, *, second: bool = False) -> Found | None:
-        """Return the date that begins at ``start`` and ends before ``end``; None where none does.
+        """Return the date that begins at ``start`` and ends before ``end``; None if there is none.
 
         ``second`` says that a date and a hyphen may precede it.
         `dates.goes_on` says whether more text could change this.

@@ -38,8 +38,8 @@ class TokenEmbedding:
     """Noise of density exp(-eta * ||z||) on every token's unit vector in the privacy space.
 
     Split-and-Denoise section 3.3, but in r dimensions in place of the backbone's width, where the
-    same protection takes shorter noise. The number and order of tokens show, and when and how often
-    an embedding is asked for.
+    same protection takes shorter noise. The number and order of tokens are visible, and so are the
+    times of requests for embeddings.
     """
 
     eta: float
@@ -94,7 +94,7 @@ def pack(noisy: Floats2d, mechanism: TokenEmbedding) -> bytes:
 
 
 def unpack(data: bytes, tokens: int, r: int, mechanism: TokenEmbedding) -> Floats2d:
-    """What `pack` wrote, as received from anyone: Floats2d (tokens, r).
+    """Return the tokens that `pack` wrote, from an untrusted sender: Floats2d (tokens, r).
 
     Raises:
         InvalidInput: too few or too many tokens, bytes of another shape or type, numbers that are

@@ -67,9 +67,9 @@ class TrustedWords:
 
     @classmethod
     def of(cls, bundle: Bundle, *, accept_unchecked: bool = False) -> Self:
-        """Take the bundle's reading of a word where it hides as much as the device's own.
+        """Take the bundle's reading of a word if it hides as much as the device's own reading.
 
-        A word that the device does not know counts as unlisted, hence is drawn, unless the bundle
+        A word that the device does not know counts as unlisted and is drawn, unless the bundle
         says that it is always drawn.
 
         Args:
@@ -206,7 +206,7 @@ class _Sentence:
 
 
 def _sentences(language: str) -> tuple[_Sentence, ...]:
-    """The marked sentences of a language; none where none ship."""
+    """Return the marked sentences of a language; none if none ship."""
     file = resources.files("sottovoce.core.text") / f"marked.{language}.tsv"
     if not language.isalpha() or not file.is_file():
         return ()

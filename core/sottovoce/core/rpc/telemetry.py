@@ -169,7 +169,7 @@ def begun(name: str, parent: str = "", **numbers: int) -> Span:
 
 @contextmanager
 def span(name: str, parent: str = "", **numbers: int) -> Iterator[None]:
-    """Record the block as a span, this thread's current one meanwhile; see `begun`."""
+    """Record the block as a span, which is this thread's current span meanwhile; see `begun`."""
     found = begun(name, parent, **numbers)
     failed = True
     try:

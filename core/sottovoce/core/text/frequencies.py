@@ -94,7 +94,7 @@ class PublicCounts:
 
     @classmethod
     def shipped(cls, language: str) -> Self | None:
-        """Return the table for ``language``, None where none ships.
+        """Return the table for ``language``; None if none ships.
 
         Raises:
             DataLoss: the table of this installation is damaged.
@@ -184,7 +184,7 @@ def commonest(language: str, n: int) -> frozenset[str]:
 
 
 def read_shipped(what: str, language: str, read: Callable[[Traversable], _Read]) -> _Read | None:
-    """Read a list that ships with the device; None where none ships for the language.
+    """Read a list that ships with the device; None if none ships for the language.
 
     Args:
         what: the list, "counts" or "readings".
@@ -244,7 +244,7 @@ class PublicReadings:
 
     @classmethod
     def shipped(cls, language: str) -> Self | None:
-        """The list of ``language``; None where none ships.
+        """Return the list of ``language``; None if none ships.
 
         Raises:
             DataLoss: the list of this installation is damaged.
@@ -255,7 +255,7 @@ class PublicReadings:
         return sum(len(each.split()) for each in self.words.values())
 
     def lines(self) -> str:
-        """The list as a file that is searched where it lies, see `trust`.
+        """Return the list as a file that is searched without loading it, see `trust`.
 
         A reading has a line that begins with a tab. Its words follow, each in a line.
         """

@@ -440,7 +440,7 @@ class Context:
         self._last = NOTHING
 
     def before(self, words: Iterable[Word], forms: Iterable[str]) -> list[str]:
-        """Return for each of the next words the form of the one before it.
+        """Return for each of the next words the form of the word before it.
 
         Args:
             words: of the document, in order.

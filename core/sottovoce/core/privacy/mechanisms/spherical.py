@@ -63,7 +63,7 @@ class Mechanism(Protocol):
         """Return the name of the class within which a word with this tag is replaced."""
 
     def perturb(self, vectors: Floats2d, random: Random, classes: Sequence[str]) -> Floats2d:
-        """``vectors`` Floats2d (n, r) with noise on each row, as loud as its class asks for.
+        """Return ``vectors``, Floats2d (n, r), with noise on each row, as its class needs.
 
         Args:
             random: where the noise comes from.
@@ -131,7 +131,7 @@ class T2T(SphericalNoise):
 
     @property
     def tags(self) -> None:
-        """None: parts of speech are not told apart."""
+        """None: all parts of speech are treated alike."""
         return None
 
     def protects(self, tag: str) -> bool:
@@ -214,7 +214,7 @@ class PCT2T2(SphericalNoise):
             check_eta(eta)
 
     def eta_of(self, name: str) -> float:
-        """Its own; where none was found for it, the least of all."""
+        """Return the class's own eta; if none was found, the smallest eta of all classes."""
         found = self.etas.get(name)
         return min(self.etas.values(), default=self.eta) if found is None else found
 

@@ -34,13 +34,13 @@ class Shape(NamedTuple):
 
 @cache
 def listed(name: str) -> tuple[str, ...]:
-    """The words of the public list called ``name``, sorted; `lists/README.md` tells whence."""
+    """Return the sorted words of the public list ``name``; `lists/README.md` names the sources."""
     text = files(__package__).joinpath("lists", f"{name}.txt").read_text("ascii")
     return tuple(text.split())
 
 
 def below(end: int, n: int, random: Random) -> list[int]:
-    """``n`` whole numbers, uniform on 0 .. end - 1 but for a part in 2**53 / end."""
+    """Return ``n`` whole numbers, uniform on 0 .. end - 1 except for a part in 2**53 / end."""
     return [int(number * end) for number in random.random((n,)).tolist()]
 
 

@@ -111,7 +111,7 @@ class Written(NamedTuple):
     def part(
         self, text: str, start: int, end: int, day: Day, reading: Reading | None = None
     ) -> str:
-        """Return what stands between two places within the date; see `rewritten`."""
+        """Return the text between two places within the date; see `rewritten`."""
         out: list[str] = []
         done = start
         for first, last, new in _edits(text, reading or self.readings[0], day):
@@ -321,7 +321,7 @@ def _find(text: str, start: int, end: int) -> Iterator[Written]:
 
 
 def _is_told(text: str, written: Written, told: int) -> bool:
-    """Return whether a doubtful date has a sign, or follows one that ends at ``told``."""
+    """Return whether a doubtful date has a sign, or follows a date that ends at ``told``."""
     start, end = written.start, written.end
     if text[end : end + 1] == "T":
         return True
@@ -357,7 +357,7 @@ _OPERATORS: Final = frozenset("+-*/=<>÷×^")
 
 
 def _month_before(text: str, start: int, end: int) -> int | None:
-    """Return where the name of a month begins that is the last word, but for "the" and "of"."""
+    """Return the start of a month's name if it is the last word, ignoring "the" and "of"."""
     if not text[start:end].rstrip(" ").rstrip(".,-/\xa0")[-1:].isalpha():
         return None
     for word in reversed([*_LETTERS.finditer(text, start, end)]):
@@ -544,7 +544,7 @@ class ShiftedDates:
         self._shift: Shift | None = None
 
     def replace(self, words: Sequence[Word], drawn: Sequence[int]) -> dict[int, str]:
-        """Return what takes the place of those words that belong to a date, by place.
+        """Return the replacements of the words that belong to a date, by place.
 
         A word may hold dates among other values, as "1,1979-03-14,42" does. The other values are
         then drawn.

@@ -76,7 +76,7 @@ def _families() -> frozenset[str]:
 
 
 def gender(name: str) -> str:
-    """Return "f" or "m" where a given name in small letters tells it, "b" for both, else "".
+    """Return the gender of a given name in small letters: "f", "m", "b" for both, else "".
 
     >>> gender("nadia"), gender("tom"), gender("xq")
     ('f', 'm', '')

@@ -274,7 +274,7 @@ def _goes_on(run: Sequence[NameWord], word: NameWord) -> bool:
 
 
 def _rank(run: Sequence[NameWord]) -> tuple[bool, bool, bool, bool]:
-    """Return what tells which name is drawn first: a person's, so that no person is a place."""
+    """Return a sort key for names: persons' names are drawn first, so that no person is a place."""
     first = run[0]
     return first.kind != "PERSON", len(run) < 2, not first.titled, not first.gender
 

@@ -159,7 +159,7 @@ def head(
 
 
 def information(attack: Map, releases: Releases) -> float:
-    """Return a lower bound on the nats that a release tells about its symbol.
+    """Return a lower bound on the nats that a release reveals about its symbol.
 
     The bound is the mean of log q(x | y) - log p(x), from Barber and Agakov. It bounds the mutual
     information I(X; Y), where q is the attacker's posterior. For noisy vectors q is exact. Then the

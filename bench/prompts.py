@@ -79,7 +79,7 @@ _Releasing = Callable[[Sequence[str]], Sequence[Released]]
 
 
 def _column(name: str, bundle: Bundle, presidio: Presidio | None) -> _Releasing:
-    """Return what releases texts as a column says."""
+    """Return the function that releases texts for a column."""
     if name == _PRESIDIO and presidio:
         return partial(_by_presidio, presidio, bundle.manifest.clitics)
     privatizer = Privatizer.of(
@@ -166,7 +166,7 @@ def _unmarked(folder: Path) -> Iterator[str]:
 
 
 def damage(documents: Sequence[Document], releases: Sequence[Released]) -> Damage:
-    """Count what changed in marked prompts."""
+    """Count the changes in marked prompts."""
     found = Damage()
     for document, release in zip(documents, releases, strict=True):
         changed: dict[str, list[bool]] = {}
@@ -282,7 +282,7 @@ class _Texts(NamedTuple):
 def _measured(
     texts: _Texts, release: _Releasing, column: str
 ) -> tuple[console.Figures, dict[str, list[str]]]:
-    """Return the figures of a column, and examples of what changed and of what stands."""
+    """Return the figures of a column, with examples of changed words and of words that stand."""
     figures: console.Figures = {"damage": {}, "turns": {}, "leaks": {}}
     examples: dict[str, list[str]] = {}
     for name, documents in console.track(texts.prompts.items(), f"{column}: prompts"):

@@ -126,7 +126,7 @@ QUICK: Final = Budget(judged=6_000, fitted=2_500, known=3_000, words=500_000)
 
 @dataclass(frozen=True)
 class Split:
-    """Texts of a kind: the judged ones, those that fit attackers, and those to learn from."""
+    """Texts of a kind: texts to judge, texts that fit attackers, and texts to learn from."""
 
     judged: list[str]
     fitted: list[str]

@@ -174,7 +174,7 @@ class Place:
 
 
 def measure(place: Place, scope: Scope = ALL, processes: int = 0) -> dict[str, Any]:
-    """Runs what ``scope`` says.
+    """Runs the measurements in ``scope``.
 
     Args:
         place: folders, and how much of everything.

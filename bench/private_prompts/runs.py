@@ -2,7 +2,7 @@
 
 Why it is here: dozens of runs on two cores must survive a kill, and the head's see the same frozen
 states, which are computed once. Plan, head and trainer are the product's. All seeds of a task share
-one sample and one release: seeds are of what training draws.
+one sample and one release: only the training's random draws differ between seeds.
 """
 
 from __future__ import annotations

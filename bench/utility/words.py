@@ -60,7 +60,7 @@ SETS: Final[dict[str, tuple[str, Callable[[Path], Iterable[str]]]]] = {
 
 
 def listed(bundle: Bundle, texts: Iterable[str]) -> Figures:
-    """Return the number of words, and the shares in percent of listed words and of unlisted ones.
+    """Return the number of words, and the shares in percent of listed and of unlisted words.
 
     Unlisted words with a capital are mostly names. Clitics, marks and identifiers do not count.
     """

@@ -80,8 +80,8 @@ def _add_cards(models: Path, parts: Iterable[str], folder: Path) -> None:
 def add_denoiser(shipped: Path, folder: Path, backbone: Backbone) -> Mapping[str, EmbedLevel]:
     """Copy the denoiser in ``shipped`` into the unfinished bundle in ``folder``.
 
-    A denoiser is trained for one backbone, vocabulary and privacy space. A bundle of another one
-    serves texts just as well, but no embeddings.
+    A denoiser is trained for one backbone, vocabulary and privacy space. A bundle that differs in
+    one of these serves texts just as well, but no embeddings.
 
     Args:
         shipped: folder with a denoiser, or without one.

@@ -165,7 +165,7 @@ def named(folder: Path, what: str, **facts: Any) -> Path:
 
 
 def space_facts(tokens: Floats2d) -> dict[str, Any]:
-    """Return facts that tell one privacy space from another."""
+    """Return facts that distinguish one privacy space from another."""
     return {"dimensions": tokens.shape[1], "sketch": space_sketch(tokens)}
 
 
@@ -247,7 +247,7 @@ def read(paths: Sequence[Path]) -> list[list[str]]:
 
 
 def passages(documents: Sequence[Sequence[str]], seed: int = 0) -> list[str]:
-    """Return passages in random order: mostly single sentences, some with the next ones."""
+    """Return passages in random order: mostly single sentences, some with the next sentences."""
     random = np.random.default_rng(seed)
     found = []
     for sentences in documents:

@@ -310,7 +310,7 @@ class _Graph:
         return self._product(state, layer, matrix, np.concatenate([bias * self.scale, *biases]))
 
     def attention(self, query: str, key: str, value: str) -> str:
-        """Return what each token sees. Queries are scaled already."""
+        """Return the attention's mean of values for each token. Queries are scaled already."""
 
         def by_head(rows: str, order: list[int]) -> str:
             shape = [-1, self._heads, self._width // self._heads]

@@ -186,7 +186,7 @@ class Listed:
         return np.array([known[word.text] for word in words], np.uint8)
 
     def ordinary(self, word: str) -> bool:
-        """Return whether the device takes `word` for ordinary, which only the finder can mend."""
+        """Return whether the device takes `word` for ordinary; then only the finder can hide it."""
         reading = self.readings.get(self.normal_form(word))
         return reading is not None and READINGS[reading] in _OPEN
 

@@ -1,4 +1,4 @@
-"""What needs torch: the tracer of networks that it trained, optimum, and states to compare with."""
+"""The parts that need torch: the tracer of trained networks, optimum, and states to compare."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _several_tokens(
 
 
 def _word_start(tokenizer: Tokenizer) -> Callable[[str], bool]:
-    """Return the function that tells whether a token begins a word, by the tokenizer's model."""
+    """Return the function that decides whether a token begins a word, by the tokenizer's model."""
     model = json.loads(tokenizer.to_str())["model"]
     if model["type"] == "WordPiece":
         prefix = model["continuing_subword_prefix"]

@@ -1,4 +1,4 @@
-"""Commands that build what devices fetch: the bundle, and the encoder alone."""
+"""Commands that build the files for devices: the bundle, and the encoder alone."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def _outputs(backbone: LoadedBackbone, ids: Sequence[Sequence[int]]) -> NDArray[
 
 
 def _components(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the principal components, the first ones weighing more."""
+    """Return the principal components, with more weight on the first components."""
     centred = rows - rows.mean(axis=0)
     _, directions = np.linalg.eigh(centred.T @ centred / len(centred))
     found = centred @ directions[:, ::-1][:, :_WIDTH]

@@ -280,7 +280,7 @@ class Sentences:
         return self._mentions.draw(slot), SLOT_KINDS.get(slot, _OWN_KINDS.get(slot, ""))
 
     def _plain_word(self, slot: str) -> str:
-        """Return a word, or what stands for one in code and formulas."""
+        """Return a word, or a placeholder for a word in code and formulas."""
         if slot == "camel":
             return "".join(self._pick(self._words).capitalize() for _ in range(self._upto(3)))
         if slot == "letter":
@@ -431,7 +431,7 @@ def read_written() -> list[Marked]:
 
 
 def written_pieces(line: str) -> list[Mention]:
-    """Return the pieces of a line as `read_written` reads it, with what each names.
+    """Return the pieces of a line of `read_written`, with the kind of each piece.
 
     Raises:
         ValueError: a mark has no end, or is of no kind.

@@ -145,7 +145,7 @@ def table(
 
 
 def span(ends: Sequence[float] | None, digits: int = 3, *, sign: str = "") -> str:
-    """An interval as tables write it; nothing where there is none.
+    """Return an interval as tables write it; "" if there is none.
 
     >>> span([0.1, 0.25], 2), span([-0.1, 0.2], 1, sign="+"), span(None)
     ('0.10 to 0.25', '-0.1 to +0.2', '')

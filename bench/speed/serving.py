@@ -48,7 +48,7 @@ SIDES = ("shared", "switching", "processes")
 
 
 def sentences(data: Path) -> tuple[str, list[str]]:
-    """Return the source of the texts, and the texts: SST-2's held-out ones, else the example's."""
+    """Return the source of the texts, and the texts: SST-2's held-out part, else the example."""
     file = data / "sst2" / "dev.tsv.gz"
     if not file.exists():
         return "helpdesk", messages()

@@ -349,7 +349,7 @@ def verbatim(shares: Mapping[str, float], level: Level, mechanism: str, policy: 
 
     Args:
         shares: of running text by reading, see `Manifest.shares`.
-        mechanism: the name of a mechanism that goes by readings.
+        mechanism: the name of a mechanism that uses readings.
         policy: which readings pass, and which get noise.
 
     Raises:

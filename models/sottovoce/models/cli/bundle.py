@@ -40,7 +40,7 @@ _exporter_option = click.option(
     "--backbone",
     default="default",
     show_default=True,
-    help="Model whose embeddings make the privacy space: a folder or a Hugging Face name.",
+    help="Model for the embeddings of the privacy space: a folder or a Hugging Face name.",
 )
 @folder_option("--models", "models", "Folder with the tagger and the word frequencies.")
 @click.option(

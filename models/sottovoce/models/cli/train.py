@@ -184,7 +184,7 @@ _PINS: Final = Path("core/sottovoce/core/bundle/full_finder.json")
     "--backbone",
     default="default",
     show_default=True,
-    help="Model whose knowledge of single words the finder learns first.",
+    help="Language model; the finder first learns its vectors of single words.",
 )
 @click.option(
     "--out", type=folder, default=_SHIPPED, show_default=True, help="Folder to write or measure."

@@ -227,27 +227,27 @@ def _full_disks(folder: Path, tally: Tally, seed: str, trials: Iterable[int]) ->
 
 
 PARTS: Final = {
-    "network": Part("errands over a line that fails", _on(_world, network), 1_000, 3, pieces=4),
-    "machine": Part("commands in want of something", machine, 400, 8, pieces=2),
-    "full-disks": Part("errands on disks that fill", _full_disks, 200, 2, no_mounts, pieces=2),
+    "network": Part("errands over a line that fails", _on(_world, network), 1_000, 1, pieces=4),
+    "machine": Part("commands in want of something", machine, 400, 4, pieces=2),
+    "full-disks": Part("errands on disks that fill", _full_disks, 200, 0, no_mounts, pieces=2),
     "damage": Part("damaged files of the device", _damage, 1_500, 150),
-    "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 500, 12, pieces=2),
+    "damage-cloud": Part("damaged files of the cloud", _damage_cloud, 500, 6, pieces=2),
     "wire-device": Part(
         "messages to the device's daemon", _on(_device, partial(wire, DEVICE)), 50_000, 1_200
     ),
     "wire-cloud": Part("messages to the cloud", _to_cloud, 50_000, 600),
-    "tenants": Part("days of one tenant against four", _tenants, 100, 3, alone=True),
+    "tenants": Part("days of one tenant against four", _tenants, 100, 1, alone=True),
     "kill-agent": Part("kills of the device's daemon", _on(_device, kills.agent_killed), 100, 3),
     "kill-beside": Part(
         "kills beside pages and commands", _on(beside.running, beside.beside), 100, 1, pieces=2
     ),
     "kill-worker": Part("jobs whose worker was killed", _worker_killed, 100, 2, pieces=2),
-    "kill-anywhere": Part("kills on both sides", _anywhere, 200, 2, pieces=2),
+    "kill-anywhere": Part("kills on both sides", _anywhere, 200, 0, pieces=2),
     "power-agent": Part("power cuts of the device", _agent_without_power, 100, 3, disks.needed),
     "power-worker": Part("power cuts of the worker", _worker_without_power, 50, 2, disks.needed),
     "threads": Part(
         "too few threads for the device", _on(_device, threads.threads), 100, 4, threads.needed
     ),
-    "clocks": Part("errands while clocks jump", _clocks, 96, 1, clocks.needed, pieces=2),
+    "clocks": Part("errands while clocks jump", _clocks, 96, 0, clocks.needed, pieces=2),
     "soak": Part("rounds of mixed use", _on(_world, soak), 0, 0, minutes=60),
 }

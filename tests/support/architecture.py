@@ -58,7 +58,7 @@ PLAN: Plan = {
         ["cli", "__main__"],
     ],
     "sottovoce.models": [
-        ["corpus", "graphs", "public_words"],
+        ["corpus", "graphs", "kept_levels", "public_words"],
         ["frequencies", "public_phrases", "space", "tagger", "torch_export"],
         ["calibration_attack", "encoder", "indexes", "names_data", "vocabulary"],
         ["calibration", "denoiser_data", "names_training"],

@@ -55,7 +55,7 @@ from sottovoce.core.privacy.vectors import unit_rows
 from sottovoce.core.text.names import LISTED, NameFinder
 from sottovoce.core.text.tagger import UPOS, OnnxTagger, SpacyTagger, Tagger
 from sottovoce.core.text.word_classes import READINGS
-from sottovoce.models import calibration, frequencies, indexes, space
+from sottovoce.models import calibration, frequencies, indexes, kept_levels, space
 from sottovoce.models import encoder as device_encoder
 from sottovoce.models import vocabulary as vocabularies
 from sottovoce.models.calibration_attack import calibrate_tokens, token_log_prior
@@ -63,6 +63,8 @@ from sottovoce.models.corpus import Language
 from sottovoce.models.vocabulary import Vocabulary
 
 _CARD = "README.md"
+LEVELS: Final = "levels"
+"""The folder of the models folder that keeps levels, see `kept_levels`."""
 
 
 def _add_cards(models: Path, parts: Iterable[str], folder: Path) -> None:
@@ -77,7 +79,9 @@ def _add_cards(models: Path, parts: Iterable[str], folder: Path) -> None:
             shutil.copyfile(card, folder / CARDS / f"{part}.md")
 
 
-def add_denoiser(shipped: Path, folder: Path, backbone: Backbone) -> Mapping[str, EmbedLevel]:
+def add_denoiser(
+    shipped: Path, folder: Path, backbone: Backbone, kept: Mapping[str, EmbedLevel] | None = None
+) -> Mapping[str, EmbedLevel]:
     """Copy the denoiser in ``shipped`` into the unfinished bundle in ``folder``.
 
     A denoiser is trained for one backbone, vocabulary and privacy space. A bundle that differs in
@@ -86,6 +90,7 @@ def add_denoiser(shipped: Path, folder: Path, backbone: Backbone) -> Mapping[str
     Args:
         shipped: folder with a denoiser, or without one.
         folder: already holds ``tokenizer.json``, ``tokens.npy`` and ``token_prior.npy``.
+        kept: levels that were measured before; without any they are measured.
 
     Returns:
         The levels of `token-embedding.v1`; empty if no denoiser fits.
@@ -100,6 +105,8 @@ def add_denoiser(shipped: Path, folder: Path, backbone: Backbone) -> Mapping[str
     (folder / "denoisers").mkdir()
     for name in FILES:
         shutil.copyfile(shipped / name, folder / "denoisers" / name)
+    if kept:
+        return kept
     prior = np.load(folder / "token_prior.npy", allow_pickle=False)
     return calibrate_tokens(unit_rows(tokens), prior)
 
@@ -235,6 +242,7 @@ def build(
     encoder: bool = False,
     exporter: device_encoder.Exporter = "built-in",
     sign: Ed25519PrivateKey | None = None,
+    measure_levels: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
     """Build a bundle in ``out``, and replace the bundle there once all is done.
@@ -242,7 +250,8 @@ def build(
     Args:
         backbone: name or path, see `sottovoce.core.bundle.backbone`.
         models: folder with ``tagger``, ``frequencies`` and ``facts``, as in the repository, and
-            ``names`` if there is a name finder for the language.
+            ``names`` if there is a name finder for the language. ``levels`` may keep the levels of
+            one bundle.
         spacy: a spaCy pipeline that tags in place of ``models``' tagger. The bundle then brings no
             tagger, and devices are set to the same pipeline.
         dimensions: r, of the privacy space.
@@ -252,6 +261,7 @@ def build(
         encoder: also write the backbone as devices run it. Fetching it is optional for devices.
         exporter: the writer of the encoder's graph.
         sign: the provider's key. Without one the bundle is not signed.
+        measure_levels: measure the levels even if ``models`` keeps them, and keep them there.
         progress: called after every step.
 
     Returns:
@@ -265,10 +275,11 @@ def build(
             fit, or the backbone cannot be an ``encoder``.
     """
     tell = progress or (lambda stage, done, total: None)
-    for part in (*(() if spacy else ("tagger",)), "frequencies", "facts"):
-        if not (models / part).is_dir():
+    sources = [models / part for part in ("tagger", "frequencies", "facts")[bool(spacy) :]]
+    for part in sources:
+        if not part.is_dir():
             raise NotReady(
-                f"no {part} in the models folder {models}",
+                f"no {part.name} in the models folder {models}",
                 fix="name the repository's models folder with --models",
                 subject="models",
             )
@@ -324,7 +335,12 @@ def build(
             frequent = len(vocabulary.words) if basis.all() else int(basis.argmin())
             rows = finder.of_listed(vocabulary.words[:frequent])
             np.save(folder / "names" / LISTED, rows)
-        calibrated = _calibrate(placed, run, tell)
+        measured_on = kept_levels.digest(
+            vocabulary.words, sources, model.sha256, str(dimensions), spacy
+        )
+        sizes = {name: len(members) for name, members in placed.classes.items()}
+        kept = None if measure_levels else kept_levels.find(models / LEVELS, measured_on, sizes)
+        calibrated = kept.by_mechanism if kept else _calibrate(placed, run, tell)
         at = {
             f"{mechanism}/{name}": level
             for mechanism, (levels, _) in calibrated.items()
@@ -333,7 +349,7 @@ def build(
         stored = _searches(placed, met, at, index, run, tell)
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
-        embed = add_denoiser(models / "denoiser", folder, named)
+        embed = add_denoiser(models / "denoiser", folder, named, kept and kept.embed)
         shipped = ["frequencies", "facts", "names"]
         shipped += ["tagger"] * (not spacy) + ["denoiser"] * bool(embed)
         _add_cards(models, [*shipped, *["vocabulary"] * (not basis.all())], folder)
@@ -361,6 +377,9 @@ def build(
         if sign is not None:
             signature = Signature.make(manifest.to_json(), sign)
             (folder / SIGNATURE).write_bytes(signature.to_bytes())
+    if measure_levels:
+        levels = kept_levels.Levels(measured_on, sizes, calibrated, dict(embed))
+        kept_levels.keep(models / LEVELS, levels)
     tell("done", 1, 1)
     return manifest
 
@@ -402,9 +421,7 @@ def _mean_rows(tokens: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2
     return rows
 
 
-def _calibrate(
-    words: _Words, run: calibration.Run, tell: Progress
-) -> dict[str, tuple[dict[str, Level], tuple[Level, ...]]]:
+def _calibrate(words: _Words, run: calibration.Run, tell: Progress) -> kept_levels.Calibrated:
     found = {}
     basis = words.basis()
     mechanisms = _at_any_eta()

@@ -79,6 +79,13 @@ _exporter_option = click.option(
 )
 @_exporter_option
 @click.option(
+    "--measure-levels",
+    is_flag=True,
+    help="Measure the noise of all levels, and keep them in the models folder, in place of the"
+    " levels there. A build measures them anyway for other words or another backbone than the kept"
+    " levels belong to.",
+)
+@click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Sign the bundle with this private key (PEM, Ed25519). A missing key is created."
@@ -94,6 +101,7 @@ def build_bundle(
     words: int | None,
     encoder: bool,
     exporter: Exporter,
+    measure_levels: bool,
     key: Path | None,
     as_json: bool,
 ) -> None:
@@ -120,6 +128,7 @@ def build_bundle(
             encoder=encoder,
             exporter=exporter,
             sign=signing_key(key) if key else None,
+            measure_levels=measure_levels,
             progress=show,
         )
     identity, seconds = bundle_id(manifest.to_json()), time.monotonic() - started

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.core.bundle.folder import CARDS, Bundle
-from sottovoce.core.bundle.manifest import FULL_FINDER, sha256
+from sottovoce.core.bundle.manifest import FULL_FINDER, Manifest, sha256
 from sottovoce.core.bundle.signature import Signature
 from sottovoce.core.errors import InvalidInput, NotFound, NotReady
 from sottovoce.core.privacy.denoiser import Denoiser
@@ -153,6 +153,37 @@ def test_a_second_build_is_the_same_bundle(
     signature.check(again)
     in_turn = ["reading", "words", "calibrating", "indexing", "denoiser", "done"]
     assert list(dict.fromkeys(stages)) == in_turn
+
+
+@pytest.fixture
+def keeping(shipped_models: Path, tmp_path: Path) -> Path:
+    """A models folder that keeps the levels of the small bundle."""
+    models = tmp_path / "models"
+    models.mkdir()
+    for part in ("tagger", "frequencies", "facts", "names"):
+        shutil.copytree(shipped_models / part, models / part)
+    building.build(tmp_path / "measured", models=models, words=1_500, measure_levels=True)
+    return models
+
+
+def test_kept_levels_are_taken_for_the_same_words_alone(
+    small_build: Bundle, keeping: Path, tmp_path: Path
+) -> None:
+    def built(words: int) -> tuple[Manifest, bool]:
+        stages: list[str] = []
+        manifest = building.build(
+            tmp_path / "again",
+            models=keeping,
+            words=words,
+            progress=lambda stage, done, total: stages.append(stage),
+        )
+        return manifest, "calibrating" in stages
+
+    assert built(1_500) == (small_build.manifest, False)
+    assert built(1_400)[1]
+    with (keeping / "facts" / "words.tsv").open("a") as facts:
+        facts.write("zymurgist\tmoney\n")
+    assert built(1_500)[1]
 
 
 @pytest.mark.parametrize("folder", ["tiny_decoder", "tiny_encoder_decoder"])

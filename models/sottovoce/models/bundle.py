@@ -349,7 +349,7 @@ def build(
         stored = _searches(placed, met, at, index, run, tell)
         named = Backbone(model.name, model.sha256, model.hidden_size)
         tell("denoiser", 0, 1)
-        embed = add_denoiser(models / "denoiser", folder, named, kept and kept.embed)
+        embed = add_denoiser(models / "denoiser", folder, named, kept.embed if kept else None)
         shipped = ["frequencies", "facts", "names"]
         shipped += ["tagger"] * (not spacy) + ["denoiser"] * bool(embed)
         _add_cards(models, [*shipped, *["vocabulary"] * (not basis.all())], folder)

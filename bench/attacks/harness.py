@@ -224,8 +224,8 @@ class Harness:
     ) -> dict[str, Floats]:
         """Return the utility; see `Point`.
 
-        With ``few``, half the classifiers judge few phrases. This suits mechanisms with many other
-        measurements, or with slow phrases.
+        With ``few``, half as many classifiers are trained, and they judge few phrases. This suits
+        mechanisms with many other measurements, or with slow phrases.
         """
         found = {"cosine": cosines[None]}
         if self.sentiment and embed:

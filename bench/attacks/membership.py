@@ -53,7 +53,7 @@ _QUICK: Final = 63
 
 
 def halves(models: int, examples: int, random: np.random.Generator) -> Bools:
-    """Return each model's members, Bools2d (models, examples); half the models hold an example."""
+    """Return each model's members, Bools2d (models, examples); each is in half the models."""
     order = random.permuted(np.tile(np.arange(models)[:, None], examples), axis=0)
     return order < models // 2
 

@@ -1,8 +1,8 @@
 """An attacker on embeddings of sentences: a network that names the words of a text.
 
 DPNR and CAPE send one noisy vector for a text, so no attacker on single words applies. The attacker
-trains a network from vectors to words, on self-made releases. The attacker also learns the number
-of different words to name.
+trains a network from vectors to words, on self-made releases. The attacker is given the number of
+different words to name.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Decoder:
 
     @torch.no_grad()
     def tally(self, rows: Floats, bags: Bags) -> Tally:
-        """Name each text's number of words, and count the right words."""
+        """Name for each text as many words as it has, and count the right words."""
         scores = self.network(torch.tensor(rows))
         right = []
         for row, bag in zip(scores, bags, strict=True):

@@ -1,4 +1,4 @@
-"""Every error that an app or an operator can meet, with its remedy.
+"""Every error that an app or an operator can meet, and remedies for shared faults.
 
 Each class fixes a gRPC code, a process exit code and a reason. Programs in other languages may rely
 on these, whatever the class's name. Each instance names the problem and the fix, and never quotes

@@ -129,7 +129,7 @@ class PrivacyConfig:
 
 @dataclass(frozen=True, slots=True)
 class HideConfig:
-    """The words to hide. The table may also be called ``[privacy.hide]``.
+    """What to hide and what to let pass. The table may also be called ``[privacy.hide]``.
 
     Under the policy `personal` there is one switch for each kind of personal data, and the words in
     ``allow`` pass, unless they are also hidden. Under every policy, ``words`` never pass.

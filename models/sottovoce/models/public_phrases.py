@@ -104,8 +104,9 @@ def build(folder: Path) -> dict[str, int]:
 
     A phrase with `Mark.PLACE` may tell a person's place. A phrase with `Mark.NAME` holds a given
     name. A phrase with `Mark.SMALL` is a name only where its last word is written small. In a
-    phrase with `Mark.COMMON`, all words are everyday words. Handwritten lines in small letters were
-    reviewed one by one, and have `Mark.WORD`: only their first word counts as a given name.
+    phrase with `Mark.COMMON`, all words are everyday words. Lines in small letters that people
+    wrote were reviewed one by one, and have `Mark.WORD`: only their first word counts as a given
+    name.
 
     Raises:
         InvalidInput: a list is missing.

@@ -155,7 +155,7 @@ def single_word(share: float) -> float:
 
 
 def sampling_error(attack: ArrayLike, words: int) -> NDArray[np.float64]:
-    """Return how far the attacked share of ``words`` words may exceed ``attack`` by chance.
+    """Return how far the recovered share of ``words`` words may exceed ``attack`` by chance.
 
     >>> round(float(sampling_error(0.5, 3_000)), 3)
     0.015

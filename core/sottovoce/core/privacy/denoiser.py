@@ -219,8 +219,8 @@ def vocabulary_hash(tokenizer: Path) -> str:
 def space_sketch(tokens: NDArray[np.float32] | RowFile) -> list[float]:
     """Return the cosines between 64 tokens taken evenly from the vocabulary, each with the next.
 
-    Distinguishes privacy spaces in any rotation of the axes, and stays the same where two machines
-    round differently.
+    They tell privacy spaces apart, and do not depend on the direction of the axes or on a machine's
+    rounding.
 
     Args:
         tokens: Floats2d (tokens, r), the bundle's projected token embeddings.

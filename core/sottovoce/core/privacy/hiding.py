@@ -203,7 +203,7 @@ def _parts(phrase: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Hiding:
-    """The owner's choices of words to hide, in addition to a policy's rules.
+    """Choices of what to hide or allow, in addition to a policy's rules.
 
     Attributes:
         kinds: the `KINDS` that are hidden under `personal`.

@@ -150,7 +150,7 @@ def _is_part(sight: Sight, hides: Sequence[str], first: int, end: int) -> bool:
 
 
 def _met(sight: Sight, first: int, end: int, marks: int) -> bool:
-    """Return whether a person meets the phrase's bearer: "call Don Quixote", "Ola Berg signed"."""
+    """Return whether a text treats a phrase as a person or a firm: "call Don Quixote"."""
     skipped = first > 0 and sight.words[first - 1].text in (",", ":", '"', "“", "the", "The")
     at = first - 1 - skipped
     near = sight.lower[max(at - _NEAR, 0) : at + 1] if at >= 0 and not sight.breaks(first) else []

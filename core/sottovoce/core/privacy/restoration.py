@@ -256,10 +256,10 @@ class _Span(NamedTuple):
 class Stream:
     """Restores an answer in pieces, with the same result for any cut.
 
-    The stream holds back the word that is coming in, and the word before it if that neighbour
-    decides. A number or an address that is written with signs counts as one word. In characters,
-    this is at most the longest surrogate, or 64 if that is shorter, and 80 more, in addition to the
-    text that `Addresses` holds back.
+    The stream holds back the word that is coming in. It also holds back the word before, if the
+    next word decides its meaning. These are at most two words; a number or an address that is
+    written with signs counts as one. In characters, they are at most the longest surrogate, or 64
+    if that is shorter, and 80 more, in addition to the text that `Addresses` holds back.
 
     Args:
         words, runs, common: see `Restoration`.

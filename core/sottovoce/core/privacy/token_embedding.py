@@ -94,7 +94,7 @@ def pack(noisy: Floats2d, mechanism: TokenEmbedding) -> bytes:
 
 
 def unpack(data: bytes, tokens: int, r: int, mechanism: TokenEmbedding) -> Floats2d:
-    """Return the tokens that `pack` wrote, from an untrusted sender: Floats2d (tokens, r).
+    """Return the noisy vectors that `pack` wrote, from any sender: Floats2d (tokens, r).
 
     Raises:
         InvalidInput: too few or too many tokens, bytes of another shape or type, numbers that are

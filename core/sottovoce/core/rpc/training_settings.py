@@ -90,13 +90,14 @@ FIELDS: Final = (
     Field("seed", "Seed of the training in the cloud.", 2**64 - 1, added=True),
     Field(
         "dp_epsilon",
-        "Train with differential privacy with this epsilon; 1 is strong, 8 weak. The adapter and "
-        "its answers then reveal next to nothing about any one example.  [default: off]",
+        "Train with differential privacy. Epsilon bounds what the adapter and its answers reveal "
+        "about any one example, to people who get or ask the adapter and not to the cloud that "
+        "trains it; 1 is strong, 8 weak.  [default: off]",
         50.0,
     ),
     Field(
         "dp_delta",
-        "Delta, with --dp-epsilon.  [default: 1e-5, or 0.1 divided by the number of examples]",
+        "Delta, with --dp-epsilon.  [default: 1e-5, or 0.1 / number of examples if less]",
         0.01,
     ),
 )

@@ -85,7 +85,7 @@ class PublicCounts:
     rare: int = 1 << 20
 
     def tail_of(self, words: int) -> float:
-        """Return the average count of each word, if this number of words is not in the table."""
+        """Return the average count of an unlisted word, if there are ``words`` of them."""
         return self.tail * min(1.0, self.rare / max(1, words))
 
     def normal_form(self, word: str) -> str:

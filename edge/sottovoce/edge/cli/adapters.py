@@ -122,8 +122,8 @@ def cancel_command(name: str, as_json: bool) -> None:
     """End the newest training of the adapter NAME.
 
     From then on nothing more of this training leaves this device, and the cloud is asked to stop.
-    If the cloud cannot be reached, this command fails; run it again. Earlier releases stay
-    released and charged.
+    If the cloud does not confirm, this command fails; run it again. Earlier releases stay released
+    and charged.
     """
     with reach(load_config()) as client:
         request = adapters.CancelCustomizationRequest(adapter=name)
@@ -155,7 +155,7 @@ def rollback_command(name: str, version: str, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask; needed without a terminal.")
 @click.option(
-    "--force", "-f", is_flag=True, help="Delete it here even if the cloud cannot be reached."
+    "--force", "-f", is_flag=True, help="Delete it here even if the cloud does not confirm."
 )
 def rm_command(name: str, yes: bool, force: bool, as_json: bool) -> None:
     """Delete the adapter NAME with all its versions, here and in the cloud.

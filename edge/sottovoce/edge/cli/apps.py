@@ -121,7 +121,7 @@ def hide(
     afresh: bool,
     as_json: bool,
 ) -> None:
-    """Let the app NAME hide more than the owner does, from its next text on.
+    """Make the app NAME hide more than the owner does, from its next text on.
 
     With --afresh alone, the app hides exactly as much as the owner.
     """

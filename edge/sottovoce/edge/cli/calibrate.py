@@ -89,7 +89,7 @@ def command(
 
     The figures were measured when the bundle was built. A level that meets a target works like a
     named level: "attack:0.3" is a level on the command line, in the configuration, and for an app.
-    A level meets its target even after the measurement error is subtracted.
+    The measurement error counts against a level. For --target-utility it is only shown.
 
     --target-utility privatises the labelled texts at several levels on this device and trains a
     small classifier on them; nothing leaves the device and nothing is charged. The classifier only

@@ -136,7 +136,7 @@ def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
     metavar="PUBLIC",
     type=PATH,
     help="With --dp-epsilon, learn by PATE: from public texts without labels in this file, one a "
-    "line. Teachers, each trained on a share of the input, vote on their labels.",
+    "line. Teachers, each trained on a share of the input, vote on the labels of these texts.",
 )
 @click.option(
     "--replace",
@@ -153,7 +153,7 @@ def _training_of(given: Mapping[str, Any]) -> training.TrainingSettings:
     "--corrections",
     is_flag=True,
     help="With --add, add the corrections from `sotto correct`; --input is then optional. They are "
-    "released as other examples are, and deleted here after training.",
+    "released as other examples are, and deleted here once training succeeds.",
 )
 @click.option(
     "--watch/--no-watch", default=True, show_default=True, help="Wait until training ends."
@@ -372,7 +372,7 @@ def learn_command(adapter: str, source: Path, replace: bool, as_json: bool) -> N
     "--dp-delta",
     type=click.FloatRange(0.0, MOST["dp_delta"]),
     default=0.0,
-    help="[default: 1e-5, or a tenth of one in the number of examples]",
+    help="[default: 1e-5, or 0.1 / number of examples if less]",
 )
 @click.option("--dp-few-examples", is_flag=True, help="Vote with fewer than 1,000 examples too.")
 @click.option("--upstream", default="", help="URL of a server with OpenAI's API.")

@@ -145,9 +145,9 @@ def enroll_command(
     """Register this device with a cloud, by the CODE that the provider reads out.
 
     The device makes a token, and the code lets the cloud accept this token; both go over TLS. The
-    tenant, the token file, and an --address are written into the configuration. A running agent
-    applies them after a restart. If the connection breaks, run the command again with the same
-    code. Without CODE, it asks for the code.
+    tenant, the token file, the address and a given CA file are written into the configuration. A
+    running agent applies them after a restart. If the connection breaks, run the command again with
+    the same code. Without CODE, it asks for the code.
     """
     config = load_config()
     code = code or click.prompt("code", err=True)
@@ -197,7 +197,8 @@ def enroll_command(
 @click.option(
     "--key",
     default="",
-    help="The provider's new public key, ed25519:..., in place of the key noted before.",
+    help="The provider's public key, ed25519:..., which the bundle must be signed with. It replaces"
+    " a key noted before.",
 )
 @click.option(
     "--encoder",

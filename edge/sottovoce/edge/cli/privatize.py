@@ -255,7 +255,7 @@ _COLOURS: Final = {"noise": "yellow", "draw": "cyan"}
 
 
 class Preview:
-    """Shows the requests of a command before they leave, and asks first if the owner wants that.
+    """Shows the requests of a command before they leave, and asks the owner first if so set.
 
     Args:
         shown: print what leaves.

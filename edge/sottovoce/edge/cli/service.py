@@ -261,7 +261,7 @@ def service_command() -> None:
 @click.option("--print", "only_print", is_flag=True, help="Print the unit and change nothing.")
 @click.pass_context
 def install(ctx: click.Context, system: bool, user: str, only_print: bool, as_json: bool) -> None:
-    """Write the systemd unit, and start the agent with it, now and at each login or boot.
+    """Write the systemd unit, and start the agent now and at each login or boot.
 
     Your own agent runs while you are logged in; with `loginctl enable-linger` it always runs. Its
     unit keeps the SOTTO_ variables that are set now. With --system, the agent runs as one user, and

@@ -41,7 +41,7 @@ def refuse(where: str, problem: str, fix: str = "") -> NoReturn:
 
 
 class _Dropped:
-    """The unknown fields of a request."""
+    """The fields of a request that are dropped, unknown or known."""
 
     def __init__(self, *, unknown: bool) -> None:
         self.unknown = unknown

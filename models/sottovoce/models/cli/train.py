@@ -66,7 +66,7 @@ def train_names(
     """Train the name finder that ships in every bundle.
 
     Some training sentences are made up: names from Faker (pip install faker)
-    fill their slots. No other command needs Faker.
+    fill their slots.
     """
     from sottovoce.core.bundle.backbone import BackboneFiles
     from sottovoce.core.text.tagger import OnnxTagger

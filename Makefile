@@ -19,7 +19,7 @@ IN_TURN := --dist loadfile --no-loadscope-reorder
 PYTEST_FLAGS := -n $(JOBS) $(IN_TURN)
 
 .DEFAULT_GOAL := help
-.PHONY: help install helm graph export bundle try demo test test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist wheels check-dist images audit lint bench campaign mutants protos baseline clients docs docs-commands data clean
+.PHONY: help install helm graph export bundle try demo test test-slow test-all test-transformers5 test-newest test-deps check-arm64 deb check-deb lock sbom dist wheels check-dist images audit lint bench campaign mutants protos baseline clients docs docs-commands data clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -91,16 +91,18 @@ try: $(HOME_BUNDLE)  ## Show how a text would leave, and send nothing (TEXT="...
 demo: install  ## Watch a device daemon learn a task through a cloud, privately
 	$(BIN)/python -m examples.helpdesk.demo
 
-# Tests of the device run without torch. The folders with the longest files go first: the campaign,
-# then e2e. A folder `slow` holds tests for `make test-all`. So does the mark `server`: of tests that
-# hold for two databases, that of the server is left to `make test-all`.
+# Tests of the device run without torch. The folders with the longest files go first. A folder `slow`
+# holds tests for `make test-slow`, and under LONG_TESTS for `make test-all`. Of tests that hold for
+# two databases, those of the server have the mark `server`, and run in `make test-slow`.
 DEVICE_TESTS := tests/unit/edge tests/unit/core tests/contract/protos
-OTHER_TESTS := tests/unit/soak tests/e2e tests/unit/models tests/unit/bench tests/unit/cloud tests/contract
+LONG_TESTS := tests/unit/soak tests/e2e
+PART_TESTS := tests/unit/models tests/unit/bench tests/unit/cloud tests/contract
+OTHER_TESTS := $(LONG_TESTS) $(PART_TESTS)
 slow = $(foreach part,$(1),$(sort $(shell find $(part) -type d -name slow)))
 
 # These start many Python processes. If the environment forbids bytecode files, each of them would
 # compile everything anew.
-try demo test test-all test-transformers5 test-newest: export PYTHONDONTWRITEBYTECODE :=
+try demo test test-slow test-all test-transformers5 test-newest: export PYTHONDONTWRITEBYTECODE :=
 
 # What tests need is made at the same time, as it waits for disk and network.
 test: install  ## Lint, types, unit and contract tests, and the five main end-to-end tests
@@ -108,10 +110,13 @@ test: install  ## Lint, types, unit and contract tests, and the five main end-to
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest -n $(DEVICE_JOBS) $(IN_TURN) --ignore-glob='*/slow' $(DEVICE_TESTS)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) -m 'not server' --ignore-glob='*/slow' $(OTHER_TESTS)
 
-test-all: .venv-edge/.done bundle  ## The slow tests, which `make test` leaves out
+test-slow: .venv-edge/.done bundle  ## The slow tests of single parts, which `make test` leaves out
 	OMP_NUM_THREADS=1 $(EDGE_BIN)/pytest -n $(DEVICE_JOBS) $(IN_TURN) $(call slow,$(DEVICE_TESTS))
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(OTHER_TESTS))
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(PART_TESTS))
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) -m server --ignore-glob='*/slow' tests/unit/cloud
+
+test-all: test-slow  ## All slow tests: also the long end-to-end tests and a short campaign
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(PYTEST_FLAGS) $(call slow,$(LONG_TESTS))
 
 # What opens models, once more on the next transformers.
 OPENS_MODELS := tests/unit/models $(addprefix tests/unit/cloud/,models api serving training) \

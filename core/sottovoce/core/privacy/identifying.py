@@ -117,11 +117,14 @@ _PUBLIC_CODE = re.compile(
     r"|(?:[pnbrqkPNBRQK1-8]{1,8}/){7}[pnbrqkPNBRQK1-8]{1,8}|[BCPU]0[\dA-F]{3}"
     r"|0x(?:0{4}|f{4})?[5-7f][\da-f]{11}|(?:[01]{8}){1,4}|\d{3}/\d{2}Z?R\d{2}"
     r"|[A-G][#b]?(?:maj|min|dim|aug|sus|add)\d{1,2}"
+    r"|(?:990|1040|1095|1098|1099|1120)-[A-Z]{1,4}|ES20\d\d|proto[23]|(?:lib)?[xh]26[45]"
+    r"|[1-9]\d{3,6}L|214748364[78]|429496729[56]|9223372036854775807|9007199254740991n?|299792458"
+    r"|0\.[1-9]0{12,}\d{1,2}|3\.1415\d{1,12}|2\.718\d{2,12}|1\.618\d{2,12}"
 )
 """What vendors call an error, standards, books, sizes, ports, versions: "124.0.6367.91".
 
-Also numbers of science, positions of chess, faults of cars, addresses in memory, bits, tyres and
-chords.
+Also numbers of science and of processors, positions of chess, faults of cars, addresses in memory,
+bits, tyres, chords and forms of tax.
 """
 _MEASURED = re.compile(r"[1-9]\d{0,6}(s|[A-Za-zµ]{2,4})")
 """A number with its unit: "30012ms"; a Spaniard's document has eight digits and a letter."""
@@ -130,6 +133,9 @@ _KEY = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.~-]{20,}")
 """As long a run of letters and digits may be a key."""
 _COLOUR = re.compile(r"(?![a-fA-F]\d{7}|\d{7}[a-fA-F])#?(?:0x)?[0-9a-fA-F]{1,8}")
 """A letter and seven digits are rather the number of a licence."""
+
+_HASHED_COLOUR = re.compile(r"(?=.*[A-Fa-f].*[A-Fa-f])(?:[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
+"""At least two letters, because tickets have one or two before a number."""
 
 _CUT = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
 """The parts of a compound: words by case, and numbers."""
@@ -177,13 +183,16 @@ Marks = Callable[[str], int]
 """Returns the marks of a word, see `Vocabulary.marks`."""
 
 
-def private(text: str, marks: Marks, *, called: bool = False) -> str:
+def private(text: str, marks: Marks, *, called: bool = False, hashed: bool = False) -> str:
     """Return the kind of personal data that an identifier is; "" for none.
 
     Args:
         text: an identifier, as `sottovoce.core.text.words` finds it.
         called: whether a parenthesis follows, as after the name of a function.
+        hashed: whether "#" stands before it, as before a colour.
     """
+    if hashed and _HASHED_COLOUR.fullmatch(text):
+        return ""
     text = _FRAME.sub("", _LINE_OF_FILE.sub(r"\1", text))
     user, _, host = text.partition("@")
     if user.lower() in NOBODY and _INNER.fullmatch(host):

@@ -250,8 +250,8 @@ class Personal:
                 return ""  # "c.a.s.OrderService", as loggers shorten packages
             if word.text[0] == "@" and is_decorator(document, word):
                 return ""
-            called = after == "("
-            private = identifying.private(word.text, part_marks, called=called)
+            called, hashed = after == "(", document[word.start - 1 : word.start] == "#"
+            private = identifying.private(word.text, part_marks, called=called, hashed=hashed)
             amount = private in ("numbers", "contacts") and is_amount(sight, place)
             return "" if amount or (private and says_nothing(word.text)) else private
         if not word.text.isalpha() and not any(map(str.isalpha, word.text)):

@@ -178,6 +178,8 @@ _MIXED: Final = 5
 """Characters of the shortest value with letters and digits that counts without a separator."""
 _MOST: Final = 30
 """Words of a labelled value."""
+_PARSED: Final = listed("parsed")
+"""What a parser calls a token."""
 
 
 def secret_values(document: str, sight: Sight) -> Iterator[Sign]:
@@ -207,6 +209,8 @@ def secret_values(document: str, sight: Sight) -> Iterator[Sign]:
 def _labelled(sight: Sight, place: int) -> Iterator[int]:
     """Yield the words of a value after a label."""
     keys = key_parts(sight.words[place].text) if len(sight.lower[place]) <= 40 else set[str]()
+    if keys == {"token"} and _before(sight, place) in _PARSED:
+        return  # "Unexpected token '<' in JSON"
     if _is_key(keys) or (_before(sight, place), sight.lower[place]) in _PHRASES:
         start = value_after(sight, place)
         if start:

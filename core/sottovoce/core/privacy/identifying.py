@@ -14,7 +14,7 @@ from typing import Final
 
 from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed
 from sottovoce.core.privacy.surrogates import identifiers
-from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
+from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 
 CONTACTS: Final = "contacts"
 DATES: Final = "dates"
@@ -137,6 +137,12 @@ _COLOUR = re.compile(r"(?![a-fA-F]\d{7}|\d{7}[a-fA-F])#?(?:0x)?[0-9a-fA-F]{1,8}"
 _HASHED_COLOUR = re.compile(r"(?=.*[A-Fa-f].*[A-Fa-f])(?:[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
 """At least two letters, because tickets have one or two before a number."""
 
+_ALWAYS = re.compile(
+    r"[1-9][A-Z][A-Z\d]\d-?[A-Z][A-Z\d]\d-?[A-Z]{2}\d\d"
+    r"|(?=\w*[CFGHJMPQRVWX])[2-9CFGHJMPQRVWX]{4,8}\+[2-9CFGHJMPQRVWX]{2,3}"
+)
+"""The number of a patient in the United States, and a place's plus code: "9C3X+7Q"."""
+
 _CUT = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
 """The parts of a compound: words by case, and numbers."""
 _ESCAPE = re.compile(r"\\[nrt]")
@@ -162,6 +168,7 @@ _SPAN = re.compile(
 """From one year or time of day to another; other numbers of this form are drawn."""
 _TAG = re.compile(r"([\w.]{2,32})#\d{4}")
 """A handle with a number, as in Discord: "mads#4471"."""
+_REDDITOR = re.compile(r"/?u/(?=[\w-]*[_\d-]|\w{6})[\w-]{3,20}")
 _PACKAGE = re.compile(
     r"@([\w.-]+/)([\w./-]+)(?:@.{1,20})?"
     r"|([A-Za-z][\w.-]*(?:/[\w.-]+){0,3})@[\^~<>=v]{0,2}\d{1,4}(?:\.[\dx*]{1,4}){0,2}(?:-\w+(?:\.\d+)?)?"
@@ -193,6 +200,8 @@ def private(text: str, marks: Marks, *, called: bool = False, hashed: bool = Fal
     """
     if hashed and _HASHED_COLOUR.fullmatch(text):
         return ""
+    if _ALWAYS.fullmatch(text):
+        return NUMBERS
     text = _FRAME.sub("", _LINE_OF_FILE.sub(r"\1", text))
     user, _, host = text.partition("@")
     if user.lower() in NOBODY and _INNER.fullmatch(host):
@@ -235,6 +244,8 @@ def private(text: str, marks: Marks, *, called: bool = False, hashed: bool = Fal
     if document and _names_person(document[1], marks):
         return UNLISTED
     tag = _TAG.fullmatch(text)
+    if (tag and not Vocabulary.shipped().marks(tag[1].lower())) or _REDDITOR.fullmatch(text):
+        return CONTACTS  # "crumbwizard#4471", and not "issue#4471"
     if tag and any(
         marks(part.lower()) in _NO_WORD or listed_names(part) & Listed.GIVEN
         for part in words_in(tag[1])

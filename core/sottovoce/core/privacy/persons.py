@@ -191,7 +191,7 @@ _ACCOUNT = re.compile(
 """The number of a bank account in groups, with the letters of the country or as in Poland."""
 _ACCOUNT_DIGITS: Final = 8
 _PLATE = re.compile(
-    r"(?<!\w)(?:[A-Z]{2}\d\d [A-Z]{3}"
+    r"(?<!\w)(?:[A-Z]{2}\d\d [A-Z]{3}|(?P<parted>[A-Z]{2} \d\d [A-Z]{3}|\d[A-Z]{3}\d{3})"
     r"|(?:AP|BR|CG|CH|DL|G[AJ]|H[PR]|J[HK]|K[AL]|M[HLNPZ]|OD|P[BY]|RJ|T[NRS]|U[KP]|WB)[ -]\d\d[ -]"
     r"(?!TO|IN|OF|AT|OR|IS|BY|AND|FOR|NOT|THE)[A-Z]{1,3}[ -]\d{4}"
     r"|(?P<town>[A-ZÄÖÜ]{1,3})-(?P<letters>[A-Z]{1,2})[ -]?(?P<digits>\d{1,4})[EH]?)"
@@ -201,9 +201,10 @@ _PLATE = re.compile(
 _TOLD_PLATE = re.compile(
     r"\b(?i:(?P<short>plates?|reg|registration(?= (?:number|no|mark|plate)|:))|rego|plaka"
     r"|placas?|kenteken|kennzeichen|matrícula|targa|immat\w*|rej|biển số)"
-    r"(?i:[ ](?:is|mark|no|number|plate)){0,2}(?:[.:]{0,2}[ ]{1,3}|\"?[:=] ?\")"
+    r"(?i:[ ](?:do carro|is|mark|no\.?|number|plate|reads?|said|says|was|were)){0,3}"
+    r"(?:[.:]{0,2}[ ]{1,3}|\"?[:=] ?\")"
     r"(?P<number>[A-Z]{1,3}[ -]?\d{2,4}[ -]?[A-Z]{1,3}|\d{1,4}[ -]?[A-Z]{1,3}[ -]?\d{2,4}"
-    r"|[A-Z]{2} \d{5}|\d{3,4}[ -][A-Z]{3}|[a-z]{2}\d\d ?[a-z]{3}"
+    r"|[A-Z]{2} \d{5}|\d{3,4}[ -][A-Z]{3}|[a-z]{2}\d\d ?[a-z]{3}|[A-Z]{3}-?\d[A-Z]\d\d"
     r"|(?(short)(?!))(?=[A-Z\d .-]{0,4}[A-Z])(?=[A-Z .-]{0,4}\d)(?=(?:[A-Z\d][ .-]?){5})"
     r"[A-Z\d]{1,4}(?:[ -][A-Z\d]{1,5}(?:\.\d\d)?){1,3})(?![\w.-]\w|\w)"
 )
@@ -378,11 +379,13 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
 
 def _is_plate(document: str, found: re.Match[str]) -> bool:
     """Return whether a match is the number of a car and no term as "HDL-C 45"."""
-    if not found["town"]:
+    if not found["town"] and not found["parted"]:
         return True
     begin = document.rfind("\n", max(found.start() - _NEAR_CARS, 0), found.start()) + 1
     if _OF_CARS.search(document, max(begin, found.start() - _NEAR_CARS), found.start()):
         return True
+    if found["parted"]:
+        return False  # "IN 24 HRS"
     town, letters = found["town"], found["letters"]
     marks = Vocabulary.shipped().marks
     term = len(town) > 1 and marks(town) and (len(letters) == 1 or marks(letters))

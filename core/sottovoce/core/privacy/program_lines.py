@@ -22,6 +22,7 @@ _CODE_LINE = re.compile(
     r"|impl\s+\w+\s+for\s|va[lr]\s+\w+\s+by\s|(?:enum|interface|protocol|struct|trait)\s+\w+\s*$)|\w\s*(?:[=!<>+*/-]=|=>|->|::|&&|\|\|)\s*\w|\w\[\w",
     re.IGNORECASE,
 )
+_DECORATORS: Final = listed("decorators")
 _RULE: Final = frozenset("|:- \t")
 """Signs of the line under the header of a table in Markdown."""
 _LONGEST_LINE: Final = 1_000
@@ -43,6 +44,8 @@ def in_code(document: str, start: int) -> bool:
 
 def is_decorator(document: str, word: Word) -> bool:
     """Return whether a word with "@" is of a program: "@dataclass", "`@media`"."""
+    if word.text[1:] in _DECORATORS:
+        return True
     if not compound(word.text[1:], part_marks):
         return False
     begin = document.rfind("\n", max(word.start - _LONGEST_LINE, 0), word.start) + 1

@@ -129,6 +129,9 @@ _DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven",
 _SAID: Final = frozenset({*_DIGITS, "oh", "nought", "double", "treble", "triple"})
 _OF_CALLS: Final = _SAID - {*_DIGITS} | {"zero"}
 _FEWEST_SAID: Final = 7
+_FEWEST_LABELLED: Final = 3
+_SAID_LABELS: Final = frozenset({"account", "cvc", "cvv", "passcode", "pin", "sort", "zip"})
+_NEAR_LABEL: Final = 4
 """Words of a telephone number that is said: "oh seven seven double oh nine double two"."""
 
 
@@ -190,6 +193,14 @@ def _says_who(text: str) -> bool:
     )
 
 
+def _is_labelled(sight: Sight, place: int) -> bool:
+    """Return whether a number in words follows a label: "account number is", "alarm code is"."""
+    near = sight.lower[max(place - _NEAR_LABEL, 0) : place]
+    return not _SAID_LABELS.isdisjoint(near) or any(
+        word == "code" and before in listed("locks") for before, word in pairwise(near)
+    )
+
+
 def _said_numbers(sight: Sight) -> Iterator[int]:
     """Yield the words of a telephone number in words, but not of "one two three four five"."""
     run: list[int] = []
@@ -202,6 +213,10 @@ def _said_numbers(sight: Sight) -> Iterator[int]:
         values = [_DIGITS.index(sight.lower[at]) for at in run if sight.lower[at] in _DIGITS]
         steps = {other - one for one, other in pairwise(values)}
         digits = [sight.lower[at] for at in run]
-        if len(run) >= _FEWEST_SAID and len(steps) > 1 and not _OF_CALLS.isdisjoint(digits):
+        called = not _OF_CALLS.isdisjoint(digits) or len(run) > _FEWEST_SAID
+        labelled = bool(run) and _is_labelled(sight, run[0])
+        if len(steps) > 1 and (
+            (len(run) >= _FEWEST_SAID and called) or (len(run) >= _FEWEST_LABELLED and labelled)
+        ):
             yield from run
         run = []

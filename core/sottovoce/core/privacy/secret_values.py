@@ -21,6 +21,7 @@ from typing import Final
 
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import QUOTES, Sign, key_parts, listed, value_after
+from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind, Word
 
 _FEWEST: Final = 12
@@ -130,7 +131,7 @@ _LABELS: Final = (
     | {"pass", "code", "codes", "combination", "combo", "key"}
     | _NETWORKS
     | _SSIDS
-    | {"alarm", "keypad", "lockbox", "padlock"}
+    | {"alarm", "box", "door", "gate", "keypad", "keysafe", "lockbox", "padlock", "safe"}
     | {second for _, second in _PHRASES}
 )
 _NAMING: Final = frozenset({"is", "was", "are", "'s", "’s", "to"})
@@ -141,9 +142,12 @@ _HOLDERS: Final = listed("holders")
 _LOCKS: Final = listed("locks")
 """What a code opens."""
 _CODES: Final = frozenset({"code", "codes", "combination", "combo", "key"})
-_ALARMS: Final = frozenset({"alarm", "keypad", "lockbox", "padlock"})
-"""What a code follows at once: "alarm 9920"."""
-_LOCK_CODE = re.compile(r"\d{4,6}#?")
+_ALARMS: Final = frozenset({"alarm", "keypad", "keysafe", "lockbox", "padlock"})
+"""What a code follows at once: "alarm 9920", "keysafe: 9920"."""
+_BOXES: Final = frozenset({("key", "safe"), ("key", "box"), ("lock", "box")})
+_DOORS: Final = frozenset({"door", "gate"})
+"""What a code follows after a separator, or with "#"."""
+_LOCK_CODE = re.compile(r"[A-Z]?\d{4,6}[A-Z]?")
 _LOGINS: Final = (
     _NETWORKS
     | {"account", "login", "network", "ssid", "user", "username"}
@@ -229,10 +233,11 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
         if keys == {"pass"} and not token and not _LOGINS.isdisjoint(near):
             bare = _token(sight, place + 1)  # "network HeronNest pass otter2291"
             yield from bare if _mixed(sight, bare) else ()
-    elif sight.lower[place] in _ALARMS:
-        token = _token(sight, place + 1)
-        if len(token) == 1 and _LOCK_CODE.fullmatch(sight.words[token[0]].text):
-            yield from token
+    elif (
+        sight.lower[place] in _ALARMS | _DOORS
+        or (_before(sight, place), sight.lower[place]) in _BOXES
+    ):
+        yield from _lock_code(sight, place)
     elif sight.lower[place] in _SSIDS:
         at = value_after(sight, place) or place + 1 + (
             place + 1 < len(sight.words) and _names(sight, place + 1)
@@ -245,6 +250,19 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
             letters = sum(map(str.isalpha, text))
             if letters >= _FEWEST_LETTERS and _digits(sight, [at]) >= _DIGITS:
                 yield at
+
+
+def _lock_code(sight: Sight, place: int) -> Iterator[int]:
+    """Yield the code of a lock after its name: "alarm 9920", "the alarm is 9920", "gate: 2290"."""
+    start = value_after(sight, place)
+    named = place + 1 < len(sight.words) and _names(sight, place + 1)
+    for at in _token(sight, start or place + 1 + named)[:1]:
+        last = at + 1 == len(sight.words)
+        closed = not last and not sight.gaps[at + 1] and sight.words[at + 1].text[0] == "#"
+        measure = not last and sight.marks[at + 1] & Mark.UNIT  # "gate: 4000 mm"
+        sure = start or closed or sight.lower[place] not in _DOORS
+        if sure and not measure and _LOCK_CODE.fullmatch(sight.words[at].text):
+            yield at
 
 
 def _is_key(keys: set[str]) -> bool:

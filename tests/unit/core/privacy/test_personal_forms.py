@@ -73,6 +73,14 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         "3 x widget @ 14.99; an i7-13700K, build 22631; a Big Mac",
         "-rw-r--r-- 1 root root 512 notes.txt\ndrwxr-xr-x 2 root root 4096 src",
         "accuracy 0.8732, 0.9121; loss 12.3456, 10.9876, 9.8765; 45° and 12°30' today",
+        "border: 1px solid #FFE4B5; color: #FF6347;",
+        "Why is 0.1+0.2 = 0.30000000000000004? delay(1000L); const m = 2147483647; 299792458 m/s",
+        "Is a 1099-MISC or a 1098-T right? proto2 vs proto3, libx264 in ES2020",
+        "What does @Override do? Explain @Input and @Output",
+        "nginx returns 403 Forbidden for the assets folder",
+        "My gate: 4000 mm wide. The garage door is 2100 mm.",
+        "count one two three four five six seven eight nine ten; error code four oh four",
+        "see issue#4471 and PR#1234; 5 u/min",
     ],
 )
 def test_forms_and_programs_leave_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -194,6 +202,19 @@ def test_nothing_beside_the_private_words_is_drawn(
         ("@sunset\n@maple\n", "@sunset @maple"),
         ("see @sunshine, @tom_h and @hvogel/solar", "@sunshine @tom_h @hvogel/solar"),
         (r"Lane\nHamburg and \tanya", r"Lane\nHamburg \tanya"),
+        ("the plate was KL 66 ORT; my car, LM 07 TWP, is blocked", "KL 66 ORT LM 07 TWP"),
+        ("reg no. is KM 66 ORT, plates were 7ABC123", "KM 66 ORT 7ABC123"),
+        ("placa do carro: QWE-4R71", "QWE-4R71"),
+        ("the cvv is four four one", "four one"),
+        ("account number three one nine two six eight", "three one nine two six eight"),
+        ("alarm code is nine two oh four", "nine two oh four"),
+        (
+            "Caller: four five three nine, five seven eight seven",
+            "four five three nine seven eight",
+        ),
+        ("tag crumbwizard#4471, I am u/frosty_pickle", "crumbwizard#4471 u/frosty_pickle"),
+        ("medicare 1EG4-TE5-MK73, plus code 9C3X+7Q", "1EG4-TE5-MK73 9C3X+7Q"),
+        ("ticket #AB1234, order #FF6347", "AB1234 FF6347"),
     ],
 )
 def test_numbers_and_names_in_other_forms_are_drawn(

@@ -40,6 +40,10 @@ def released(privatizer: Privatizer, text: str) -> str:
         ("host=ip-10-2-33-8 is down", ["10-2-33-8"]),
         ("her driving licence, e2933037, runs out", ["e2933037"]),
         ("it says B6557855, and below 1907947d", ["B6557855", "1907947d"]),
+        ("key safe 0912, keysafe: 0913, lockbox: 4471", ["0912", "0913", "4471"]),
+        ("the alarm is 9204. Keypad = 2290, key box: C2291Y", ["9204", "2290", "C2291Y"]),
+        ("front door 4471#, gate: 2290", ["4471", "2290"]),
+        ("invalid token: abx9912k", ["abx9912k"]),
     ],
 )
 def test_a_labelled_secret_or_number_is_drawn(
@@ -62,6 +66,8 @@ def test_a_labelled_secret_or_number_is_drawn(
         "The fiscal year ending in 2024 was good.",
         "Set the colour to #7f3a9c and the size=1200px.",
         "Is 1a2b3c4d or #7f3a9c80 a valid colour?",
+        "SyntaxError: Unexpected token '<' in JSON",
+        "syntax error near unexpected token `done'",
     ],
 )
 def test_talk_about_secrets_passes(privatizer: Privatizer, text: str) -> None:

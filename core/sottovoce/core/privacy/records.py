@@ -118,6 +118,53 @@ _LINES: Final = (
         "secrets",
         True,
     ),
+    (re.compile(r"\b([A-Z][a-z]{1,15})-(?:san|kun|chan|sama|sensei)\b"), "persons", True),
+    (
+        re.compile(
+            r"[\\/](?i:cases?|clients?|customers?|employees|kunden|leavers|mandanten|patients?|staff"
+            r"|students?|tenants?)[\\/]([A-Z][\w'-]{1,20}[ _-][A-Z][\w'-]{1,20})(?=[\\/])"
+        ),
+        "persons",
+        True,
+    ),
+    (re.compile(r"\b(?i:cash ?app)[ :]{1,3}(\$[A-Za-z][\w-]{2,20})"), "contacts", True),
+    (
+        re.compile(r"(?:///|\b(?i:w3w|what3words)[ :/]{1,6})([a-z]{3,20}(?:\.[a-z]{3,20}){2})\b"),
+        "places",
+        True,
+    ),
+    (
+        re.compile(
+            r"\b(?i:az|aktenzeichen)[.: ]{1,3}(\d{1,4} [A-Z]{1,3} \d{1,5}/\d\d)"
+            r"|\b(?i:case|claim|court|file|our|your) (?i:file|ref(?:erence)?)[.: ]{1,3}"
+            r"([A-Z]{1,4}[ /-]\w{1,8}(?:[/-]\w{1,8}){1,3})"
+        ),
+        "numbers",
+        True,
+    ),
+    (
+        re.compile(
+            r"\b(?i:activation|gift|licen[cs]e|product (?:code|key)|promo|redeem|serial|steam"
+            r"|voucher)\b"
+            r"[^\n.]{0,20}?\b((?=[A-Z-]{0,20}\d)(?=[\d-]{0,20}[A-Z])[A-Z\d]{4,8}(?:-[A-Z\d]{2,8}){1,5})\b"
+        ),
+        "secrets",
+        True,
+    ),
+    (
+        re.compile(
+            r"\b(?i:airline|booking|conf|confirmation|easyjet|flight|hotel|klm|lufthansa|pnr|reservation"
+            r"|ryanair|zelle)\b[^\n.]{0,40}?"
+            r"\b((?![A-Z]{2,3}\d{1,4}\b)(?=[A-Z]{0,5}\d)(?=\d{0,4}[A-Z]\d{0,3}[A-Z])[A-Z\d]{6})\b"
+        ),
+        "numbers",
+        True,
+    ),
+    (
+        re.compile(r"\b(?:BGC|CHQ|DD|FPI|FPO|SO|TFR) ([A-Z] [A-Z]{2,20})\b(?=[^\n]{0,60}\d\.\d\d)"),
+        "persons",
+        True,
+    ),
 )
 """Lines, what their first group hides, and whether it is drawn if it holds ordinary words alone."""
 _JOINTS: Final = frozenset({"and", "at", "dot", "of", "the"})
@@ -140,9 +187,10 @@ def records(document: str, sight: Sight) -> Iterator[Sign]:
     words = sight.words
     for form, hides, sure in _LINES:
         for match in form.finditer(document, words[0].start, words[-1].end):
-            at = bisect_right(words, match.start(1), key=lambda word: word.end)
-            while at < len(words) and words[at].start < match.end(1):
-                if sight.lower[at] not in _JOINTS and (sure or _says_who(match[1])):
+            group = match.lastindex or 1
+            at = bisect_right(words, match.start(group), key=lambda word: word.end)
+            while at < len(words) and words[at].start < match.end(group):
+                if sight.lower[at] not in _JOINTS and (sure or _says_who(match[group])):
                     yield Sign(at, hides)
                 at += 1
     for place, lower in enumerate(sight.lower):

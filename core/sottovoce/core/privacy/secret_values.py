@@ -227,7 +227,8 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
         start = value_after(sight, place)
         at = start or place + 1 + (place + 1 < len(sight.words) and _names(sight, place + 1))
         token = _token(sight, at) if start or at > place + 1 or keys & _CODES else []
-        if _digits(sight, token) >= _FEWEST_DIGITS or (keys == {"pass"} and _mixed(sight, token)):
+        mixed = _mixed(sight, token) or (start > 0 and _signed(sight, token))
+        if _digits(sight, token) >= _FEWEST_DIGITS or (keys == {"pass"} and mixed):
             yield from token
         near = sight.lower[max(place - _NEAR_LOGIN, 0) : place]
         if keys == {"pass"} and not token and not _LOGINS.isdisjoint(near):
@@ -358,6 +359,15 @@ def _mixed(sight: Sight, token: list[int]) -> bool:
     letters = any(map(str.isalpha, text))
     marked = any(map(str.isdigit, text)) or not {*"!$#%^*"}.isdisjoint(text)
     return letters and marked and len(text) >= _MIXED and "(" not in text
+
+
+def _signed(sight: Sight, token: list[int]) -> bool:
+    """Return whether a value in quotes ends in a sign: '"pass": "zzTop!!"'."""
+    if not token or sight.words[token[0] - 1].text[-1] not in QUOTES:
+        return False
+    after = token[-1] + 1
+    sign = after < len(sight.words) and not sight.gaps[after] and sight.words[after].text[0]
+    return sign in ("!", "$", "#", "%", "^", "*", "?")
 
 
 def _is_odd(sight: Sight, token: list[int]) -> bool:

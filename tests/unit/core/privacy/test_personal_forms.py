@@ -81,6 +81,9 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         "My gate: 4000 mm wide. The garage door is 2100 mm.",
         "count one two three four five six seven eight nine ten; error code four oh four",
         "see issue#4471 and PR#1234; 5 u/min",
+        "flight BA2490 or EZY8471; a hotel booking; echo $PATH; java.util.map",
+        "Is the product WF1000-XM4 or a steam deck better? case 4 of 5",
+        "open /srv/clients/http/client.py and /data/students/grades.csv",
     ],
 )
 def test_forms_and_programs_leave_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -215,6 +218,15 @@ def test_nothing_beside_the_private_words_is_drawn(
         ("tag crumbwizard#4471, I am u/frosty_pickle", "crumbwizard#4471 u/frosty_pickle"),
         ("medicare 1EG4-TE5-MK73, plus code 9C3X+7Q", "1EG4-TE5-MK73 9C3X+7Q"),
         ("ticket #AB1234, order #FF6347", "AB1234 FF6347"),
+        ("ask Ito-san and Mori-kun about it", "Ito Mori"),
+        ("cashapp $hettyq, w3w otter.plum.kettle", "hettyq otter.plum.kettle"),
+        ("at ///otter.plum.kettle today", "///otter.plum.kettle"),
+        ("Az.: 4 O 229/23, our ref ABC/44/RP, file ref: RP-44-K", "4 O 229/23 ABC/44/RP RP-44-K"),
+        ("Redeem code XK4T-22PL-QZ and product key KTZ4-WE71", "XK4T-22PL-QZ KTZ4-WE71"),
+        ("flight K2XB4T from here, hotel conf is 7KT2XQ", "K2XB4T 7KT2XQ"),
+        ("03MAY FPO G LONG RENT 650.00\nDD S FISH LOAN 112.50", "G LONG S FISH"),
+        ('{"user": "admin", "pass": "zzTop!!"}', "zzTop"),
+        (r"D:\Clients\Grant Long\tax.pdf", r"D:\Clients\Grant Long\tax.pdf"),
     ],
 )
 def test_numbers_and_names_in_other_forms_are_drawn(

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from sottovoce.core.bundle.backbone import BackboneFiles
 from sottovoce.core.bundle.folder import CARDS
-from sottovoce.core.bundle.levels import EmbedLevel, Level
+from sottovoce.core.bundle.levels import NAMES, EmbedLevel, Level, single_word
 from sottovoce.core.bundle.manifest import (
     ANY,
     CLITIC,
@@ -47,7 +47,7 @@ from sottovoce.core.platform.files import sync_folder, sync_tree
 from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.core.privacy import mechanisms, policies, token_embedding
 from sottovoce.core.privacy.attacker import common, weights_by_class, weights_by_reading
-from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, Facts, misfit
+from sottovoce.core.privacy.denoiser import DESCRIPTION, FILES, Facts, misfit, space_sketch
 from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.mechanisms.spherical import OWN, PCT2T2, Mechanism
 from sottovoce.core.privacy.noise import Floats2d
@@ -58,6 +58,7 @@ from sottovoce.core.text.word_classes import READINGS
 from sottovoce.models import calibration, frequencies, indexes, kept_levels, space
 from sottovoce.models import encoder as device_encoder
 from sottovoce.models import vocabulary as vocabularies
+from sottovoce.models.calibration_attack import LEVELS as TOKEN_LEVELS
 from sottovoce.models.calibration_attack import calibrate_tokens, token_log_prior
 from sottovoce.models.corpus import Language
 from sottovoce.models.vocabulary import Vocabulary
@@ -335,11 +336,8 @@ def build(
             frequent = len(vocabulary.words) if basis.all() else int(basis.argmin())
             rows = finder.of_listed(vocabulary.words[:frequent])
             np.save(folder / "names" / LISTED, rows)
-        measured_on = kept_levels.digest(
-            vocabulary.words, sources, model.sha256, str(dimensions), spacy
-        )
-        sizes = {name: len(members) for name, members in placed.classes.items()}
-        kept = None if measure_levels else kept_levels.find(models / LEVELS, measured_on, sizes)
+        measured_on = _measured_on(placed, sources, model.sha256, spacy)
+        kept = None if measure_levels else kept_levels.find(models / LEVELS, measured_on)
         calibrated = kept.by_mechanism if kept else _calibrate(placed, run, tell)
         at = {
             f"{mechanism}/{name}": level
@@ -378,8 +376,7 @@ def build(
             signature = Signature.make(manifest.to_json(), sign)
             (folder / SIGNATURE).write_bytes(signature.to_bytes())
     if measure_levels:
-        levels = kept_levels.Levels(measured_on, sizes, calibrated, dict(embed))
-        kept_levels.keep(models / LEVELS, levels)
+        kept_levels.keep(models / LEVELS, kept_levels.Levels(measured_on, calibrated, dict(embed)))
     tell("done", 1, 1)
     return manifest
 
@@ -419,6 +416,22 @@ def _mean_rows(tokens: Floats2d, pieces: tuple[tuple[int, ...], ...]) -> Floats2
     for row, ids in zip(rows, pieces, strict=True):
         row[:] = tokens[list(ids)].mean(axis=0)
     return rows
+
+
+def _measured_on(
+    words: _Words, sources: Iterable[Path], backbone: str, spacy: str
+) -> kept_levels.Basis:
+    """Return what levels are measured on: these words and the levels' targets."""
+    targets = (
+        (calibration.LEVELS, calibration.REPLACED_ON_CURVE, calibration.ATTACK_ON_CURVE),
+        (NAMES, [single_word(share) for share in NAMES.values()], TOKEN_LEVELS),
+        [(name, mechanism.tags) for name, mechanism in _at_any_eta().items()],
+    )
+    return kept_levels.Basis(
+        kept_levels.digest(words.vocabulary.words, sources, backbone, spacy, repr(targets)),
+        {name: len(members) for name, members in words.classes.items()},
+        tuple(space_sketch(words.space)),
+    )
 
 
 def _calibrate(words: _Words, run: calibration.Run, tell: Progress) -> kept_levels.Calibrated:

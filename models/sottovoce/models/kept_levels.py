@@ -1,14 +1,14 @@
 """Keeps the measured levels of the default bundle, so that its build need not measure them again.
 
-Measuring takes two thirds of a build. Levels belong to the words, the classes and the backbone that
-they were measured on. A bundle that differs in one of these has its levels measured.
+Measuring takes two thirds of a build. Levels belong to the words, the classes and the space that
+they were measured on, and to their targets. A bundle that differs in one of these is measured.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -17,10 +17,10 @@ from sottovoce.core.bundle.levels import EmbedLevel, Level
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.platform.files import atomic
 from sottovoce.core.platform.schema import Malformed, Sha256, decode, parse_object
+from sottovoce.core.privacy.denoiser import TOLERANCE
 
 FILE: Final = "levels.json"
 _FORMAT: Final = "levels.v1"
-
 
 _NEAR: Final = 0.01
 """The share by which the size of a class may differ.
@@ -34,29 +34,52 @@ Calibrated = dict[str, tuple[dict[str, Level], tuple[Level, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
+class Basis:
+    """What levels are measured on.
+
+    Attributes:
+        digest: of words, sources and targets, see `digest`.
+        sizes: the number of words in each class.
+        sketch: of the words' vectors, see `space_sketch`.
+    """
+
+    digest: Sha256
+    sizes: dict[str, int]
+    sketch: tuple[float, ...]
+
+    def suits(self, other: Basis) -> bool:
+        """Return whether levels that were measured on this hold on the other as well."""
+        alike = self.digest == other.digest and self.sizes.keys() == other.sizes.keys()
+        return (
+            alike
+            and all(abs(n - other.sizes[name]) <= _NEAR * n for name, n in self.sizes.items())
+            and len(self.sketch) == len(other.sketch)
+            and all(abs(a - b) <= TOLERANCE for a, b in zip(self.sketch, other.sketch, strict=True))
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Levels:
     """The measured levels of one bundle; the annotations are the schema of `FILE`.
 
     Attributes:
-        measured_on: the digest of the bundle's words and sources, see `digest`.
-        sizes: the number of words in each class.
+        measured_on: what they were measured on.
         by_mechanism: of texts.
         embed: of embeddings; empty without a denoiser.
     """
 
-    measured_on: Sha256
-    sizes: dict[str, int]
+    measured_on: Basis
     by_mechanism: Calibrated
     embed: dict[str, EmbedLevel]
 
 
 def digest(words: Sequence[str], sources: Iterable[Path], *more: str) -> str:
-    """Return the SHA-256 of what levels depend on.
+    """Return the SHA-256 of what levels depend on, but for the classes and the space.
 
     Args:
         words: the listed words.
         sources: folders whose files give the words their counts and classes.
-        more: names of the backbone, its space and the tagger.
+        more: names of the backbone and the tagger, and the targets of the levels.
     """
     found = hashlib.sha256("\n".join((*more, *words)).encode())
     for folder in sources:
@@ -65,8 +88,8 @@ def digest(words: Sequence[str], sources: Iterable[Path], *more: str) -> str:
     return found.hexdigest()
 
 
-def find(folder: Path, measured_on: str, sizes: Mapping[str, int]) -> Levels | None:
-    """Return the levels that ``folder`` keeps, if they belong to the same words and classes.
+def find(folder: Path, measured_on: Basis) -> Levels | None:
+    """Return the levels that ``folder`` keeps, if they hold on ``measured_on``.
 
     Raises:
         InvalidInput: the file is damaged.
@@ -85,10 +108,7 @@ def find(folder: Path, measured_on: str, sizes: Mapping[str, int]) -> Levels | N
             fix="restore the file, or measure the levels with build-bundle --measure-levels",
             subject="models",
         ) from None
-    alike = found.sizes.keys() == sizes.keys() and all(
-        abs(size - sizes[name]) <= _NEAR * size for name, size in found.sizes.items()
-    )
-    return found if alike and found.measured_on == measured_on else None
+    return found if found.measured_on.suits(measured_on) else None
 
 
 def keep(folder: Path, levels: Levels) -> None:

@@ -10,14 +10,14 @@ import pytest
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.bundle.levels import EmbedLevel, Level
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.platform.schema import decode, parse_object
 from sottovoce.models import kept_levels
-from sottovoce.models.kept_levels import Levels, digest
+from sottovoce.models.kept_levels import Basis, Levels, digest
 
-MEASURED_ON = "a" * 64
 SIZES = {"NOUN": 1_000, "=VERB": 300}
+MEASURED_ON = Basis("a" * 64, SIZES, (0.5, -0.25))
 LEVELS = Levels(
     MEASURED_ON,
-    SIZES,
     {"t2t.v1": ({"strong": Level(0.1 + 0.2)}, (Level(2.0), Level(3.0)))},
     {"strong": EmbedLevel(4.0, 0.3)},
 )
@@ -25,43 +25,43 @@ LEVELS = Levels(
 
 def test_what_is_kept_is_found_to_the_last_bit(tmp_path: Path) -> None:
     kept_levels.keep(tmp_path / "levels", LEVELS)
-    assert kept_levels.find(tmp_path / "levels", MEASURED_ON, SIZES) == LEVELS
+    assert kept_levels.find(tmp_path / "levels", MEASURED_ON) == LEVELS
 
 
 def test_without_a_file_nothing_is_found(tmp_path: Path) -> None:
-    assert kept_levels.find(tmp_path, MEASURED_ON, SIZES) is None
+    assert kept_levels.find(tmp_path, MEASURED_ON) is None
 
 
-def test_a_few_words_in_another_class_do_not_matter(tmp_path: Path) -> None:
+def test_what_processors_round_does_not_matter(tmp_path: Path) -> None:
     kept_levels.keep(tmp_path, LEVELS)
-    assert kept_levels.find(tmp_path, MEASURED_ON, {"NOUN": 1_003, "=VERB": 297})
+    near = Basis("a" * 64, {"NOUN": 1_003, "=VERB": 297}, (0.505, -0.255))
+    assert kept_levels.find(tmp_path, near)
 
 
 @pytest.mark.parametrize(
-    "sizes",
+    "other",
     [
-        {"NOUN": 1_011, "=VERB": 300},
-        {"NOUN": 1_000, "=VERB": 296},
-        {"NOUN": 1_000},
-        {**SIZES, "ADJ": 1},
-        {"NOUN": 1_000, "=ADJ": 300},
+        replace(MEASURED_ON, digest="b" * 64),
+        replace(MEASURED_ON, sizes={"NOUN": 1_011, "=VERB": 300}),
+        replace(MEASURED_ON, sizes={"NOUN": 1_000, "=VERB": 296}),
+        replace(MEASURED_ON, sizes={"NOUN": 1_000}),
+        replace(MEASURED_ON, sizes={**SIZES, "ADJ": 1}),
+        replace(MEASURED_ON, sizes={"NOUN": 1_000, "=ADJ": 300}),
+        replace(MEASURED_ON, sketch=(0.5, -0.27)),
+        replace(MEASURED_ON, sketch=(0.5,)),
+        replace(MEASURED_ON, sketch=(0.5, float("nan"))),
     ],
 )
-def test_levels_of_other_classes_are_not_taken(sizes: dict[str, int], tmp_path: Path) -> None:
+def test_levels_of_another_bundle_are_not_taken(other: Basis, tmp_path: Path) -> None:
     kept_levels.keep(tmp_path, LEVELS)
-    assert kept_levels.find(tmp_path, MEASURED_ON, sizes) is None
-
-
-def test_levels_of_other_words_are_not_taken(tmp_path: Path) -> None:
-    kept_levels.keep(tmp_path, LEVELS)
-    assert kept_levels.find(tmp_path, "b" * 64, SIZES) is None
+    assert kept_levels.find(tmp_path, other) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\x00", b"[]", b"{}", b'{"format": "levels.v9"}'])
 def test_a_damaged_file_is_told_with_the_fix(data: bytes, tmp_path: Path) -> None:
     (tmp_path / kept_levels.FILE).write_bytes(data)
     with pytest.raises(InvalidInput, match="damaged") as caught:
-        kept_levels.find(tmp_path, MEASURED_ON, SIZES)
+        kept_levels.find(tmp_path, MEASURED_ON)
     assert "--measure-levels" in caught.value.fix
 
 
@@ -71,7 +71,7 @@ def test_no_eta_but_a_positive_number_is_taken(value: str, tmp_path: Path) -> No
     file = tmp_path / kept_levels.FILE
     file.write_text(file.read_text().replace('"eta": 2.0', f'"eta": {value}'))
     with pytest.raises(InvalidInput, match="damaged"):
-        kept_levels.find(tmp_path, MEASURED_ON, SIZES)
+        kept_levels.find(tmp_path, MEASURED_ON)
 
 
 def test_the_digest_tells_words_sources_and_names_apart(tmp_path: Path) -> None:
@@ -88,19 +88,15 @@ def test_the_digest_tells_words_sources_and_names_apart(tmp_path: Path) -> None:
     assert len(found) == 4
 
 
-def test_the_shipped_levels_belong_to_the_default_bundle(
-    bundle: Bundle, shipped_models: Path
-) -> None:
-    """After a change of the words or classes: sotto-models build-bundle --measure-levels."""
+def test_the_default_bundle_has_the_shipped_levels(bundle: Bundle, shipped_models: Path) -> None:
+    """After a change of words, classes or targets: sotto-models build-bundle --measure-levels."""
     manifest = bundle.manifest
-    sources = [shipped_models / part for part in ("tagger", "frequencies", "facts")]
-    names = (manifest.backbone.sha256, str(manifest.dimensions), "")
-    measured_on = digest(list(bundle.words), sources, *names)
     sizes = {name: each.words for name, each in manifest.classes.items()}
-    found = kept_levels.find(shipped_models / "levels", measured_on, sizes)
-    assert found is not None
-    assert found.by_mechanism.keys() == manifest.calibration.keys()
-    for mechanism, (levels, curve) in found.by_mechanism.items():
+    _, raw = parse_object((shipped_models / "levels" / kept_levels.FILE).read_bytes())
+    shipped = decode(Levels, raw)
+    assert shipped.measured_on.sizes == pytest.approx(sizes, rel=0.01)
+    for mechanism, (levels, curve) in shipped.by_mechanism.items():
         assert levels == manifest.calibration[mechanism]
         assert curve == manifest.curve[mechanism]
-    assert found.embed == manifest.embed
+    assert shipped.by_mechanism.keys() == manifest.calibration.keys()
+    assert shipped.embed == manifest.embed

@@ -197,7 +197,10 @@ _PLATE = re.compile(
     r"|(?P<town>[A-ZÄÖÜ]{1,3})-(?P<letters>[A-Z]{1,2})[ -]?(?P<digits>\d{1,4})[EH]?)"
     r"(?!\w|[.,:/%-]\w)"
 )
-"""The number of a car, as in Britain, India and Germany: "M-AB 1234"."""
+"""The number of a car, as in Britain, India and Germany: "M-AB 1234".
+
+A ``parted`` one needs a word about cars before it: "KL 66 ORT", "7ABC123".
+"""
 _TOLD_PLATE = re.compile(
     r"\b(?i:(?P<short>plates?|reg|registration(?= (?:number|no|mark|plate)|:))|rego|plaka"
     r"|placas?|kenteken|kennzeichen|matrícula|targa|immat\w*|rej|biển số)"

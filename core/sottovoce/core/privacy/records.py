@@ -176,10 +176,11 @@ _DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven",
 _SAID: Final = frozenset({*_DIGITS, "oh", "nought", "double", "treble", "triple"})
 _OF_CALLS: Final = _SAID - {*_DIGITS} | {"zero"}
 _FEWEST_SAID: Final = 7
+"""Words of a telephone number that is said: "oh seven seven double oh nine double two"."""
 _FEWEST_LABELLED: Final = 3
+"""Words of a number that is said after a label: "the pin is nine two oh"."""
 _SAID_LABELS: Final = frozenset({"account", "cvc", "cvv", "passcode", "pin", "sort", "zip"})
 _NEAR_LABEL: Final = 4
-"""Words of a telephone number that is said: "oh seven seven double oh nine double two"."""
 
 
 def records(document: str, sight: Sight) -> Iterator[Sign]:

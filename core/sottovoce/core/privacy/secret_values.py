@@ -213,7 +213,7 @@ def secret_values(document: str, sight: Sight) -> Iterator[Sign]:
 def _labelled(sight: Sight, place: int) -> Iterator[int]:
     """Yield the words of a value after a label."""
     keys = key_parts(sight.words[place].text) if len(sight.lower[place]) <= 40 else set[str]()
-    if keys == {"token"} and _before(sight, place) in _PARSED:
+    if keys == {"token"} and _before(sight, place) in _PARSED and not _has_digits(sight, place):
         return  # "Unexpected token '<' in JSON"
     if _is_key(keys) or (_before(sight, place), sight.lower[place]) in _PHRASES:
         start = value_after(sight, place)
@@ -251,6 +251,11 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
             letters = sum(map(str.isalpha, text))
             if letters >= _FEWEST_LETTERS and _digits(sight, [at]) >= _DIGITS:
                 yield at
+
+
+def _has_digits(sight: Sight, place: int) -> bool:
+    """Return whether a digit stands among the next words: "unexpected token: abx99"."""
+    return any(map(str.isdigit, "".join(word.text for word in sight.words[place + 1 : place + 4])))
 
 
 def _lock_code(sight: Sight, place: int) -> Iterator[int]:

@@ -167,7 +167,7 @@ def keeping(shipped_models: Path, tmp_path: Path) -> Path:
 
 
 def test_kept_levels_are_taken_for_the_same_words_alone(
-    small_build: Bundle, keeping: Path, tmp_path: Path
+    small_build: Bundle, keeping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def built(words: int) -> tuple[Manifest, bool]:
         stages: list[str] = []
@@ -181,6 +181,9 @@ def test_kept_levels_are_taken_for_the_same_words_alone(
 
     assert built(1_500) == (small_build.manifest, False)
     assert built(1_400)[1]
+    with monkeypatch.context() as patched:
+        patched.setitem(building.NAMES, "balanced", 0.5)
+        assert built(1_500)[1]
     with (keeping / "facts" / "words.tsv").open("a") as facts:
         facts.write("zymurgist\tmoney\n")
     assert built(1_500)[1]

@@ -201,6 +201,10 @@ TOLD = [
     ("I got fined in Amsterdam. What can I do?", "Amsterdam"),
     ("My ex went back to Warsaw. Can I get custody?", "Warsaw"),
     ("Sydney called me. What should I say?", "Sydney"),
+    ("I need more capital for my shop in Perth", "Perth"),
+    ("Kerr versus Lindqvist was heard in Perth", "Perth"),
+    ("the population of my street in Perth", "Perth"),
+    ("itinerary: fly to Perth on Monday, see grandma", "Perth"),
 ]
 
 
@@ -211,6 +215,19 @@ def released(
     return privatizer.release(
         text, setting, key=key, session="one", owners=owners, hiding=hiding
     ).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "capital of australia is sydney or canberra",
+        "vienna vs prague vs budapest",
+        "population of lisbon",
+        "3 days in vienna itinerary",
+    ],
+)
+def test_cities_in_requests_without_a_question_mark_pass(privatizer: Privatizer, text: str) -> None:
+    assert released(privatizer, text) == text
 
 
 def test_cities_in_questions_pass(privatizer: Privatizer) -> None:

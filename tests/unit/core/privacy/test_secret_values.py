@@ -43,7 +43,8 @@ def released(privatizer: Privatizer, text: str) -> str:
         ("key safe 0912, keysafe: 0913, lockbox: 4471", ["0912", "0913", "4471"]),
         ("the alarm is 9204. Keypad = 2290, key box: C2291Y", ["9204", "2290", "C2291Y"]),
         ("front door 4471#, gate: 2290", ["4471", "2290"]),
-        ("invalid token: abx9912k, unexpected token: sunny22", ["abx9912k", "sunny22"]),
+        ("invalid token: abx9912k", ["abx9912k"]),
+        ("It says unexpected token: sunny22", ["sunny22"]),
     ],
 )
 def test_a_labelled_secret_or_number_is_drawn(

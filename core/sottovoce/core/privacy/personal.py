@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -39,6 +38,7 @@ from sottovoce.core.privacy.persons import (
     hide_initials,
     hide_numbers,
     hide_places_again,
+    name_listed,
     name_persons,
     pass_times,
     pass_titles,
@@ -46,7 +46,7 @@ from sottovoce.core.privacy.persons import (
 from sottovoce.core.privacy.phrases import hide_phrases, pass_phrases
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
-from sottovoce.core.privacy.program_lines import in_code, is_decorator
+from sottovoce.core.privacy.program_lines import in_code, is_decorator, technologies
 from sottovoce.core.privacy.records import records
 from sottovoce.core.privacy.scripts import (
     Language,
@@ -154,7 +154,9 @@ class Personal:
             for place, language in enumerate(languages(sight))
         ]
         name_persons(sight, hides)
-        for place in (public := {*passing(sight, hides)}):
+        name_listed(sight, hides, found[:, 0].tolist())
+        made = technologies(sight, hides, self._past.persons)
+        for place in (public := {*passing(sight, hides), *made}):
             hides[place] = ""
         phrases = pass_phrases(document, sight, hides)
         _hide_dates(self._dates(document), sight, hides)
@@ -539,16 +541,8 @@ def _hide_dates(dates: Dates, sight: Sight, hides: list[str]) -> None:
         if reading.day.day or dates.full:
             for field, start, end in reading.spots:
                 if field not in "sf":
-                    for place in _places(words, start, end):
-                        hides[place] = "dates"
-
-
-def _places(words: Sequence[Word], start: int, end: int) -> Iterator[int]:
-    """Yield the places of the words that stand in a part of the text."""
-    at = bisect_right(words, start, key=lambda word: word.end)
-    while at < len(words) and words[at].start < end:
-        yield at
-        at += 1
+                    for place in sight.within(start, end):
+                        hides[place] = "" if dates.old else "dates"
 
 
 def drawn_as(word: Word, hidden: str) -> str:

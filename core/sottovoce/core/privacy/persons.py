@@ -10,7 +10,6 @@ and one word alone may look like an amount. Times of day pass.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
@@ -28,6 +27,7 @@ __all__ = [
     "hide_initials",
     "hide_numbers",
     "hide_places_again",
+    "name_listed",
     "name_persons",
     "pass_times",
     "pass_titles",
@@ -116,8 +116,26 @@ _TITLES: Final = TITLES | GREETING
 _RANKS: Final = listed("ranks") | listed("more_titles") - listed("ranks_that_are_names")
 
 
+_NUMERAL = re.compile(r"I|(?=[IVX]{2})X{0,2}(?:I{2,3}|I[VX]|VI{0,3}|I|X)")
+
+
 def pass_titles(sight: Sight, hides: list[str]) -> None:
-    """Let titles and greetings pass before a person's name: "Dear Dr Elena Marsh"."""
+    """Let titles, greetings and Roman numerals pass beside a person's name.
+
+    "Dear Dr Elena Marsh" keeps two words, "Louis XIV" one. "XI" of "Mr XI Ling" and of "XI LING" is
+    a name.
+    """
+    for place in range(1, len(hides)):
+        if hides[place] in _NAMED and _NUMERAL.fullmatch(sight.words[place].text):
+            follows = place + 1 < len(hides) and sight.gaps[place + 1] == " "
+            before = sight.words[place - 1].text
+            name = (
+                sight.capital(place - 1)
+                and not before.isupper()
+                and sight.lower[place - 1] not in TITLES
+            )
+            if name and not (follows and sight.capital(place + 1)):
+                hides[place] = ""
     for place in range(len(hides) - 2, -1, -1):
         after = place + 1
         if sight.words[after].text == "." and after + 1 < len(hides):
@@ -148,6 +166,27 @@ def name_persons(sight: Sight, hides: list[str]) -> None:
         for place, hidden in enumerate(hides):
             if hidden == _PLACE and _is_person(sight, hides, place, persons):
                 hides[place], changed = _PERSON, True
+
+
+_LISTING: Final = (",", "and", "or", "&")
+_LISTED: Final = 0.1
+
+
+def name_listed(sight: Sight, hides: list[str], persons: Sequence[float]) -> None:
+    """Hide a public name in a list of persons: "our founders: Maslow, Anthony and Perry".
+
+    Args:
+        hides: what each word hides; changed.
+        persons: the finder's probability that each word is a person.
+    """
+    for places in (range(2, len(hides)), range(len(hides) - 3, -1, -1)):
+        for place in places:
+            other, joint = place - 2 * places.step, place - places.step
+            listed_one = hides[other] == _PERSON and sight.lower[joint] in _LISTING
+            if not listed_one or hides[place] or not sight.capital(place):
+                continue
+            if persons[place] >= _LISTED and not sight.marks[place] & Mark.WORD:
+                hides[place] = _PERSON
 
 
 def _is_person(sight: Sight, hides: list[str], place: int, persons: Set[str]) -> bool:
@@ -344,12 +383,9 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
         spans += (each.span(1) for each in _EXPIRY.finditer(document, words[0].start, ends))
     spots = [*_spots(document, words[0].start, ends)]
     for span, kind in (*((each, "numbers") for each in spans), *((at, _PLACE) for at in spots)):
-        at = bisect_right(words, span[0], key=lambda word: word.end)
-        while at < len(words) and words[at].start < span[1]:
+        for at in sight.within(*span):
             if kind != _PLACE or words[at].kind is Kind.IDENTIFIER:
                 hides[at] = kind
-            at += 1
-    starts = [word.start for word in words]
     for match in _TELEPHONE.finditer(document, words[0].start, words[-1].end):
         digits = sum(map(str.isdigit, match[0]))
         if not _DIGITS[0] <= digits <= _DIGITS[1] or _YEARS.fullmatch(match[0]):
@@ -358,14 +394,12 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
             continue
         if _is_row(document, *match.span()):
             continue
-        at = max(bisect_right(starts, match.start()) - 1, 0)
-        last = bisect_right(starts, match.end() - 1)
-        if any(is_address(word.text) for word in words[at:last]):
+        places = [*sight.within(*match.span())]
+        if any(is_address(words[at].text) for at in places):
             continue
-        while at < last:
+        for at in places:
             if words[at].kind is Kind.IDENTIFIER and not is_public_code(words[at].text):
                 hides[at] = "contacts"
-            at += 1
     start = 0
     while start < len(hides):
         end = start

@@ -7,7 +7,6 @@ networks, names of accounts, and telephone numbers in words.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
@@ -189,11 +188,9 @@ def records(document: str, sight: Sight) -> Iterator[Sign]:
     for form, hides, sure in _LINES:
         for match in form.finditer(document, words[0].start, words[-1].end):
             group = match.lastindex or 1
-            at = bisect_right(words, match.start(group), key=lambda word: word.end)
-            while at < len(words) and words[at].start < match.end(group):
+            for at in sight.within(*match.span(group)):
                 if sight.lower[at] not in _JOINTS and (sure or _says_who(match[group])):
                     yield Sign(at, hides)
-                at += 1
     for place, lower in enumerate(sight.lower):
         if lower in _ACCOUNTS and (start := _account(sight, place)):
             text = words[start].text

@@ -9,7 +9,6 @@ language that is written in Latin letters, ordinary words pass in the same way, 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from functools import cache
@@ -20,7 +19,7 @@ from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark, listed_names
-from sottovoce.core.text.words import Kind, Word
+from sottovoce.core.text.words import Kind
 
 _OTHER = re.compile(r"[^\W\d_A-Za-zªºµÀ-ʯḀ-ỿ℀-⅏Ａ-Ｚａ-ｚ]")
 """A letter that is not Latin."""
@@ -111,7 +110,7 @@ def names_in_scripts(document: str, sight: Sight) -> Iterator[tuple[int, bool]]:
     if not any(others):
         return
     start, end = words[0].start, words[-1].end
-    for place in _matched(document, words, start, end):
+    for place in _matched(document, sight, start, end):
         yield place, True
     for run in _runs(sight, others):
         alone = _ALONE.fullmatch("".join(words[place].text for place in run)) is not None
@@ -135,7 +134,7 @@ def is_ideograph(text: str) -> bool:
     return len(text) == 1 and not text.isascii() and _IDEOGRAPH.match(text) is not None
 
 
-def _matched(document: str, words: Sequence[Word], start: int, end: int) -> Iterator[int]:
+def _matched(document: str, sight: Sight, start: int, end: int) -> Iterator[int]:
     spans = [
         match.span(group)
         for pattern in (_TITLED, _LABELLED, _IN_ROLE)
@@ -149,10 +148,7 @@ def _matched(document: str, words: Sequence[Word], start: int, end: int) -> Iter
         if _listed(match[2])
     ]
     for first, last in spans:
-        at = bisect_right(words, first, key=lambda word: word.end)
-        while at < len(words) and words[at].start < last:
-            yield at
-            at += 1
+        yield from sight.within(first, last)
 
 
 def _runs(sight: Sight, others: Sequence[bool]) -> Iterator[list[int]]:

@@ -11,7 +11,6 @@ are words of the English list of BIP-39, `seed_words.txt`, from the package `mne
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -190,10 +189,7 @@ def secret_values(document: str, sight: Sight) -> Iterator[Sign]:
     """Yield the words that are secrets or parts of one; a word may come several times."""
     words = sight.words
     for match in _GROUPS.finditer(document, words[0].start, words[-1].end):
-        at = bisect_right(words, match.start(), key=lambda word: word.end)
-        while at < len(words) and words[at].start < match.end():
-            yield Sign(at, _SECRETS)
-            at += 1
+        yield from (Sign(at, _SECRETS) for at in sight.within(*match.span()))
     for place, word in enumerate(words):
         if word.kind is Kind.PUNCTUATION:
             continue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from sottovoce.core.text.words import Word
@@ -30,6 +31,13 @@ class Sight(NamedTuple):
     def breaks(self, place: int) -> bool:
         """Return whether a line ends before a word."""
         return "\n" in self.gaps[place]
+
+    def within(self, start: int, end: int) -> Iterator[int]:
+        """Yield the places of the words that stand in a part of the text, also those cut."""
+        at = bisect_right(self.words, start, key=lambda word: word.end)
+        while at < len(self.words) and self.words[at].start < end:
+            yield at
+            at += 1
 
     def begins(self, place: int) -> bool:
         """Return whether a word has its capital from where it stands."""

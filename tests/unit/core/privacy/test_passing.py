@@ -45,6 +45,14 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Explain the Watergate scandal and the Bessemer process.",
         "Is Boston ivy poisonous to a friend's dog?",
         "Who wrote Angela's Ashes and The Lord of the Rings? Is the Zanussi dishwasher loud?",
+        "Should I learn Julia, Ruby or Haskell?",
+        "Compare Go, Julia and Rust for numerical work.",
+        "Is Julia faster than NumPy? Does Julia have macros?",
+        "Why is Jenkins so slow? Our Jenkins pipeline fails.",
+        "Explain closures in Haskell.",
+        "How do I set up Celery with Flask? Mocha, Jasmine or Jest?",
+        "Luigi vs Airflow vs Prefect vs Dagster",
+        "The treaty was signed on September 3, 1783; the war began on 19 April 1775.",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -124,10 +132,42 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("My husband works for Kura Sushi.", "Kura"),
         ("customer,price\nJane Eyre,3\nRose Long,4", "Eyre"),
         ("The wifi has the SSID KerrFamily5G.", "KerrFamily5G"),
+        ("Julia, Ruby and Jade are testing the code.", "Julia"),
+        ("Ask Jenkins to fix the pipeline. Is Jenkins better than Docker?", "Jenkins"),
+        ("Send the Python script to Julia. Julia's code in Julia crashes.", "Julia"),
+        ("Is Jasmine better than Docker? My sister Jasmine writes code.", "Jasmine"),
+        ("The server is down, tell Pascal. Pascal pushed code in Rust.", "Pascal"),
+        ("Ruby and Phoenix love Lego.", "Phoenix"),
+        ("Sit with Julia and compare the function with Rust.", "Julia"),
+        ("Julia Boyle compared Python with Rust in Julia.", "Julia"),
+        ("Is Ada as fast as Rust? Ada and Rose Kerr are ill.", "Kerr"),
+        ("Born on 3 May 1888, died on 5 June 1951.", "1888"),
+        ("Born on 3 May 1888, christened on 6 June.", "1888"),
+        ("file 12-11-1645", "1645"),
+        ("Mr XI called.", "XI"),
+        ("MY DOCTOR IS VI HUNTER", "VI"),
+        ("Mr XI Ling called.", "XI"),
+        ("It is the work of our 3 founders: Maslow, Anthony and Perry.", "Maslow"),
     ],
 )
 def test_a_person_beside_them_is_drawn(privatizer: Privatizer, text: str, private: str) -> None:
     assert private not in _released(privatizer, text)
+
+
+def test_a_numeral_after_a_name_passes_and_is_no_surname(privatizer: Privatizer) -> None:
+    left = _released(privatizer, "Was Louis XIV older than Thurston Kerr III? Part II is due.")
+    assert "Louis" not in left
+    assert "Kerr" not in left
+    assert " XIV older" in left
+    assert left.endswith(" III? Part II is due.")
+
+
+def test_a_technology_is_drawn_once_a_person_of_that_name_was(privatizer: Privatizer) -> None:
+    owners: Owners = {}
+    asked = "Is Julia faster than NumPy?"
+    assert released(privatizer, asked, owners) == asked
+    released(privatizer, "My boss is Julia Boyle.", owners)
+    assert "Julia" not in released(privatizer, asked, owners)
 
 
 def test_a_phrase_of_a_long_text_is_drawn_where_another_part_tells_of_a_home(

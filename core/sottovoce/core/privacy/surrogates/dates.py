@@ -51,6 +51,7 @@ _PIVOT: Final = 69
 _DAYS_OF_MONTH: Final = 365.2425 / 12
 _LEAP: Final = 2000
 _CIRCLE: Final = 366
+_OLD: Final = range(1500, 1900)
 
 
 class Day(NamedTuple):
@@ -277,13 +278,16 @@ class Dates:
 
     Attributes:
         full: whether one has day, month and year.
+        old: whether all name the month and are of 1500 to 1899, so not of anybody alive.
     """
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.full, orders = False, set()
+        self.full, self.old, orders = False, True, set()
         for written in _find(text, 0, len(text)):
-            self.full |= written.readings[0].day.full
+            day, named = written.readings[0].day, _month_of(text, written.readings[0]).isalpha()
+            self.full |= day.full
+            self.old &= not day.day or (named and day.year in _OLD)
             if len(written.readings) == 1:
                 orders.add(written.readings[0].order)
         self._month_first = _MONTH_FIRST in orders and _DAY_FIRST not in orders
@@ -568,25 +572,21 @@ class ShiftedDates:
             within = len(met) == 1 and met[0].start <= start and end <= met[0].end
             if not (within or shape(text).sort == CODE or _COMPOUND.fullmatch(text)):
                 continue
-            shifted = self._values(met, start, end)
-            if shifted:
+            if shifted := self._values(met, start, end):
                 found[place] = shifted
         return found
 
     def _shifted(self, date: Written, start: int, end: int) -> str:
-        """Return a part of a date as it leaves; empty where the calendar ends."""
-        if self._shift is None:
-            self._shift = Shift(self._stream("dates"))
+        """Return a part of a date as it leaves; "" where the calendar ends, as `_values` does."""
+        self._shift = self._shift or Shift(self._stream("dates"))
         day = self._shift.moved(date.readings[0].day)
         return date.part(self._text, start, end, day) if day else ""
 
     def _values(self, dates: Sequence[Written], start: int, end: int) -> str:
-        """Return a word that dates meet as it leaves; empty where the calendar ends."""
         out = []
         for each in dates:
             first, last = max(start, each.start), min(end, each.end)
-            shifted = self._shifted(each, first, last)
-            if not shifted:
+            if not (shifted := self._shifted(each, first, last)):
                 return ""
             out += [self._other(start, first), shifted]
             start = last

@@ -455,17 +455,6 @@ def is_theorem(sight: Sight, place: int) -> bool:
     return after < len(sight.words) and sight.lower[after] in _THEOREMS and not sight.breaks(after)
 
 
-def stands_alone(sight: Sight, place: int) -> bool:
-    """Return whether no other word with a capital stands beside a word, but public ones."""
-    return not any(
-        0 <= other < len(sight.words)
-        and sight.capital(other)
-        and not sight.breaks(edge)
-        and sight.marks[other] & (Mark.PUBLIC | Mark.NAME) != Mark.PUBLIC
-        for other, edge in ((place - 1, place), (place + 1, place + 1))
-    )
-
-
 @cache
 def _phrases(name: str) -> dict[str, list[tuple[str, ...]]]:
     """Return a list's phrases by their first word; in it, "_" joins the words of a phrase."""

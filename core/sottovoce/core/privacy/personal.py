@@ -30,7 +30,6 @@ from sottovoce.core.privacy.passing import (
     pass_streets,
     pass_types,
     passing,
-    stands_alone,
 )
 from sottovoce.core.privacy.persons import (
     hide_again,
@@ -46,7 +45,8 @@ from sottovoce.core.privacy.persons import (
 from sottovoce.core.privacy.phrases import hide_phrases, pass_phrases
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
-from sottovoce.core.privacy.program_lines import in_code, is_decorator, technologies
+from sottovoce.core.privacy.products import is_counted, is_product, stands_alone, technologies
+from sottovoce.core.privacy.program_lines import in_code, is_decorator
 from sottovoce.core.privacy.records import records
 from sottovoce.core.privacy.scripts import (
     Language,
@@ -261,6 +261,8 @@ class Personal:
         other = float(found[place, 3]) if found.shape[1] > len(_FOUND) else 0.0
         best = int(found[place, :3].argmax())
         named, marks = float(found[place, :3].sum()), sight.marks[place]
+        if marks & Mark.NAME and marks & Mark.PUBLIC and not listed_names(sight.lower[place]):
+            marks &= ~Mark.NAME  # "Lufthansa", a name of nobody in the lists
         capital = sight.capital(place)
         if len(word.text) == 1 and (word.text.isascii() or word.text.islower()):
             return ""
@@ -295,6 +297,8 @@ class Personal:
             return ""
         if language and not self._every and passes_abroad(sight, place, named, language):
             return ""
+        if found[place, :2].max() < _LIKELY and is_product(sight, place) and not self._every:
+            return ""
         if not marks and not self._public(word.text, sight, place, document, named):
             if named >= _DOUBT:
                 return _FOUND[best]
@@ -312,6 +316,8 @@ class Personal:
         if marks & Mark.DATE and named < 0.9 and _beside_dates(sight, place):
             return ""  # "April and May"
         least = _least(marks, best, capital, first)
+        if marks & (Mark.PUBLIC | Mark.WORD) and is_counted(sight, place):
+            least = max(least, _LIKELY)
         typed = not marks & Mark.NAME or (
             marks & Mark.WORD
             and not names.gender(sight.lower[place])

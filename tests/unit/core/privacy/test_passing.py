@@ -53,6 +53,10 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "How do I set up Celery with Flask? Mocha, Jasmine or Jest?",
         "Luigi vs Airflow vs Prefect vs Dagster",
         "The treaty was signed on September 3, 1783; the war began on 19 April 1775.",
+        "Is the Opel Astra or the Citroen Berlingo more reliable than an Audi A4?",
+        "Should I buy the Garmin Venu 3 or the Nokia G22?",
+        "What do you feed a Labrador? My Yorkie barks.",
+        "How do I cancel my Netflix account? Is Zyrtec safe?",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -147,6 +151,11 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("Mr XI called.", "XI"),
         ("MY DOCTOR IS VI HUNTER", "VI"),
         ("Mr XI Ling called.", "XI"),
+        ("At Siemens Kowalski said no.", "Kowalski"),
+        ("Ask Nokia Priya about it.", "Priya"),
+        ("The Lidl Todmorden is closed.", "Todmorden"),
+        ("I met a Boyle at work. A Rose called.", "Boyle"),
+        ("I drive a Perth taxi.", "Perth"),
         ("It is the work of our 3 founders: Maslow, Anthony and Perry.", "Maslow"),
     ],
 )

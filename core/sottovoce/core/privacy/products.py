@@ -1,0 +1,166 @@
+"""Public things that are named like persons: "Julia or Haskell", "Opel Corsa", "a Labrador".
+
+The words around such a name tell whether it is a person. Whatever is unclear stays a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import Final
+
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import TITLES, listed
+from sottovoce.core.privacy.surrogates import names
+from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
+from sottovoce.core.text.words import Kind
+
+_MAKERS: Final = listed("makers")
+_NO_MODEL: Final = (
+    Listed.USUAL_SURNAME | Listed.GIVEN | Listed.USUAL_GIVEN | Listed.TOWN | Listed.LARGE_CITY
+)
+_TECHNOLOGIES: Final = listed("technologies")
+"""Languages, tools and systems, many of which are also names of persons."""
+_OF_TECHNOLOGIES: Final = listed("of_technologies")
+_TECHNICAL: Final = listed("technical")
+_USING: Final = listed("using")
+_WITHIN: Final = frozenset({"in", "into", "on", "via"})
+_COMPARING: Final = listed("comparing")
+_THAN: Final = frozenset({"than", "versus", "vs", "like", "instead"})
+_FIRST_PERSONS: Final = listed("first_persons") | {"he", "she", "they"}
+_ACTS: Final = listed("person_verbs") | listed("does")
+_BEFORE_PERSONS: Final = (
+    TITLES | listed("relations") | listed("addressed") | listed("dealing") | listed("person_keys")
+)
+_NEAR: Final = 8
+_MOST_BETWEEN: Final = 2
+_LISTING: Final = frozenset({",", "/", "and", "&", "or", "than", "vs", "versus"})
+
+
+def technologies(sight: Sight, hides: Sequence[str], known: Set[str]) -> Iterator[int]:
+    """Yield the places of technologies that are also names: "Julia or Haskell", "Jenkins pipeline".
+
+    Such a word passes before a noun such as "pipeline", after a verb such as "install", and in a
+    technical text after "in". It passes in rows of technologies, and where a sentence without
+    persons compares it with one. Then it passes in the whole text, except if one mention reads like
+    a person's: "my colleague Julia", "Julia said", "Julia Kerr".
+
+    Args:
+        hides: what each word hides.
+        known: parts of names, in small letters, that the conversation hid before.
+    """
+    spots = [place for place, lower in enumerate(sight.lower) if lower in _TECHNOLOGIES]
+    if not any(hides[place] for place in spots):
+        return
+    technical = not _TECHNICAL.isdisjoint(sight.lower)
+    named = known | {sight.lower[place] for place in spots if _is_named(sight, place)}
+    spots = [place for place in spots if sight.lower[place] not in named]
+    told = {sight.lower[at] for at in spots if _is_technology(sight, at, technical=technical)}
+    told |= {sight.lower[place] for place in spots if _is_compared(sight, hides, place)}
+    sure = technical or not _COMPARING.isdisjoint(sight.lower)
+    for row in _rows(sight, spots):
+        lower = {sight.lower[place] for place in row}
+        plain = any(not sight.marks[place] & Mark.NAME for place in row)
+        if plain or lower & told or (sure and not all(map(names.gender, lower))):
+            told |= lower
+    yield from (place for place in spots if sight.lower[place] in told)
+
+
+def _is_named(sight: Sight, place: int) -> bool:
+    """Return whether a word reads like a person, part of a longer name, or an owner."""
+    before = sight.lower[place - 1] if place and not sight.breaks(place) else ""
+    after = place + 1 if place + 1 < len(sight.words) and not sight.breaks(place + 1) else None
+    if before in _BEFORE_PERSONS or before == "@":
+        return True
+    if after and (sight.lower[after] in _ACTS or sight.words[after].clitic):
+        return True
+    return any(
+        sight.gaps[edge] in ("", " ")
+        and sight.capital(other)
+        and not (sight.lower[other] in _TECHNOLOGIES or sight.begins(other))
+        for other, edge in ((place - 1, place), (after or 0, after or 0))
+        if other > -1 and edge
+    )
+
+
+def _is_technology(sight: Sight, place: int, *, technical: bool) -> bool:
+    after = place + 1
+    noun = after < len(sight.words) and sight.gaps[after] == " "
+    if noun and sight.lower[after] in _OF_TECHNOLOGIES:
+        return True
+    before = sight.lower[place - 1] if place else ""
+    return before in _USING or (technical and before in _WITHIN)
+
+
+def _is_compared(sight: Sight, hides: Sequence[str], place: int) -> bool:
+    """Return whether a sentence compares a word with a technology: "Is Julia as fast as NumPy?"."""
+    begin, end = place, place + 1
+    while begin > max(place - _NEAR, 0) and not sight.begins(begin):
+        begin -= 1
+    while end < min(place + _NEAR, len(hides)) and not sight.begins(end):
+        end += 1
+    before, after = sight.lower[begin:place], sight.lower[place + 1 : end]
+    compares = not _COMPARING.isdisjoint(before) or not _THAN.isdisjoint(after)
+    if not compares or not _FIRST_PERSONS.isdisjoint(sight.lower[begin:end]):
+        return False
+    others = [at for at in range(begin, end) if sight.lower[at] != sight.lower[place]]
+    if any(hides[at] == "persons" and sight.lower[at] not in _TECHNOLOGIES for at in others):
+        return False
+    return any(
+        sight.lower[at] in _TECHNOLOGIES and not hides[at] and not names.gender(sight.lower[at])
+        for at in others
+    )
+
+
+def _rows(sight: Sight, spots: Sequence[int]) -> Iterator[list[int]]:
+    """Yield rows of at least two technologies."""
+    row: list[int] = []
+    for place in (*spots, len(sight.words) + _NEAR):
+        between = sight.lower[row[-1] + 1 : place] if row else ()
+        if row and not (0 < len(between) <= _MOST_BETWEEN and _LISTING.issuperset(between)):
+            if len(row) > 1:
+                yield row
+            row = []
+        row.append(place)
+
+
+def stands_alone(sight: Sight, place: int) -> bool:
+    """Return whether no other word with a capital stands beside a word, but public ones."""
+    return not any(
+        0 <= other < len(sight.words)
+        and sight.capital(other)
+        and not sight.breaks(edge)
+        and sight.marks[other] & (Mark.PUBLIC | Mark.NAME) != Mark.PUBLIC
+        and not (other > place and _is_model(sight, other))
+        for other, edge in ((place - 1, place), (place + 1, place + 1))
+    )
+
+
+_COUNTING: Final = frozenset({"a", "an", "my", "our", "your"})
+
+
+def is_counted(sight: Sight, place: int) -> bool:
+    """Return whether a capital that is no usual name stands alone after "a" or "my"."""
+    if not place or not sight.capital(place) or sight.lower[place - 1] not in _COUNTING:
+        return False
+    last = place + 1 == len(sight.words) or sight.breaks(place + 1)
+    return (last or not sight.capital(place + 1)) and not (
+        listed_names(sight.lower[place]) & (Listed.USUAL_SURNAME | Listed.GIVEN)
+    )
+
+
+def is_product(sight: Sight, place: int) -> bool:
+    """Return whether a word is a maker before its product, or that product: "Opel Corsa"."""
+    return _is_model(sight, place) or _is_model(sight, place + 1)
+
+
+def _is_model(sight: Sight, place: int) -> bool:
+    """Return whether a word is a product of the maker before it: "Corsa", "A4"."""
+    if not 0 < place < len(sight.words) or sight.lower[place - 1] not in _MAKERS:
+        return False
+    if sight.gaps[place] != " " or not sight.capital(place) or not sight.capital(place - 1):
+        return False
+    if sight.words[place].kind is Kind.IDENTIFIER:
+        return sight.words[place].text.isalnum()
+    last = place + 1 == len(sight.words) or sight.breaks(place + 1)
+    acts = not last and sight.gaps[place + 1] == " " and sight.lower[place + 1] in _ACTS
+    return not acts and not listed_names(sight.lower[place]) & _NO_MODEL

@@ -215,17 +215,10 @@ def check_epsilon(epsilon: float) -> None:
         )
 
 
-def keep_probability(epsilon: float, classes: int) -> float:
-    """Chance that the true label is sent: e^epsilon / (e^epsilon + classes - 1).
-
-    >>> keep_probability(math.log(3), 2)
-    0.75
-    """
-    return 1 / (1 + (classes - 1) * math.exp(-epsilon))
-
-
 def respond(label: str, classes: Sequence[str], epsilon: float, chance: bytes) -> str:
-    """The label to send: the true one with `keep_probability`, else another, all equally likely.
+    """Return the label to send: the true one or another, all others equally likely.
+
+    The true label is sent with probability e^epsilon / (e^epsilon + classes - 1).
 
     Args:
         label: the true label, one of `classes`.
@@ -242,7 +235,7 @@ def respond(label: str, classes: Sequence[str], epsilon: float, chance: bytes) -
     if not 16 <= len(chance) <= 64:
         raise ValueError("randomised response needs 16 to 64 bytes of chance")
     # A jump process: at times with exponential gaps the answer becomes a uniform class. Up to
-    # `ending` no jump has happened with the probability that leaves `keep_probability` in all.
+    # `ending` no jump has happened with the probability that leaves the stated one in all.
     answer, time, ending = label, 0.0, math.log1p(len(classes) / math.expm1(epsilon))
     for jump in itertools.count():
         drawn = hashlib.blake2b(jump.to_bytes(8, "big"), key=chance, digest_size=16).digest()

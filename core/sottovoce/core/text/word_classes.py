@@ -117,9 +117,6 @@ def in_case_of(typed: str, word: str) -> str:
     return word.lower() if typed.islower() else apply(shape(typed), word)  # the common case first
 
 
-EDGE: Final = 0
-"""The look beyond the ends of a document: before the first word, and after the last."""
-
 MARKS: Final = ".,;:!?-()[]\"'/&*#@%"
 """Punctuation marks with different looks.
 

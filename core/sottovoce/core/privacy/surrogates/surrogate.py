@@ -16,12 +16,13 @@ NUMBER: Final = "number"
 ORIGIN: Final = "origin"
 UNLISTED: Final = "unlisted"
 
-KINDS: Final = (IDENTIFIER, NUMBER, ORIGIN, UNLISTED, *names.ROLES)
-"""What a text may have been found to be; of names, what each word is in them (`names.role`)."""
-
 
 def shape(kind: str, text: str) -> Shape:
     """Return the shape of ``text`` of a ``kind``, which the release shows.
+
+    Args:
+        kind: `IDENTIFIER`, `NUMBER`, `ORIGIN` or `UNLISTED`; for a word of a name, its
+            `names.role`.
 
     Raises:
         KeyError: there is no such kind.
@@ -221,7 +222,7 @@ def _parts(words: Sequence[DrawnSurrogate]) -> Iterator[_Part]:
 
 
 def _kind(word: DrawnSurrogate) -> str:
-    """Return the kind that a word is drawn as, one of `surrogate.KINDS`."""
+    """Return the kind that a word is drawn as, for `shape`."""
     if word.kind in _NAMES:
         return names.role(word.kind, word.form, word.before, word.after)
     return _KINDS.get(word.kind, UNLISTED)

@@ -73,9 +73,7 @@ _GROUPS: Final = {
     for group in reversed(table)
     for word in table[group].split()
 }
-
-NUMBER_WORDS: Final = frozenset(_GROUPS)
-"""Every word known here, in small letters; any other that is drawn as a number counts as a unit."""
+"""The group of each word, in small letters. Any other word drawn as a number counts as a unit."""
 
 
 def number_shape(word: str) -> Shape:

@@ -120,7 +120,7 @@ def test_the_list_of_origins_is_sorted_and_its_uses_are_known() -> None:
 
 
 def test_number_words_are_no_facts() -> None:
-    assert not word_groups.NUMBER_WORDS & facts().keys()
+    assert not word_groups._GROUPS.keys() & facts().keys()
 
 
 def test_facts_are_sorted_single_words_of_known_kinds() -> None:
@@ -136,4 +136,4 @@ def test_facts_are_sorted_single_words_of_known_kinds() -> None:
 
 def test_every_number_word_of_the_public_list_is_known_to_the_device() -> None:
     rows = (ROOT / "models/facts/numbers.tsv").read_text("ascii").splitlines()[1:]
-    assert {row.split("\t")[0] for row in rows} <= word_groups.NUMBER_WORDS
+    assert {row.split("\t")[0] for row in rows} <= word_groups._GROUPS.keys()

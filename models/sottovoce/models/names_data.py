@@ -38,9 +38,11 @@ from sottovoce.models.corpus import TAG_ID, Sentence, load_language, read_conllu
 
 __all__ = [
     "ANY",
+    "BIT",
     "NONE",
     "SLOT",
     "SLOT_KINDS",
+    "SMALL_WORDS",
     "Lists",
     "Marked",
     "Mention",
@@ -317,7 +319,8 @@ NONE: Final = 1
 ANY: Final = (1 << len(KINDS)) - 1
 """Allowed kinds of an unmarked word, which adds nothing to the loss."""
 _NAME: Final = ANY & ~NONE
-_BIT: Final = {kind: 1 << number for number, kind in enumerate(KINDS)} | {"": NONE, "?": ANY}
+BIT: Final = {kind: 1 << number for number, kind in enumerate(KINDS)} | {"": NONE, "?": ANY}
+"""Allowed kinds of a word by its mark: the kind of a `Mention`."""
 _UNER: Final = {"PER": "PERSON", "LOC": "PLACE", "ORG": "ORGANISATION"}
 _WNUT: Final = {
     "person": "PERSON",
@@ -340,7 +343,7 @@ _TIMES: Final = frozenset(
     )
 )
 """Proper nouns that are no person, place or organisation."""
-_SMALL: Final = frozenset(
+SMALL_WORDS: Final = frozenset(
     ("of", "and", "the", "for", "in", "on", "at", "to", "de", "la", "a", "an", "or", "with", "by")
 )
 """Words that may stay within a name: "Bank of America"."""
@@ -387,7 +390,7 @@ def read_uner(path: Path, treebank: Path) -> list[Marked]:
         if sentence is None:  # a contraction that the treebank's reader takes as one word
             continue
         tags = [
-            _BIT["OTHER"] if allowed == _NAME else allowed
+            BIT["OTHER"] if allowed == _NAME else allowed
             for allowed in map(_of_tags, sentence.words, sentence.allowed)
         ]
         found.append(_spans(entry, _UNER, tags, sentence.document))
@@ -412,7 +415,7 @@ def read_entities(path: Path, *, others: bool) -> list[Marked]:
     Raises:
         InvalidInput: there is no such file.
     """
-    unmarked = NONE if others else NONE | _BIT["OTHER"]
+    unmarked = NONE if others else NONE | BIT["OTHER"]
     found = []
     for number, entry in enumerate(_lines(path)):
         tags = [
@@ -432,7 +435,7 @@ def made_up(mentions: Mentions, document: str) -> Marked:
 
 def _of_tags(word: str, tags: int) -> int:
     if tags == _PROPN:
-        return _BIT["OTHER"] if word.lower().rstrip(".") in _TIMES else _NAME
+        return BIT["OTHER"] if word.lower().rstrip(".") in _TIMES else _NAME
     return ANY if tags & (_LEFT_OPEN | _PROPN) else NONE
 
 
@@ -449,7 +452,7 @@ def _spans(
             begun[-1] = (begun[-1][0], place + 1, kinds[kind])
         else:
             begun.append((place, place + 1, kinds[kind]))
-        allowed[place] = _BIT[kinds[kind]]
+        allowed[place] = BIT[kinds[kind]]
     return _marked(zip(entry["tokens"], allowed, strict=True), document, begun)
 
 
@@ -470,7 +473,7 @@ def _marked(
 
 def _open(word: Word, bits: int) -> int:
     """Leave marks and identifiers open, which other steps treat, and small words in names."""
-    if word.kind is not Kind.WORD or (bits != NONE and (word.clitic or word.text in _SMALL)):
+    if word.kind is not Kind.WORD or (bits != NONE and (word.clitic or word.text in SMALL_WORDS)):
         return ANY
     return bits
 
@@ -482,7 +485,7 @@ def _cut_pieces(pieces: Sequence[Mention], document: str) -> Marked:
     done = 0
     for piece, kind in pieces:
         done += len(piece)
-        ends.append((done, _BIT[kind]))
+        ends.append((done, BIT[kind]))
     words = split(text, _CLITICS)
     allowed = []
     at = 0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sottovoce.core.text.context_finder import BREAK, NAMED, ContextFinder
 from sottovoce.core.text.words import Kind, split
 from sottovoce.models.corpus import load_language
-from sottovoce.models.names_data import Marked, read_entities, read_uner, read_wnut
+from sottovoce.models.names_data import SMALL_WORDS, Marked, read_entities, read_uner, read_wnut
 
 __all__ = ["THRESHOLDS", "Document", "Row", "documents", "evaluate"]
 
@@ -30,9 +30,6 @@ _KINDS: Final = {
     "LOCATION": "PLACE",
     "ORGANIZATION": "ORGANISATION",
 }
-_SMALL: Final = frozenset(
-    ("of", "and", "the", "for", "in", "on", "at", "to", "de", "la", "a", "an", "or", "with", "by")
-)
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ def _count(
             promised = [
                 at
                 for at in range(first, end)
-                if text.counted[at] and text.words[at].lower() not in _SMALL
+                if text.counted[at] and text.words[at].lower() not in SMALL_WORDS
             ]
             if not promised:
                 continue

@@ -20,15 +20,16 @@ from typing import Final
 from numpy.random import Generator
 
 from sottovoce.core.text.context_finder import BREAK
-from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind, Word, split
 from sottovoce.models.corpus import load_language
 from sottovoce.models.names_data import (
     ANY,
+    BIT,
     NONE,
     SLOT,
     SLOT_KINDS,
+    SMALL_WORDS,
     Marked,
     Mention,
     Mentions,
@@ -50,8 +51,7 @@ __all__ = [
     "written_pieces",
 ]
 
-_BIT: Final = {kind: 1 << number for number, kind in enumerate(KINDS)} | {"": NONE, "?": ANY}
-_PASSES: Final = _BIT["OTHER"] | NONE
+_PASSES: Final = BIT["OTHER"] | NONE
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _WEAK: Final = frozenset(
     (
@@ -355,10 +355,10 @@ def cut(pieces: Sequence[Mention]) -> Marked:
         words.append(word)
         if kind == "passes":
             allowed.append(_PASSES)
-        elif kind and (word.kind is not Kind.WORD or word.clitic or word.text in _SMALL):
+        elif kind and (word.kind is not Kind.WORD or word.clitic or word.text in SMALL_WORDS):
             allowed.append(ANY)
         else:
-            allowed.append(_BIT[kind])
+            allowed.append(BIT[kind])
     return Marked(tuple(words), tuple(allowed), "")
 
 
@@ -369,11 +369,6 @@ def weakened(sentence: Marked) -> Marked:
         for word, bits in zip(sentence.words, sentence.allowed, strict=True)
     ]
     return Marked(sentence.words, tuple(allowed), sentence.document)
-
-
-_SMALL: Final = frozenset(
-    ("of", "and", "the", "for", "in", "on", "at", "to", "de", "la", "a", "an", "or", "with", "by")
-)
 
 
 def _lines(rows: list[list[Mention]], start: str, between: str, end: str) -> list[Mention]:

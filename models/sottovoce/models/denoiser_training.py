@@ -144,16 +144,6 @@ class Network(nn.Module):
         return F.normalize(local + mixed * trust * helped, dim=1)
 
 
-def macs(size: Size, tokens: int) -> int:
-    """Return the multiplications of a query of ``tokens`` tokens, by the shapes."""
-    d, width = size.state, size.width
-    layer = tokens * d * (2 * size.reach + 1 + 4 * d + 2 * size.hidden) + 2 * tokens**2 * d
-    ends = tokens * size.table * d + (size.table + d) * width
-    hint = (width + 2) * d + d * d
-    mix = (2 * width + 2) * size.mixing + size.mixing * width + width * width + 4 * 16
-    return size.layers * layer + ends + hint + mix
-
-
 _KEPT_EVERY: Final = 30.0
 _MOMENTS: Final = ("step", "exp_avg", "exp_avg_sq")
 

@@ -73,11 +73,6 @@ class FrequencyTable:
         """Return the form in which ``word`` is counted."""
         return self.language.normal_form(word)
 
-    def by_tag(self, word: str, *, clitic: bool = False) -> NDArray[np.int64]:
-        """Return the occurrences of `word` by part of speech: shape (17,), in order of `UPOS`."""
-        found = [self._found.get((word, clitic, tag), 0) for tag in range(len(UPOS))]
-        return np.array(found, np.int64)
-
 
 def count_words(
     data: Path, out: Path, tagger: Tagger, language: Language, progress: Progress | None = None

@@ -168,17 +168,11 @@ class PosteriorMean:
         return found
 
     @torch.no_grad()
-    def most_probable(self, noisy: Tensor | Floats2d, eta: float | Tensor) -> Tensor:
-        """Return the attacker's guess from the same posterior, as token ids: Int (n,)."""
-        vectors = torch.as_tensor(noisy).to(self._columns)
-        guesses = [p.argmax(1) for _, p in self._probabilities(vectors, eta)]
-        return torch.cat(guesses) if guesses else vectors.new_empty(0, dtype=torch.int64)
-
-    @torch.no_grad()
     def confidence(self, noisy: Tensor | Floats2d, eta: float | Tensor) -> Tensor:
-        """Return the probability that the guess is right: Float (n,).
+        """Return the probability of the likeliest token: Float (n,).
 
-        For vectors of tokens with the prior's frequencies, the mean is the attacker's success.
+        This token is the attacker's guess. For vectors of tokens with the prior's frequencies, the
+        mean is the attacker's success.
         """
         vectors = torch.as_tensor(noisy).to(self._columns)
         best = [p.amax(1) for _, p in self._probabilities(vectors, eta)]

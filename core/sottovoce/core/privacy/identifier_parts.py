@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.signs import listed as listed_signs
-from sottovoce.core.privacy.surrogates import Shape, identifiers, layout, listed
+from sottovoce.core.privacy.surrogates import Shape, identifiers, layout, words_of
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 
 __all__ = [
@@ -289,7 +289,7 @@ def _marks() -> Callable[[str], int]:
 
 @cache
 def _drawn() -> frozenset[str]:
-    return frozenset((*listed("given"), *listed("family")))
+    return frozenset((*words_of("given"), *words_of("family")))
 
 
 def is_name(text: str) -> bool:

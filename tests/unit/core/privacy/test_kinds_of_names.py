@@ -8,7 +8,7 @@ from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
-from sottovoce.core.privacy.surrogates import listed
+from sottovoce.core.privacy.surrogates import words_of
 
 
 def release(privatizer: Privatizer, text: str) -> Release:
@@ -150,4 +150,4 @@ def test_a_relation_or_a_title_tells_the_gender_of_the_surrogate(
         left = privatizer.release(text, Setting(policy="personal"), key=key)
         drawn = [word for word in left.each_word() if word.replaced]
         first = left.text[drawn[0].released_start : drawn[0].released_end]
-        assert first.lower() in listed(file)
+        assert first.lower() in words_of(file)

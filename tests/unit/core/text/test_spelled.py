@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.privacy.surrogates import listed
+from sottovoce.core.privacy.surrogates import words_of
 from sottovoce.core.text.words import Kind, is_spelled, split
 from tests.support.shared_data import shared_data
 
@@ -25,7 +25,7 @@ def identified(document: str) -> list[str]:
 
 @pytest.mark.parametrize("joiner", JOINERS)
 def test_no_letter_of_200_spelled_names_is_left(joiner: str) -> None:
-    names = random.Random(7).sample([*listed("given"), *listed("family")], 200)
+    names = random.Random(7).sample([*words_of("given"), *words_of("family")], 200)
     for name in filter(lambda name: len(name) >= 3, names):
         for written in (name, name.upper(), name.capitalize()):
             spelled = joiner.join(written)

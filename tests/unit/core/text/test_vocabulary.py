@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.errors import DataLoss
-from sottovoce.core.privacy.surrogates import listed
+from sottovoce.core.privacy.surrogates import words_of
 from sottovoce.core.text.vocabulary import Mark, Vocabulary, pack
 from tests.support.paths import ROOT
 
@@ -52,7 +52,7 @@ def test_words_that_are_names_are_marked(shipped: Vocabulary) -> None:
     for word in ["will", "rose", "may", "grace", "mark", "fish"]:
         assert shipped.marks(word) & Mark.NAME
         assert shipped.marks(word) & Mark.WORD
-    for word in (*listed("given"), *listed("family"), *listed("places")):
+    for word in (*words_of("given"), *words_of("family"), *words_of("places")):
         assert not shipped.marks(word) or shipped.marks(word) & Mark.NAME
 
 

@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
 
 @cache
-def listed(name: str) -> tuple[str, ...]:
+def words_of(name: str) -> tuple[str, ...]:
     """Return the sorted words of the public list ``name``; `lists/README.md` names the sources."""
     text = files(__package__).joinpath("lists", f"{name}.txt").read_text("ascii")
     return tuple(text.split())

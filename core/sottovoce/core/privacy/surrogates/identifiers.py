@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import Shape, below, case, fill, listed, one_of
+from sottovoce.core.privacy.surrogates import Shape, below, case, fill, one_of, words_of
 from sottovoce.core.privacy.surrogates import layout as layout_of
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import is_spelled
@@ -265,7 +265,7 @@ def draw(shape: Shape, random: Random) -> str:
 
 
 def _host(random: Random) -> str:
-    return f"{one_of(listed('words'), random)}.{one_of(_HOSTS, random)}"
+    return f"{one_of(words_of('words'), random)}.{one_of(_HOSTS, random)}"
 
 
 def _web_address(layout: str, random: Random) -> str:
@@ -278,7 +278,7 @@ def _dotted(path: str, random: Random) -> str:
 
 
 def _person(joint: str, random: Random) -> str:
-    return one_of(listed("given"), random) + joint + one_of(listed("family"), random)
+    return one_of(words_of("given"), random) + joint + one_of(words_of("family"), random)
 
 
 def _mail_address(layout: str, random: Random) -> str:
@@ -290,11 +290,11 @@ def _handle(_: str, random: Random) -> str:
 
 
 def _user(_: str, random: Random) -> str:
-    return one_of(listed("given"), random)
+    return one_of(words_of("given"), random)
 
 
 def _file(ending: str, random: Random) -> str:
-    return f"{one_of(listed('words'), random)}.{ending}"
+    return f"{one_of(words_of('words'), random)}.{ending}"
 
 
 def _numbers(layout: str, digits: str) -> str:

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Final
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import Shape, case, listed, one_of
+from sottovoce.core.privacy.surrogates import Shape, case, one_of, words_of
 from sottovoce.core.text import word_classes
 
 _LISTS: Final = {
@@ -72,7 +72,8 @@ def is_family(form: str) -> bool:
 def _families() -> frozenset[str]:
     lines = "".join(_known().values()).splitlines()
     known = (line[:-2] for line in lines if line.endswith("\tl"))
-    return frozenset((*listed("family"), *listed("surnames"), *known)) - frozenset(listed("given"))
+    families = frozenset((*words_of("family"), *words_of("surnames"), *known))
+    return families.difference(words_of("given"))
 
 
 def gender(name: str) -> str:
@@ -82,7 +83,7 @@ def gender(name: str) -> str:
     ('f', 'm', '')
     """
     for letter, file in (("f", "women"), ("m", "men")):
-        if _holds(name, listed(file)):
+        if _holds(name, words_of(file)):
             return letter
     found = _told(name)
     return "" if found == "l" else found
@@ -94,7 +95,7 @@ def known(name: str) -> bool:
     >>> known("nadia"), known("xq")
     (True, False)
     """
-    return bool(_told(name)) or any(map(partial(_holds, name), map(listed, _PERSONS)))
+    return bool(_told(name)) or any(map(partial(_holds, name), map(words_of, _PERSONS)))
 
 
 def _holds(name: str, words: tuple[str, ...]) -> bool:
@@ -128,5 +129,5 @@ def shape(role: str, word: str) -> Shape:
 def draw(shape: Shape, random: Random) -> str:
     """Draw a word of that role, uniformly."""
     return word_classes.apply(
-        word_classes.Case(shape.layout), one_of(listed(_LISTS[shape.sort]), random)
+        word_classes.Case(shape.layout), one_of(words_of(_LISTS[shape.sort]), random)
     )

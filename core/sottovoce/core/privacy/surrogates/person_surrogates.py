@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.passing import is_city
-from sottovoce.core.privacy.surrogates import case, listed, names, one_of, word_groups
+from sottovoce.core.privacy.surrogates import case, names, one_of, word_groups, words_of
 from sottovoce.core.text import word_classes
 
 _KIND: Final = "name"
@@ -296,5 +296,5 @@ def _short(word: NameWord, run: Sequence[NameWord]) -> str:
 def _choices(sort: str) -> tuple[str, ...]:
     if sort in ("ORGANISATION", "NAME", "UNLISTED"):
         return COINED
-    chosen = (name for file in _LIST.get(sort, ("women", "men")) for name in listed(file))
+    chosen = (name for file in _LIST.get(sort, ("women", "men")) for name in words_of(file))
     return tuple(name for name in chosen if sort != "PLACE" or not is_city(name))

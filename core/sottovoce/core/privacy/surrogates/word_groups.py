@@ -21,7 +21,7 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import Shape, below, case, fill, listed, one_of
+from sottovoce.core.privacy.surrogates import Shape, below, case, fill, one_of, words_of
 from sottovoce.core.privacy.surrogates import layout as layout_of
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.words import IDEOGRAPHS
@@ -186,5 +186,6 @@ def draw_unlisted(shape: Shape, random: Random) -> str:
         codes = below(_NUMBER_OF_IDEOGRAPHS, int(shape.layout), random)
         return "".join(chr(_FIRST_IDEOGRAPH + code) for code in codes)
     if shape.sort == _WORD:
-        return word_classes.apply(word_classes.Case(shape.layout), one_of(listed("words"), random))
+        drawn = one_of(words_of("words"), random)
+        return word_classes.apply(word_classes.Case(shape.layout), drawn)
     return one_of(_CHOICES[shape.sort], random)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.core.privacy.surrogates import listed
+from sottovoce.core.privacy.surrogates import words_of
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Surrogates
 
 
@@ -38,7 +38,7 @@ def test_a_name_is_one_name_throughout_whatever_its_case() -> None:
     first, again, loud = replaced("PERSON:Anna", "-", "PERSON:Anna", "-", "PERSON:ANNA")
     assert first == again == loud.capitalize()
     assert loud.isupper()
-    assert first.lower() in listed("given")
+    assert first.lower() in words_of("given")
 
 
 def test_it_is_so_whatever_chance_answers() -> None:
@@ -54,19 +54,19 @@ def test_it_is_across_windows_too() -> None:
     assert list(one) == [0, 1]
     assert list(two) == [100]
     assert two[100] == one[1]
-    assert one[1].lower() in listed("family")
+    assert one[1].lower() in words_of("family")
 
 
 def test_words_of_a_name_have_roles_by_the_looks_of_their_neighbours() -> None:
     bank, asia = replaced("ORGANISATION:Bank", "ORGANISATION:Asia")
-    assert bank.lower() in listed("organisations")
-    assert asia.lower() in listed("organisation_tails")
+    assert bank.lower() in words_of("organisations")
+    assert asia.lower() in words_of("organisation_tails")
 
 
 def test_names_that_do_not_stand_side_by_side_are_two() -> None:
     one, two = replaced("PERSON:Anna", "-", "PERSON:Lee")
-    assert one.lower() in listed("given")
-    assert two.lower() in listed("given")
+    assert one.lower() in words_of("given")
+    assert two.lower() in words_of("given")
 
 
 def test_number_words_do_not_show_that_they_are_equal() -> None:
@@ -100,7 +100,7 @@ def test_an_identifier_is_the_same_throughout_and_others_are_others() -> None:
     [("NAME", "family"), ("UNLISTED", "words"), ("SYM", "words"), ("OTHER", "others")],
 )
 def test_kinds_and_their_lists(kind: str, name: str) -> None:
-    assert replaced(f"{kind}:blorp")[0] in listed(name)
+    assert replaced(f"{kind}:blorp")[0] in words_of(name)
 
 
 def test_two_names_share_no_surrogate() -> None:

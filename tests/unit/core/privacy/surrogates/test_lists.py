@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.core.bundle.word_list import WordList
-from sottovoce.core.privacy.surrogates import listed, names, word_groups
+from sottovoce.core.privacy.surrogates import names, word_groups, words_of
 from sottovoce.core.privacy.surrogates.person_surrogates import COINED
 from sottovoce.core.text.vocabulary import Vocabulary
 
@@ -39,35 +39,35 @@ def commonest(n: int) -> set[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_list_is_sorted_small_ascii_letters_each_word_once(name: str) -> None:
-    words = listed(name)
+    words = words_of(name)
     assert list(words) == sorted(set(words))
     assert all(word.isascii() and word.isalpha() and word.islower() for word in words)
 
 
 @pytest.mark.parametrize("lists", [FOR_DOCUMENTS, IN_CONTEXT])
 def test_no_word_is_in_two_lists_of_one_policy(lists: Sequence[str]) -> None:
-    everything = [word for name in lists for word in listed(name)]
+    everything = [word for name in lists for word in words_of(name)]
     assert len(everything) == len(set(everything))
 
 
 def test_no_name_that_is_drawn_is_a_word() -> None:
     marks = Vocabulary.shipped().marks
-    names = {word for name in PEOPLE_AND_PLACES for word in listed(name)} | {*COINED}
+    names = {word for name in PEOPLE_AND_PLACES for word in words_of(name)} | {*COINED}
     assert not [name for name in names if marks(name)]
-    drawn = {word for name in IN_CONTEXT[:3] for word in listed(name)} | {*COINED}
+    drawn = {word for name in IN_CONTEXT[:3] for word in words_of(name)} | {*COINED}
     assert not [name for name in drawn if marks(name + "s") or len(name) < 4]
 
 
 def test_many_names_are_left_to_draw_from() -> None:
-    assert min(len(listed("women")), len(listed("men"))) >= 1_000
-    assert len(listed("surnames")) >= 2_000
+    assert min(len(words_of("women")), len(words_of("men"))) >= 1_000
+    assert len(words_of("surnames")) >= 2_000
     assert len({*COINED}) == len(COINED) >= 300
-    assert not {*COINED} & {word for name in NAMES for word in listed(name)}
+    assert not {*COINED} & {word for name in NAMES for word in words_of(name)}
 
 
 def test_a_drawn_given_name_has_its_gender() -> None:
-    assert {names.gender(word) for word in listed("women")} == {"f"}
-    assert {names.gender(word) for word in listed("men")} == {"m"}
+    assert {names.gender(word) for word in words_of("women")} == {"f"}
+    assert {names.gender(word) for word in words_of("men")} == {"m"}
     assert [names.gender(word) for word in ("nadia", "tom", "kerry", "quarnivel", "smith")] == [
         *("f", "m", "b", "", ""),
     ]
@@ -79,11 +79,11 @@ def test_known_names_are_sorted_each_once_and_none_is_drawn_for_a_person() -> No
     assert header == "name\tis"
     assert [name for name, _ in known] == sorted({name for name, _ in known})
     assert {what for _, what in known} == {"f", "m", "b", "l"}
-    assert not {name for name, _ in known} & {*listed("women"), *listed("men")}
+    assert not {name for name, _ in known} & {*words_of("women"), *words_of("men")}
 
 
 def test_none_is_common_and_none_states_a_fact() -> None:
-    drawn = {word for name in NAMES for word in listed(name)}
+    drawn = {word for name in NAMES for word in words_of(name)}
     assert not drawn & commonest(200)
     assert not drawn & facts().keys()
 
@@ -91,7 +91,7 @@ def test_none_is_common_and_none_states_a_fact() -> None:
 def test_the_card_counts_right() -> None:
     card = (LISTS / "README.md").read_text("utf-8")
     for name in NAMES:
-        assert f"| `{name}.txt` | {len(listed(name))} |" in card
+        assert f"| `{name}.txt` | {len(words_of(name))} |" in card
     known = (LISTS / "known_names.tsv").read_text("ascii").splitlines()
     assert f"| `known_names.tsv` | {len(known) - 1} |" in card
     _, *others = (LISTS / "names_by_script.tsv").read_text("utf-8").splitlines()
@@ -102,7 +102,7 @@ def test_the_card_counts_right() -> None:
 
 def test_the_default_vocabulary_holds_every_word(bundle_folder: Path) -> None:
     known = set(WordList(bundle_folder / "words.txt"))
-    assert not {word for name in FOR_DOCUMENTS for word in listed(name)} - known
+    assert not {word for name in FOR_DOCUMENTS for word in words_of(name)} - known
     assert not {word for word, _, use in ORIGINS[1:] if use != "from"} - known
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sottovoce.core.privacy.surrogates import listed, names
+from sottovoce.core.privacy.surrogates import names, words_of
 
 ALPHA = 1e-6
 """Significance of a statistical test: a right program fails one run in a million."""
@@ -75,7 +75,7 @@ def test_the_role_is_published(role: str) -> None:
 
 @pytest.mark.parametrize("role", names.ROLES)
 def test_any_word_of_the_role_is_as_likely(role: str) -> None:
-    random, choices = np.random.default_rng(1), listed(LISTS[role])
+    random, choices = np.random.default_rng(1), words_of(LISTS[role])
     counts = dict.fromkeys(choices, 0)
     for _ in range(10 * len(choices)):
         counts[names.draw(names.shape(role, "x"), random)] += 1

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.surrogates import listed
+from sottovoce.core.privacy.surrogates import words_of
 from sottovoce.core.privacy.surrogates.person_surrogates import COINED, KnownNames, NameWord
 from sottovoce.core.privacy.surrogates.surrogate import Owners
 
@@ -66,12 +66,12 @@ def test_persons_who_share_a_part_share_its_surrogate() -> None:
     ],
 )
 def test_kind_and_gender_are_kept(name: str, lists: Sequence[str]) -> None:
-    choices = {word for file in lists for word in listed(file)}
+    choices = {word for file in lists for word in words_of(file)}
     for number in range(20):
         known = KnownNames(lambda *key, number=number: keyed(str(number), *key), {})
         assert drawn(known, name)[0].lower() in choices
         first, family = drawn(known, f"{name} Quorl")
-        assert family.lower() in listed("surnames")
+        assert family.lower() in words_of("surnames")
         assert first.istitle()
 
 
@@ -81,19 +81,19 @@ def test_the_word_before_a_name_in_no_list_tells_its_gender(gender: str, file: s
         known = KnownNames(lambda *key, number=number: keyed(str(number), *key), {})
         one = [each._replace(gender=gender) for each in words("Zyxgar", "Quorvin Zorn")]
         first, other, last = known.replace(one).values()
-        assert {first.lower(), other.lower()} <= {*listed(file)}
-        assert last.lower() in listed("surnames")
+        assert {first.lower(), other.lower()} <= {*words_of(file)}
+        assert last.lower() in words_of("surnames")
 
 
 def test_a_name_after_a_title_is_a_last_name() -> None:
     (found,) = KnownNames(keyed, {}).replace(words("Rose", titled=True)).values()
-    assert found.lower() in listed("surnames")
+    assert found.lower() in words_of("surnames")
 
 
 @pytest.mark.parametrize("kind", ["PLACE", "ORGANISATION", "UNLISTED", "NAME"])
 def test_what_is_no_person_becomes_none(kind: str) -> None:
     (found,) = drawn(KnownNames(keyed, {}), "Quorlmark", kind=kind)
-    assert found.lower() in (listed("places") if kind == "PLACE" else COINED)
+    assert found.lower() in (words_of("places") if kind == "PLACE" else COINED)
 
 
 def test_a_person_stays_one_where_it_is_taken_for_something_else() -> None:
@@ -103,7 +103,7 @@ def test_a_person_stays_one_where_it_is_taken_for_something_else() -> None:
     both = words("Elena Marsh")
     both[1] = both[1]._replace(kind="PLACE")
     other = KnownNames(keyed, {})
-    assert other.replace(both)[1].lower() in listed("surnames")
+    assert other.replace(both)[1].lower() in words_of("surnames")
     assert other.past.persons == {"elena", "marsh"}
     place = KnownNames(keyed, {})
     drawn(place, "Marsh", kind="PLACE")
@@ -111,14 +111,14 @@ def test_a_person_stays_one_where_it_is_taken_for_something_else() -> None:
 
 
 def test_a_person_is_drawn_before_a_place_and_a_whole_name_before_a_part() -> None:
-    surnames = listed("surnames")
+    surnames = words_of("surnames")
     mixed = [*words("Marsh", "Elena Marsh")]
     mixed[0] = mixed[0]._replace(kind="PLACE")
     assert KnownNames(keyed, {}).replace(mixed)[0].lower() in surnames
     assert drawn(KnownNames(keyed, {}), "Rose", "Anna Rose")[0].lower() in surnames
     alike = [*words("Marsh", "Marsh")]
     alike[0] = alike[0]._replace(kind="PLACE")
-    assert KnownNames(keyed, {}).replace(alike)[0].lower() not in listed("places")
+    assert KnownNames(keyed, {}).replace(alike)[0].lower() not in words_of("places")
     titled = [*words("Rose", "Rose")]
     titled[1] = titled[1]._replace(titled=True)
     assert KnownNames(keyed, {}).replace(titled)[0].lower() in surnames
@@ -173,7 +173,7 @@ def test_what_stands_between_the_parts_of_one_name(
         NameWord(0, "PERSON", first, first.lower(), "", False),
         NameWord(1 + len(gap.strip()), "PERSON", second, second.lower(), gap, False),
     ]
-    family = listed("surnames")
+    family = words_of("surnames")
     found = [
         [*KnownNames(lambda *key, n=n: keyed(str(n), *key), {}).replace(named).values()][1]
         for n in range(9)
@@ -199,7 +199,7 @@ def test_a_last_name_and_a_comma_stand_before_a_given_name_or_an_initial(
     found = [
         KnownNames(lambda *key, n=n: keyed(str(n), *key), {}).replace(named)[0] for n in range(9)
     ]
-    assert all(name.lower() in listed("surnames") for name in found) == turned
+    assert all(name.lower() in words_of("surnames") for name in found) == turned
 
 
 def test_the_last_name_may_stand_first() -> None:
@@ -207,7 +207,7 @@ def test_the_last_name_may_stand_first() -> None:
     turned[1] = turned[1]._replace(gap=", ")
     known = KnownNames(keyed, {})
     found = known.replace(turned)
-    assert found[0].lower() in listed("surnames")
+    assert found[0].lower() in words_of("surnames")
     assert drawn(known, "N Kerr")[0] == found[1][0]
 
 
@@ -314,5 +314,5 @@ def test_a_street_after_a_number_is_no_part_of_a_name_before_it() -> None:
             for number, (place, (text, kind)) in enumerate(zip(places, texts, strict=True))
         ]
         found = KnownNames(keyed, {}).replace(named)
-        assert {found[place].lower() for place in places[2:]} <= set(listed("places"))
-        assert not {found[place].lower() for place in places[:2]} & set(listed("places"))
+        assert {found[place].lower() for place in places[2:]} <= set(words_of("places"))
+        assert not {found[place].lower() for place in places[:2]} & set(words_of("places"))

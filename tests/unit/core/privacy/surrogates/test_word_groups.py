@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sottovoce.core.privacy.surrogates import listed
+from sottovoce.core.privacy.surrogates import words_of
 from sottovoce.core.privacy.surrogates.word_groups import (
     _GROUPS,
     draw_number,
@@ -129,7 +129,7 @@ def drawn(text: str, seed: int = 1) -> str:
 
 @pytest.mark.parametrize("text", ["flibbertigibbet", "zß", "шарф", "iPhone", "o'clockish", "ab1"])
 def test_a_word_becomes_a_small_listed_one(text: str) -> None:
-    assert drawn(text) in listed("words")
+    assert drawn(text) in words_of("words")
     assert drawn(text) == drawn("other")
 
 
@@ -141,7 +141,7 @@ def test_its_case_is_kept() -> None:
 def test_any_listed_word_is_as_likely() -> None:
     random, shape = np.random.default_rng(2), unlisted_shape("zorblax")
     found = [draw_unlisted(shape, random) for _ in range(10_000)]
-    assert chisquare([found.count(word) for word in listed("words")]).pvalue > ALPHA
+    assert chisquare([found.count(word) for word in words_of("words")]).pvalue > ALPHA
 
 
 @pytest.mark.parametrize(("text", "like"), [("J", "A"), ("q", "a"), ("ж", "a"), ("é", "a")])

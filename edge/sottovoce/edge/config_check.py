@@ -17,13 +17,11 @@ from sottovoce.core.privacy import policies
 from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import LEVELS
 from sottovoce.core.rpc.address import is_loopback, socket_path, split_address, split_url
-from sottovoce.core.rpc.limits import MOST_PLAIN_TOKENS, NAME
+from sottovoce.core.rpc.limits import MOST_PLAIN_TOKENS, MOST_TOOLS, NAME, TOOL_NAME
 
 if TYPE_CHECKING:
     from sottovoce.edge.config import Config
 
-_MOST_TOOLS = 128
-_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
@@ -104,8 +102,8 @@ _RULES: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
     "chat.model": _ONE_LINE,
     "chat.keep_days": (_within(0, 3650), "a number from 0 to 3650"),
     "chat.trusted_tools": (
-        lambda tools: len(tools) <= _MOST_TOOLS and all(map(_TOOL.fullmatch, tools)),
-        f"at most {_MOST_TOOLS} names of functions (letters, digits, _ and -, at most 64)",
+        lambda tools: len(tools) <= MOST_TOOLS and all(map(TOOL_NAME.fullmatch, tools)),
+        f"at most {MOST_TOOLS} names of functions (letters, digits, _ and -, at most 64)",
     ),
     "openai.address": (_if_set(_loopback), ""),
     "ui.address": (_loopback, ""),

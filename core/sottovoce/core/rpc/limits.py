@@ -64,6 +64,12 @@ HIGHEST_PENALTY: Final = 2.0
 WRITING_SECONDS: Final = 3600.0
 """The most seconds to generate one text, however slowly the client reads it."""
 
+MOST_TOOLS: Final = 128
+"""The most functions in a request."""
+
+TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""The form of a function's name, in OpenAI's protocol."""
+
 MOST_STOPS: Final = 16
 LONGEST_STOP: Final = 256
 """The most bytes of UTF-8 in one stop string."""

@@ -21,10 +21,10 @@ from sottovoce.core.rpc.limits import (
     HIGHEST_TEMPERATURE,
     MOST_NEW_TOKENS,
     MOST_STOPS,
+    MOST_TOOLS,
     MOST_TURNS,
 )
 from sottovoce.edge.client.generation import EFFORTS, VERBOSITIES
-from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.edge.tasks.parts import Parts
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_chat_pb2 as chats

@@ -21,10 +21,10 @@ from sottovoce.core.rpc.limits import (
     LARGEST_PROMPT,
     LONGEST_STOP,
     MOST_STOPS,
+    MOST_TOOLS,
     MOST_TURNS,
 )
 from sottovoce.edge.state.apps import calling
-from sottovoce.edge.tasks.functions import MOST_TOOLS
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 

@@ -16,16 +16,14 @@ from typing import Any, Final, NoReturn
 from sottovoce.core.errors import InvalidInput
 from sottovoce.core.privacy.restoration import Restoration
 from sottovoce.core.privacy.surrogate_table import Place
+from sottovoce.core.rpc.limits import TOOL_NAME
 from sottovoce.core.rpc.openai import whole
 from sottovoce.v1 import edge_chat_pb2 as chats
 from sottovoce.v1 import generation_pb2 as generation
 
-MOST_TOOLS: Final = 128
 _DEEPEST: Final = 64
 _MOST_LEAVES: Final = 8_192
 _LONGEST_NAME: Final = 64
-
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HALF: Final = re.compile(r"\\u[dD][89A-Fa-f]")
 """The start of an escape of half a surrogate pair, which may stand in a whole pair."""
 _REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
@@ -86,7 +84,7 @@ class Functions:
         Raises:
             InvalidInput: its name is not a name, or its parameters are not a supported schema.
         """
-        if not _NAME.fullmatch(tool.name):
+        if not TOOL_NAME.fullmatch(tool.name):
             _refuse("the name of a function", "use letters, digits, _ and -, at most 64")
         parameters = _loaded(tool.parameters) if tool.parameters else {}
         if not isinstance(parameters, dict):
@@ -103,7 +101,7 @@ class Functions:
         Raises:
             InvalidInput: its name is not a name, or its schema is not supported.
         """
-        if form.name and not _NAME.fullmatch(form.name):
+        if form.name and not TOOL_NAME.fullmatch(form.name):
             _refuse("the name of the answer's form", "use letters, digits, _ and -, at most 64")
         schema = _loaded(form.schema) if form.schema else None
         if form.schema and not isinstance(schema, dict):

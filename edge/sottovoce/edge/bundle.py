@@ -257,36 +257,47 @@ def pull(
         if extra:
             _check_encoder(aside)
         has_encoder = bool(extra) or (folder / ENCODER).is_dir()
-        if folder.exists():
-            try:
-                Bundle.open(folder, expected=identity)
-                _put(aside, folder)
-                _write(folder / SIGNATURE, signature.to_bytes())
-                known.note(cloud.address, signature.key)
-                _switch(config.current, folder)
-                return Pulled(identity, folder, signature.key, size, not extra, has_encoder)
-            except SottovoceError:  # damaged: keep its good files, fetch the others again
-                shutil.rmtree(partial, ignore_errors=True)
-                folder.rename(partial)
-        _complete_all(cloud, identity, partial, manifest.files, progress, (done, size))
-        _write(partial / MANIFEST, answer.manifest)
-        _write(partial / SIGNATURE, signature.to_bytes())
-        arrived = Bundle.open(partial, expected=identity)
-        check_bound(arrived)
-        progress("measuring what its levels protect", size, size)
-        from sottovoce.core.privacy import inspection  # rarely needed
+        here = _is_sound(folder, identity, partial)
+        if here:
+            _put(aside, folder)
+            _write(folder / SIGNATURE, signature.to_bytes())
+        else:
+            _complete_all(cloud, identity, partial, manifest.files, progress, (done, size))
+            _write(partial / MANIFEST, answer.manifest)
+            _write(partial / SIGNATURE, signature.to_bytes())
+            arrived = Bundle.open(partial, expected=identity)
+            check_bound(arrived)
+            progress("measuring what its levels protect", size, size)
+            from sottovoce.core.privacy import inspection  # rarely needed
 
-        inspection.inspect(arrived, config.language, accept_unchecked=config.accept_unchecked)
-        _put(aside, partial)
-        for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
-            sync_folder(inner)
-        partial.rename(folder)
-        sync_folder(bundles)
+            inspection.inspect(arrived, config.language, accept_unchecked=config.accept_unchecked)
+            _put(aside, partial)
+            for inner in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
+                sync_folder(inner)
+            partial.rename(folder)
+            sync_folder(bundles)
         before = config.current.resolve()
         known.note(cloud.address, signature.key)
         _switch(config.current, folder)
-        _tidy(bundles, keep={folder, before})
-    return Pulled(identity, folder, signature.key, size, False, has_encoder)
+        if not here:
+            _tidy(bundles, keep={folder, before})
+    return Pulled(identity, folder, signature.key, size, here and not extra, has_encoder)
+
+
+def _is_sound(folder: Path, identity: str, partial: Path) -> bool:
+    """Return whether ``folder`` holds the bundle.
+
+    A damaged bundle is moved to ``partial``, which keeps its good files for the next pull.
+    """
+    if not folder.exists():
+        return False
+    try:
+        Bundle.open(folder, expected=identity)
+    except SottovoceError:
+        shutil.rmtree(partial, ignore_errors=True)
+        folder.rename(partial)
+        return False
+    return True
 
 
 def _check_key(known: KnownClouds, address: str, key: bytes, given: bytes | None) -> None:

@@ -86,6 +86,11 @@ class Conversation:
         self.answers.pop(digest, None)
         self.answers[digest] = what, came[:LONGEST_ANSWERED]
 
+    def came(self, digest: bytes, what: str) -> str | None:
+        """Return a noted answer as it came, if ``what`` was the same then."""
+        asked_as, came = self.answers.get(digest, ("", ""))
+        return came if asked_as == what else None
+
 
 class Conversations:
     """Conversations sealed in a store, each for some days after its last use.

@@ -7,7 +7,7 @@ again as the cloud wrote it. Every other turn is privatised, whatever its role.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -52,6 +52,48 @@ class _Departing:
     returning: Returning
     conversation: Conversation
     what: str
+
+
+class _Leaving:
+    """The turns and functions of one request as they leave. Each distinct text is drawn once.
+
+    Args:
+        draw: privatises a text.
+        came: returns an answer or a call as it came to this device, if it did.
+
+    Attributes:
+        drawn: the texts that are privatised now.
+    """
+
+    def __init__(self, draw: Callable[[str], DrawnText], came: Callable[..., str | None]) -> None:
+        self._draw, self._came = draw, came
+        self.drawn: dict[str, DrawnText] = {}
+        self.functions = Functions(self._text)
+
+    def turn(self, turn: chats.ChatTurn) -> generation.ReleasedTurn:
+        came = self._came(turn.text) if turn.role == _ASSISTANT else None
+        return generation.ReleasedTurn(
+            role=turn.role,
+            released_text=self._text(turn.text) if came is None else came,
+            tool_calls=map(self._call, turn.tool_calls),
+            tool_call_id=self.functions.answered(turn.tool_call_id),
+        )
+
+    def release(self, text: str, left: generation.ReleasedTurn) -> Release | None:
+        """Return the release of a turn's text, if the turn left with it."""
+        drawn = self.drawn.get(text)
+        return drawn.release if drawn and drawn.release.text == left.released_text else None
+
+    def _call(self, call: chats.ToolCall) -> generation.ReleasedToolCall:
+        came = self._came(call.name, canonical(call.arguments))
+        return self.functions.call(call) if came is None else self.functions.known(call, came)
+
+    def _text(self, text: str) -> str:
+        if not text or text.isspace():
+            return text
+        if text not in self.drawn:
+            self.drawn[text] = self._draw(text)
+        return self.drawn[text].release.text
 
 
 _Word = TypeVar("_Word", str, tuple[str, str])
@@ -153,86 +195,44 @@ class Chat:
                 if turn.role == _ASSISTANT
             ),
         )
-        drawn: dict[str, DrawnText] = {}
-
-        def released(text: str) -> str:
-            if not text or text.isspace():
-                return text
-            if text not in drawn:
-                drawn[text] = self.releases.drawn(
-                    opened, text, setting, conversation.session, conversation.owners
-                )
-            return drawn[text].release.text
-
-        functions = Functions(released)
+        leaving = _Leaving(
+            lambda text: self.releases.drawn(
+                opened, text, setting, conversation.session, conversation.owners
+            ),
+            lambda *said: conversation.came(self.conversations.digest(*said), what),
+        )
+        functions = leaving.functions
         tools = [functions.definition(tool) for tool in asked.tools]
         form = functions.form(asked.format) if asked.HasField("format") else None
-
-        def noted(*shown: str) -> str | None:
-            """Return the cloud's text of an answer, if the options were the same then."""
-            asked_as, came = conversation.answers.get(self.conversations.digest(*shown), ("", ""))
-            return came if asked_as == what else None
-
-        def call(made: chats.ToolCall) -> generation.ReleasedToolCall:
-            came = noted(made.name, canonical(made.arguments))
-            return functions.call(made) if came is None else functions.known(made, came)
-
-        def departing(turn: chats.ChatTurn) -> generation.ReleasedTurn:
-            came = noted(turn.text) if turn.role == _ASSISTANT else None
-            return generation.ReleasedTurn(
-                role=turn.role,
-                released_text=released(turn.text) if came is None else came,
-                tool_calls=map(call, turn.tool_calls),
-                tool_call_id=functions.answered(turn.tool_call_id),
-            )
-
-        turns = [departing(turn) for turn in asked.turns]
-        seen = [
-            drawn[turn.text].release
-            if asked.words
-            and turn.text in drawn
-            and drawn[turn.text].release.text == left.released_text
-            else None
-            for turn, left in zip(asked.turns, turns, strict=True)
-        ]
+        turns = [leaving.turn(turn) for turn in asked.turns]
+        drawn = leaving.drawn.values()
         if not drawn or not asks(asked.turns[-1]):
             raise InvalidInput("there is nothing to answer", fix="send a text", subject="turns")
-        places = observe([each.release for each in drawn.values()], known=conversation.places)
+        places = observe([each.release for each in drawn], known=conversation.places)
         purpose = Purpose("chat", asked.model)
         charged, number = 0.0, 0
         if not asked.preview:
             if not conversation.answers and not agreed_by_owner(asked):
                 self.consent.check(conversation.name, [*_texts(turns, tools, form)])
-            charged, number = self.releases.charge(drawn.values(), purpose)
-        sampling = {name.name: value for name, value in asked.sampling.ListFields()}
-        if "seed" in sampling:
-            sampling["seed"] = self.conversations.seed(sampling["seed"])
-        request = generation.GenerateRequest(
-            bundle_id=opened.bundle.id,
-            sampling=generation.GenerateSampling(**sampling),
-            released_stops=filter(_is_wordless, asked.stops),
-            tools=tools,
-            tool_use=asked.tool_use,
-            released_tool=functions.name(asked.tool) if asked.tool else "",
-            parallel_tool_calls=asked.parallel_tool_calls
-            if asked.HasField("parallel_tool_calls")
-            else None,
-            format=form,
-        )
-        # The newest turn last: the record keeps the end of a long text.
-        leaving = released_texts(request, *turns)
+            charged, number = self.releases.charge(drawn, purpose)
+        request = self._request(asked, opened.bundle.id, functions, tools, form)
         if not asked.preview:
-            self.record.note(purpose, self.writer.peer, leaving, f"{len(turns)} turns")
+            # The newest turn last: the record keeps the end of a long text.
+            texts = released_texts(request, *turns)
+            self.record.note(purpose, self.writer.peer, texts, f"{len(turns)} turns")
             conversation.observed(places)
             self.conversations.keep(conversation)
-        release = next(reversed(drawn.values())).release
+        release = next(reversed(drawn)).release
         places = [*conversation.places, *places]
         restoration = _restoration(opened.bundle, _texts(turns, tools, form), places)
         return _Departing(
             request,
             turns,
             chats.Departed(
-                turns=map(_departed, turns, seen),
+                turns=[
+                    _departed(left, leaving.release(turn.text, left) if asked.words else None)
+                    for turn, left in zip(asked.turns, turns, strict=True)
+                ],
                 charged=charged,
                 turns_charged=number,
                 level=release.setting.level,
@@ -247,6 +247,31 @@ class Chat:
             functions.back(places, restoration, self.trusted),
             conversation,
             what,
+        )
+
+    def _request(
+        self,
+        asked: chats.ChatRequest,
+        bundle_id: str,
+        functions: Functions,
+        tools: Sequence[generation.ReleasedTool],
+        form: generation.ReleasedFormat | None,
+    ) -> generation.GenerateRequest:
+        """Return the request that leaves, without its turns."""
+        sampling = {name.name: value for name, value in asked.sampling.ListFields()}
+        if "seed" in sampling:
+            sampling["seed"] = self.conversations.seed(sampling["seed"])
+        return generation.GenerateRequest(
+            bundle_id=bundle_id,
+            sampling=generation.GenerateSampling(**sampling),
+            released_stops=filter(_is_wordless, asked.stops),
+            tools=tools,
+            tool_use=asked.tool_use,
+            released_tool=functions.name(asked.tool) if asked.tool else "",
+            parallel_tool_calls=asked.parallel_tool_calls
+            if asked.HasField("parallel_tool_calls")
+            else None,
+            format=form,
         )
 
     def _answer(

@@ -297,45 +297,21 @@ def build(
             vocabulary = vocabularies.make_vocabulary(
                 model.tokenizer, table, limit=words, order=order
             )
-        tokens = model.input_embeddings()
-        embeddings = _mean_rows(tokens, vocabulary.tokens)
-        counts = vocabulary.counts.sum(axis=1)
-        space.check_dimensions(dimensions, embeddings.shape[1])
-        basis = vocabulary.basis
-        near = space.neighbours(embeddings, basis, run)
-        projection = space.fit(embeddings, counts, near, basis, dimensions)
-        # Clitics replace only clitics. Moved towards free words, they would be hard to tell apart.
-        moved = np.where(vocabulary.clitic, np.inf, counts)
+        rows, tokens = _place(model.input_embeddings(), vocabulary, dimensions, run)
         carriers = table.language.carriers
         read = vocabularies.word_readings(vocabulary, tagger, carriers, facts)
-        placed = _Words(
-            vocabulary,
-            space.place(projection(embeddings), moved, near, basis),
-            read,
-            vocabularies.word_classes(vocabulary, tagger, carriers)
-            | vocabularies.partition(read, vocabulary.clitic),
-        )
-        np.save(folder / "readings.npy", read)
-        np.save(
-            folder / "tokens.npy",
-            space.on_tokens(projection(tokens), placed.space, vocabulary.tokens),
-        )
-        np.save(folder / "token_prior.npy", token_log_prior(model.tokenizer, table))
-        members = np.concatenate([*placed.classes.values()])
-        np.save(folder / "members.npy", members)
-        np.save(folder / "rows.npy", placed.space[members])
+        classes = vocabularies.word_classes(vocabulary, tagger, carriers)
+        classes |= vocabularies.partition(read, vocabulary.clitic)
+        placed = _Words(vocabulary, rows, read, classes)
         met = _met(placed)
-        np.save(folder / token_embedding.COUNTS, np.concatenate([*met.values()]).astype(np.float32))
-        (folder / "words.txt").write_text("\n".join((*vocabulary.words, "")), encoding="utf-8")
+        _write(placed, met, folder)
+        np.save(folder / "tokens.npy", tokens)
+        np.save(folder / "token_prior.npy", token_log_prior(model.tokenizer, table))
         device_encoder.write_tokenizer(model.tokenizer, folder)
-        for part in (*(() if spacy else ("tagger",)), "names"):
-            _copy(models / part, folder / part)
-        if (folder / "names").is_dir():
-            finder = NameFinder.load(folder / "names")
-            # The rows save time. Those of rare words would take more room than all else.
-            frequent = len(vocabulary.words) if basis.all() else int(basis.argmin())
-            rows = finder.of_listed(vocabulary.words[:frequent])
-            np.save(folder / "names" / LISTED, rows)
+        if not spacy:
+            _copy(models / "tagger", folder / "tagger")
+        if (models / "names").is_dir():
+            _add_names(models / "names", folder / "names", vocabulary)
         measured_on = _measured_on(placed, sources, model.sha256, spacy)
         kept = None if measure_levels else kept_levels.find(models / LEVELS, measured_on)
         calibrated = kept.by_mechanism if kept else _calibrate(placed, run, tell)
@@ -350,7 +326,7 @@ def build(
         embed = add_denoiser(models / "denoiser", folder, named, kept.embed if kept else None)
         shipped = ["frequencies", "facts", "names"]
         shipped += ["tagger"] * (not spacy) + ["denoiser"] * bool(embed)
-        _add_cards(models, [*shipped, *["vocabulary"] * (not basis.all())], folder)
+        _add_cards(models, [*shipped, *["vocabulary"] * (not vocabulary.basis.all())], folder)
         required = _files(folder)
         if encoder:
             tell("encoder", 0, 1)
@@ -381,12 +357,48 @@ def build(
     return manifest
 
 
+def _place(
+    tokens: Floats2d, vocabulary: Vocabulary, dimensions: int, run: calibration.Run
+) -> tuple[Floats2d, Floats2d]:
+    """Return the places in the privacy space of words, and of tokens."""
+    embeddings = _mean_rows(tokens, vocabulary.tokens)
+    space.check_dimensions(dimensions, embeddings.shape[1])
+    counts, basis = vocabulary.counts.sum(axis=1), vocabulary.basis
+    near = space.neighbours(embeddings, basis, run)
+    projection = space.fit(embeddings, counts, near, basis, dimensions)
+    # Clitics replace only clitics. Moved towards free words, they would be hard to tell apart.
+    moved = np.where(vocabulary.clitic, np.inf, counts)
+    words = space.place(projection(embeddings), moved, near, basis)
+    return words, space.on_tokens(projection(tokens), words, vocabulary.tokens)
+
+
+def _write(words: _Words, met: Mapping[str, NDArray[np.float64]], folder: Path) -> None:
+    """Write the words, their readings, and the members of the classes with places and counts."""
+    members = np.concatenate([*words.classes.values()])
+    np.save(folder / "members.npy", members)
+    np.save(folder / "rows.npy", words.space[members])
+    np.save(folder / token_embedding.COUNTS, np.concatenate([*met.values()]).astype(np.float32))
+    np.save(folder / "readings.npy", words.readings)
+    lines = "\n".join((*words.vocabulary.words, ""))
+    (folder / "words.txt").write_text(lines, encoding="utf-8")
+
+
 def _copy(part: Path, to: Path) -> None:
-    """Copy a network and its description, if there is one."""
-    if part.is_dir():
-        to.mkdir()
-        for suffix in (".onnx", ".json"):
-            shutil.copyfile(part / f"{part.name}{suffix}", to / f"{part.name}{suffix}")
+    """Copy a network and its description."""
+    to.mkdir()
+    for suffix in (".onnx", ".json"):
+        shutil.copyfile(part / f"{part.name}{suffix}", to / f"{part.name}{suffix}")
+
+
+def _add_names(part: Path, to: Path, vocabulary: Vocabulary) -> None:
+    """Copy the name finder, and write its rows of frequent words.
+
+    The rows save time. Those of rare words would take more room than all else.
+    """
+    _copy(part, to)
+    basis = vocabulary.basis
+    frequent = len(vocabulary.words) if basis.all() else int(basis.argmin())
+    np.save(to / LISTED, NameFinder.load(to).of_listed(vocabulary.words[:frequent]))
 
 
 def _spacy(pipeline: str, language: Language) -> Tagger:

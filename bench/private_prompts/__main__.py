@@ -38,8 +38,6 @@ AIMS: Final = {8.0: 0.015, 3.0: 0.025}
 _AIMED_AT: Final = 9_500
 """Minimum number of examples for these aims: all of AG News but its held-out part."""
 
-Bools = NDArray[np.bool_]
-
 
 def rows(cells: Sequence[tuple[Cell, dict[str, Any]]]) -> list[Figures]:
     """One for each task, release and method: accuracy by epsilon, and the drop from none to each.

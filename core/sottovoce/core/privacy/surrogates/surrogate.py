@@ -48,15 +48,6 @@ def draw(shape: Shape, random: Random) -> str:
     return _DRAWS[shape.kind](shape, random)
 
 
-def surrogate(kind: str, text: str, random: Random) -> str:
-    """Return a surrogate for ``text`` of a ``kind``.
-
-    Raises:
-        KeyError: there is no such kind.
-    """
-    return draw(shape(kind, text), random)
-
-
 _DRAWS: Final = {
     IDENTIFIER: identifiers.draw,
     "name": names.draw,

@@ -41,6 +41,7 @@ __all__ = [
     "BIT",
     "NONE",
     "SLOT",
+    "SLOTS",
     "SLOT_KINDS",
     "SMALL_WORDS",
     "Lists",
@@ -80,6 +81,8 @@ SLOT_KINDS: Final = {
     for slot in slots.split()
 }
 """The kinds that the slots of a sentence name."""
+SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
+"""The slot of `Mentions` from which another name of a kind is drawn."""
 _LATIN: Final = re.compile(r"[A-Za-z\u00c0-\u024f][A-Za-z\u00c0-\u024f'’. -]*")
 _ORDINARY: Final = 0.5
 """Share of names drawn from the names that are ordinary words too."""

@@ -31,6 +31,7 @@ from sottovoce.core.text.word_classes import LOOKS, READINGS, UNLISTED, looks
 from sottovoce.core.text.words import Kind, Word
 from sottovoce.models.names_data import (
     NONE,
+    SLOTS,
     Lists,
     Marked,
     Mentions,
@@ -138,8 +139,6 @@ _DRAWN: Final = np.array([reading in ALWAYS_DRAWN for reading in (*READINGS, UNL
 _OPEN: Final = frozenset({"NOUN", "VERB", "ADJ", "ADV", "FACT"})
 _BLOCK: Final = 128
 _GAP: Final = Word(" ", 0, 0, Kind.PUNCTUATION)
-_SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
-"""The slots of `Mentions` from which another name of a kind is drawn."""
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ def _losses(
         sentences = [
             *(changed(sentence, random) for sentence in treebanks),
             *(
-                changed(sentence, random, lambda kind: mentions.draw(_SLOTS[kind]))
+                changed(sentence, random, lambda kind: mentions.draw(SLOTS[kind]))
                 for sentence in [*marked] * recipe.marked
             ),
             *(

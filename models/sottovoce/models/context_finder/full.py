@@ -26,7 +26,6 @@ from sottovoce.core.bundle.full_finder import CASES, LONGEST, case_of
 from sottovoce.core.text.context_finder import BREAK
 from sottovoce.core.text.names import KINDS
 from sottovoce.models.context_finder.sentences import (
-    SLOTS,
     Sentences,
     ordinary_words,
     read_marked,
@@ -35,6 +34,7 @@ from sottovoce.models.context_finder.sentences import (
 )
 from sottovoce.models.names_data import (
     NONE,
+    SLOTS,
     Lists,
     Marked,
     Mentions,

@@ -29,6 +29,7 @@ from sottovoce.models.names_data import (
     NONE,
     SLOT,
     SLOT_KINDS,
+    SLOTS,
     SMALL_WORDS,
     Marked,
     Mention,
@@ -39,7 +40,6 @@ from sottovoce.models.names_data import (
 )
 
 __all__ = [
-    "SLOTS",
     "Sentences",
     "cut",
     "is_tweet",
@@ -393,8 +393,6 @@ def _joined(parts: Sequence[Marked], random: Generator) -> Marked:
     return Marked(tuple(words), tuple(allowed), "")
 
 
-SLOTS: Final = {"PERSON": "person", "PLACE": "place", "ORGANISATION": "org"}
-"""The slot that draws another name of a kind."""
 _WRITTEN: Final = {"p": "PERSON", "l": "PLACE", "o": "ORGANISATION", "x": "passes"}
 _MARK: Final = re.compile(r"⟦([plox]):([^⟦⟧]+)⟧")
 _TWEETS: Final = ("btc", "train.jsonl.gz")

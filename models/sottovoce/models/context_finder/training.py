@@ -41,7 +41,6 @@ from sottovoce.models.context_finder.network import (
     to_onnx,
 )
 from sottovoce.models.context_finder.sentences import (
-    SLOTS,
     Sentences,
     is_tweet,
     ordinary_words,
@@ -55,6 +54,7 @@ from sottovoce.models.encoder import ADAPTER
 from sottovoce.models.names_data import (
     ANY,
     NONE,
+    SLOTS,
     Lists,
     Marked,
     Mentions,

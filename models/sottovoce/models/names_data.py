@@ -12,7 +12,6 @@ device, for `core.text.vocabulary`.
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import pkgutil
 import re
@@ -21,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module, resources
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,7 +153,7 @@ def fakers_words() -> tuple[tuple[str, ...], ...]:
 
 def _providers(name: str) -> list[type]:
     try:
-        package = importlib.import_module(f"faker.providers.{name}")
+        package = import_module(f"faker.providers.{name}")
     except ImportError:
         raise NotReady(
             "the lists of names the sentences are filled with are Faker's, which is not installed",
@@ -163,7 +161,7 @@ def _providers(name: str) -> list[type]:
             subject="faker",
         ) from None
     modules = sorted(found.name for found in pkgutil.iter_modules(package.__path__))
-    return [importlib.import_module(f"{package.__name__}.{each}").Provider for each in modules]
+    return [import_module(f"{package.__name__}.{each}").Provider for each in modules]
 
 
 def _joined(providers: Sequence[type], attribute: str) -> tuple[str, ...]:
@@ -580,7 +578,7 @@ def gather(census: Path) -> dict[str, int]:
     add(surnames[:_USUAL], Listed.USUAL_SURNAME)
     usual = [*_column(census / "dist.female.first"), *_column(census / "dist.male.first")]
     add(usual, Listed.USUAL_GIVEN | Listed.GIVEN)
-    folder = files("sottovoce.core.privacy.surrogates").joinpath("lists")
+    folder = resources.files("sottovoce.core.privacy.surrogates").joinpath("lists")
     lines = folder.joinpath("known_names.tsv").read_text("ascii").splitlines()[1:]
     for name, told in (line.split("\t") for line in lines):
         add([name], Listed.SURNAME if told == "l" else Listed.GIVEN)

@@ -26,7 +26,7 @@ KINDS: Final = (
     *("persons", "places", "organisations", "contacts", "numbers", "secrets", "dates", "origins"),
     *("unlisted", "facts"),
 )
-"""What can be hidden: see `docs/privacy.md` for what each kind holds."""
+"""What can be hidden: see `docs/personal.md` for what each kind holds."""
 
 LISTED: Final = "listed"
 """What a word hides that a list or pattern names, and no kind."""

@@ -55,7 +55,6 @@ FIRST: Final = ("README.md", "docs/tenants.md")
 
 BEFORE: Final = {
     "docs/generation.md": ("sotto config set chat.upstream http://127.0.0.1:8080/v1",),
-    "docs/home.md": ("sotto rm mail --yes",),
 }
 """What a reader of a page has done who has read the README, and goes through the page anew."""
 

@@ -26,7 +26,7 @@ from typing import Any, Final
 from numpy.random import Generator
 
 from sottovoce.core.errors import InvalidInput, NotReady
-from sottovoce.core.privacy.passing import is_city, plain_city
+from sottovoce.core.privacy.cities import is_city, plain_city
 from sottovoce.core.privacy.scripts import is_foreign
 from sottovoce.core.privacy.surrogates import words_of
 from sottovoce.core.text.names import KINDS

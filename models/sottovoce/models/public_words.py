@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sottovoce.core.errors import InvalidInput
-from sottovoce.core.privacy import passing
+from sottovoce.core.privacy import cities
 from sottovoce.core.privacy.surrogates import word_groups, words_of
 from sottovoce.core.text.vocabulary import LONGEST, Mark, plain
 
@@ -441,7 +441,7 @@ def large_cities() -> set[str]:
     for city in names.get_cities().values():
         name, people = city["name"], city["population"]
         capital = (name, city["countrycode"]) in capitals
-        form = passing.plain_city(name).removesuffix(" city").partition(" am ")[0]
+        form = cities.plain_city(name).removesuffix(" city").partition(" am ")[0]
         if people >= (_CAPITAL if capital else _LARGE) and _CITY.fullmatch(form):
             found.add(form)
     return found

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.privacy import identifying
+from sottovoce.core.privacy.cities import pass_cities
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.identifier_parts import is_name, joined, part_marks, says_nothing
@@ -25,7 +26,6 @@ from sottovoce.core.privacy.passing import (
     is_amount,
     is_eponym,
     is_theorem,
-    pass_cities,
     pass_ordinary,
     pass_streets,
     pass_types,
@@ -45,7 +45,14 @@ from sottovoce.core.privacy.persons import (
 from sottovoce.core.privacy.phrases import hide_phrases, pass_phrases
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
-from sottovoce.core.privacy.products import is_counted, is_product, stands_alone, technologies
+from sottovoce.core.privacy.products import (
+    OWNERS,
+    is_counted,
+    is_product,
+    is_usual,
+    stands_alone,
+    technologies,
+)
 from sottovoce.core.privacy.program_lines import in_code, is_decorator
 from sottovoce.core.privacy.records import records
 from sottovoce.core.privacy.scripts import (
@@ -317,7 +324,7 @@ class Personal:
             return ""  # "April and May"
         least = _least(marks, best, capital, first)
         if marks & (Mark.PUBLIC | Mark.WORD) and is_counted(sight, place):
-            least = max(least, _LIKELY)
+            least = max(least, 0.9 if marks & Mark.PUBLIC else _LIKELY)
         typed = not marks & Mark.NAME or (
             marks & Mark.WORD
             and not names.gender(sight.lower[place])
@@ -479,8 +486,15 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             if text.isupper() and _is_label(sight, other):
                 continue
             name = marks & Mark.NAME or not marks or (len(text) == 1 and text not in ("I", "A"))
-            if other < place and sight.lower[other] in _ORDERS and sight.begins(other):
-                name = False  # "Call Rose Kerr"
+            if (
+                other < place
+                and sight.begins(other)
+                and (
+                    sight.lower[other] in _ORDERS
+                    or (sight.lower[other] in OWNERS and not is_usual(sight.lower[place]))
+                )
+            ):
+                name = False  # "Call Rose Kerr", "My Collie"
             if marks & Mark.WORD and _shouted(sight, other):
                 name = False  # "EMAIL TO MY BOSS DIANE"
             inner = not sight.begins(other) and not marks & Mark.PUBLIC

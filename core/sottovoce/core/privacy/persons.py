@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from sottovoce.core.privacy.cities import is_city
 from sottovoce.core.privacy.identifying import is_address, is_public_code
-from sottovoce.core.privacy.passing import is_city
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import GREETING, TITLES, listed
 from sottovoce.core.privacy.surrogates import identifiers, names

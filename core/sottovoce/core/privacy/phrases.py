@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from sottovoce.core.privacy.passing import tells_of_home
+from sottovoce.core.privacy.cities import tells_of_home
+from sottovoce.core.privacy.products import OWNERS
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import listed
 from sottovoce.core.text.vocabulary import Mark, Vocabulary, plain
@@ -100,7 +101,8 @@ def _end(sight: Sight, words: Sequence[str], first: int, *, living: bool) -> int
         if not marks or any(map(sight.breaks, range(first + 1, end))):
             continue
         if _passes(sight, first, end, marks, living=living) and not _met(sight, first, end, marks):
-            return end
+            model = end < len(words) and words[end] in _MODELS and sight.gaps[end] == " "
+            return end + 1 if model and not marks & Mark.NAME else end
     return first
 
 
@@ -140,7 +142,7 @@ def _is_part(sight: Sight, hides: Sequence[str], first: int, end: int) -> bool:
         edge = max(other, other - step)
         if not 0 <= other < len(hides) or sight.gaps[edge] not in ("", " "):
             continue
-        if not sight.capital(other):
+        if not sight.capital(other) or (step < 0 and sight.lower[other] in OWNERS):
             continue
         shouted = sight.words[other].text.isupper() and sight.words[first].text.isupper()
         inner = step > 0 or not sight.begins(other)
@@ -164,6 +166,8 @@ def _met(sight: Sight, first: int, end: int, marks: int) -> bool:
 
 
 _NEAR: Final = 5
+_MODELS: Final = frozenset({"air", "lite", "max", "mini", "plus", "pro", "se", "ultra", "xl"})
+"""What ends the name of a product: "Apple Watch SE"."""
 _MEANT: Final = Mark.NAME | Mark.COMMON
 _AT: Final = frozenset({"at", "for", "in", "is", "on"})
 _LIVES: Final = frozenset(

@@ -15,9 +15,6 @@ from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
 from sottovoce.core.text.words import Kind
 
 _MAKERS: Final = listed("makers")
-_NO_MODEL: Final = (
-    Listed.USUAL_SURNAME | Listed.GIVEN | Listed.USUAL_GIVEN | Listed.TOWN | Listed.LARGE_CITY
-)
 _TECHNOLOGIES: Final = listed("technologies")
 """Languages, tools and systems, many of which are also names of persons."""
 _OF_TECHNOLOGIES: Final = listed("of_technologies")
@@ -135,7 +132,8 @@ def stands_alone(sight: Sight, place: int) -> bool:
     )
 
 
-_COUNTING: Final = frozenset({"a", "an", "my", "our", "your"})
+OWNERS: Final = frozenset({"my", "our", "your", "his", "her", "their"})
+_COUNTING: Final = OWNERS | {"a", "an"}
 
 
 def is_counted(sight: Sight, place: int) -> bool:
@@ -143,9 +141,12 @@ def is_counted(sight: Sight, place: int) -> bool:
     if not place or not sight.capital(place) or sight.lower[place - 1] not in _COUNTING:
         return False
     last = place + 1 == len(sight.words) or sight.breaks(place + 1)
-    return (last or not sight.capital(place + 1)) and not (
-        listed_names(sight.lower[place]) & (Listed.USUAL_SURNAME | Listed.GIVEN)
-    )
+    return (last or not sight.capital(place + 1)) and not is_usual(sight.lower[place])
+
+
+def is_usual(name: str) -> bool:
+    """Return whether a word is listed as a given name or as one of the commonest surnames."""
+    return listed_names(name) & (Listed.USUAL_SURNAME | Listed.GIVEN) != 0
 
 
 def is_product(sight: Sight, place: int) -> bool:
@@ -163,4 +164,5 @@ def _is_model(sight: Sight, place: int) -> bool:
         return sight.words[place].text.isalnum()
     last = place + 1 == len(sight.words) or sight.breaks(place + 1)
     acts = not last and sight.gaps[place + 1] == " " and sight.lower[place + 1] in _ACTS
-    return not acts and not listed_names(sight.lower[place]) & _NO_MODEL
+    town = listed_names(sight.lower[place]) & (Listed.TOWN | Listed.LARGE_CITY)
+    return not acts and not town and not is_usual(sight.lower[place])

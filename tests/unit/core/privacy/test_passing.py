@@ -57,6 +57,9 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Should I buy the Garmin Venu 3 or the Nokia G22?",
         "What do you feed a Labrador? My Yorkie barks.",
         "How do I cancel my Netflix account? Is Zyrtec safe?",
+        "My Border Collie keeps barking at night.",
+        "Is the Apple Watch SE waterproof? Compare it with the Oura Ring.",
+        "Explain the Berlin Wall to a child.",
     ],
 )
 def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) -> None:
@@ -218,6 +221,11 @@ ASKED = [
     "Which river flows through Baghdad?",
     "I would like to travel to Nairobi. What vaccines are needed?",
     "Is Chicago windier than Boston?",
+    "Did Galatasaray win last night?",
+    "Is Harvard hard to get into?",
+    "Is Imperial College hard to get into?",
+    "How many days do I need for Tuscany?",
+    "Explain the weather of Cornwall to a child.",
 ]
 TOLD = [
     ("I moved to Perth last year.", "Perth"),
@@ -254,6 +262,15 @@ TOLD = [
     ("Kerr versus Lindqvist was heard in Perth", "Perth"),
     ("the population of my street in Perth", "Perth"),
     ("itinerary: fly to Perth on Monday, see grandma", "Perth"),
+    ("What is the weather in Tuscany, where my sister lives?", "Tuscany"),
+    ("I teach at Harvard. Is it hard to get into?", "Harvard"),
+    ("Is Carmen late? What did she say?", "Carmen"),
+    ("How old is Chelsea?", "Chelsea"),
+    ("Is Anna Siemens a good dentist?", "Siemens"),
+    ("Did Arsenal win, asked Tom Okafor", "Arsenal"),
+    ("password: wolf hall. Is it good?", "wolf"),
+    ("Is our landlord Galatasaray nice?", "Galatasaray"),
+    ("Explain divorce to my kids in Cornwall.", "Cornwall"),
 ]
 
 

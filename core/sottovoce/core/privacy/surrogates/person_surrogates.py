@@ -18,8 +18,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy.cities import is_city
 from sottovoce.core.privacy.noise import Random
-from sottovoce.core.privacy.passing import is_city
 from sottovoce.core.privacy.surrogates import case, names, one_of, word_groups, words_of
 from sottovoce.core.text import word_classes
 

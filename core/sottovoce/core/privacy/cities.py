@@ -150,7 +150,9 @@ def _is_found(sight: Sight, hides: Sequence[str], places: Sequence[float], span:
     if f"\n{name}\n" in _lines("public_names.txt"):
         persons = len(span) == 1 and hides[first] == "persons"
         return not (persons and is_usual(sight.lower[first]))
-    if len(drawn) < len(span) or "unlisted" in hides[first : span.stop] or not is_city(name):
+    if "unlisted" in hides[first : span.stop] or not is_city(name):
+        return False
+    if not all(map(sight.capital, set(span) - set(drawn))):
         return False
     return not names.known(name) or all(
         hides[at] == _PLACE and places[at] >= _PROBABILITY for at in span

@@ -73,7 +73,7 @@ from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.person_surrogates import Past
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
-from sottovoce.core.text.vocabulary import Mark, Vocabulary, listed_names
+from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import Kind, Word
 
@@ -268,8 +268,9 @@ class Personal:
         other = float(found[place, 3]) if found.shape[1] > len(_FOUND) else 0.0
         best = int(found[place, :3].argmax())
         named, marks = float(found[place, :3].sum()), sight.marks[place]
-        if marks & Mark.NAME and marks & Mark.PUBLIC and not listed_names(sight.lower[place]):
-            marks &= ~Mark.NAME  # "Lufthansa", a name of nobody in the lists
+        rare = not listed_names(sight.lower[place]) & ~Listed.SURNAME
+        if marks & Mark.PUBLIC and rare and not _is_acronym(word.text):
+            marks &= ~Mark.NAME  # "Lufthansa", a name of nobody in the lists, or of few
         capital = sight.capital(place)
         if len(word.text) == 1 and (word.text.isascii() or word.text.islower()):
             return ""
@@ -464,7 +465,7 @@ def _least(marks: int, best: int, capital: bool, first: bool) -> float:
         return 0.7 if person else 0.9
     if capital and marks & Mark.COMMON:
         return 0.4 if first else 0.1 if person else 0.2
-    return 0.1 if capital else 0.5
+    return (0.25 if first else 0.1) if capital else 0.5
 
 
 def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
@@ -490,7 +491,7 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
                 other < place
                 and sight.begins(other)
                 and (
-                    sight.lower[other] in _ORDERS
+                    sight.lower[other] in _BEFORE_NAMES
                     or (sight.lower[other] in OWNERS and not is_usual(sight.lower[place]))
                 )
             ):
@@ -510,8 +511,11 @@ def _shouted(sight: Sight, place: int) -> bool:
 
 
 _SHOUTED: Final = 3
-_ORDERS: Final = listed_signs("addressed") | {"call", "contact", "meet", "ring", "visit"}
-"""Verbs before a name."""
+_BEFORE_NAMES: Final = listed_signs("addressed") | (
+    {*("call", "contact", "meet", "ring", "visit")}
+    | {*("are", "did", "do", "does", "has", "have", "is", "should", "was", "were")}
+)
+"""Verbs before a name at the beginning of a sentence."""
 
 
 _COMPANY_ENDS: Final = listed_signs("company_ends")

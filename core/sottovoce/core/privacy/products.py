@@ -5,6 +5,7 @@ The words around such a name tell whether it is a person. Whatever is unclear st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
@@ -133,6 +134,7 @@ def stands_alone(sight: Sight, place: int) -> bool:
 
 
 OWNERS: Final = frozenset({"my", "our", "your", "his", "her", "their"})
+_MODEL = re.compile(r"(?=.{1,8}\Z)[A-Z]{0,3}-?\d{1,4}[A-Za-z]{0,3}")
 _COUNTING: Final = OWNERS | {"a", "an"}
 
 
@@ -158,10 +160,12 @@ def _is_model(sight: Sight, place: int) -> bool:
     """Return whether a word is a product of the maker before it: "Corsa", "A4"."""
     if not 0 < place < len(sight.words) or sight.lower[place - 1] not in _MAKERS:
         return False
-    if sight.gaps[place] != " " or not sight.capital(place) or not sight.capital(place - 1):
+    if sight.gaps[place] != " " or not sight.capital(place - 1):
         return False
     if sight.words[place].kind is Kind.IDENTIFIER:
-        return sight.words[place].text.isalnum()
+        return _MODEL.fullmatch(sight.words[place].text) is not None
+    if not sight.capital(place):
+        return False
     last = place + 1 == len(sight.words) or sight.breaks(place + 1)
     acts = not last and sight.gaps[place + 1] == " " and sight.lower[place + 1] in _ACTS
     town = listed_names(sight.lower[place]) & (Listed.TOWN | Listed.LARGE_CITY)

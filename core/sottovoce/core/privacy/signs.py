@@ -103,6 +103,7 @@ _PLAIN_VALUES: Final = listed("plain_values")
 
 
 _RELATIONS: Final = listed("relations")
+_OWNED: Final = _RELATIONS - {"assistant", "client", "manager", "partner"} | listed("pets")
 _POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
 _VERB_NAMES: Final = frozenset({"will", "may", "can", "rob", "sue", "don", "drew"})
 _GIVEN_WORDS, _FINITE = listed("given_words"), listed("finite")
@@ -519,12 +520,15 @@ _POSSESSIVES_ABROAD: Final = listed("foreign_possessives")
 
 
 def _beside_relations(sight: Sight) -> Iterator[Sign]:
-    """Yield names in small letters that are words too, after a relation: "my mum rose is 81"."""
+    """Yield names that are words too, after a relation: "my mum rose is 81", "my dog Pixel"."""
     for place in range(2, len(sight.words)):
         word, relation, whose = (sight.lower[place - step] for step in range(3))
-        if word not in _GIVEN_WORDS and word not in _VERB_NAMES:
+        if whose not in _POSSESSIVES or relation not in _OWNED or sight.gaps[place] != " ":
             continue
-        if relation not in _RELATIONS or whose not in _POSSESSIVES or sight.breaks(place):
+        plain = not sight.marks[place] & (Mark.DATE | Mark.ORIGIN | Mark.PLACE | Mark.TITLE)
+        if plain and sight.capital(place) and not sight.words[place].text.isupper():
+            yield Sign(place, "persons")
+        if word not in _GIVEN_WORDS and word not in _VERB_NAMES:
             continue
         after = sight.lower[place + 1] if place + 1 < len(sight.words) else ""
         if word in _GIVEN_WORDS or after in _FINITE:

@@ -50,6 +50,8 @@ _KEYS: Final = frozenset().union(
     )
 )
 _DIRECTORIES: Final = listed_signs("directories")
+_CODE_WORDS: Final = listed_signs("code_words")
+"""Words of programs that no list holds, or only one of surnames."""
 _CARD_LABELS: Final = listed_signs("card_labels")
 _FIELD = re.compile(r"(?:(?!\\[nrt]|(?<=\\)[nrt])[^;:])+")
 _VERSION = re.compile(r"\d\.\d")
@@ -270,7 +272,7 @@ def part_marks(part: str) -> int:
     if marks or is_name(part):
         return marks
     short = len(part) < _SHORT and part.isascii()
-    return int(Mark.PUBLIC) if short or joined(part) else 0
+    return int(Mark.PUBLIC) if short or part in _CODE_WORDS or joined(part) else 0
 
 
 def joined(text: str) -> bool:

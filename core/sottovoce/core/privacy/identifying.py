@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
+from sottovoce.core.privacy.packages import compared, is_package_host, is_public_package, pinned
 from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed
 from sottovoce.core.privacy.surrogates import identifiers
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
@@ -70,6 +71,12 @@ _WELL_KNOWN = re.compile(
     r"|wikimedia|wikipedia|yahoo|zoom"
 )
 """Sites whose names are names of persons too, or in no list."""
+_PACKAGE_PATH = re.compile(
+    r"(?!.*/(?:~|(?:accounts?|author|maintainers?|org|owners?|people|profiles?|u|users?)/))"
+    r"(?!.*\d{5})[\w./@:+-]*",
+    re.IGNORECASE,
+)
+"""A path to a package, and not to the page of a user."""
 _SEGMENT = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){0,3}|(?:[A-Za-z]+[-_.+]){0,12}[A-Za-z]+")
 """A version or a small number, or words: a part of a link that anyone can read."""
 _BETWEEN = re.compile(r"[/#:]")
@@ -147,6 +154,7 @@ _CUT = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
 """The parts of a compound: words by case, and numbers."""
 _ESCAPE = re.compile(r"\\[nrt]")
 _TEX = re.compile(r"(?<![\w:])\\([A-Za-z]+)")
+_TEX_PART = re.compile(r"([A-Za-z]+)(?:[^A-Za-z:\\]+[A-Za-z]?)*")
 _TEX_COMMANDS: Final = listed("tex_commands")
 _MOST_PARTS: Final = 40
 _LONGEST_DIGITS: Final = 4
@@ -211,7 +219,13 @@ def private(text: str, marks: Marks, *, called: bool = False, hashed: bool = Fal
         return ""
     if _RANGE.search(text) and not any(map(str.isalnum, _RANGE.sub("", text))):
         return ""  # a regular expression
+    if is_public_package(text) or ((pin := pinned(text)) and compound(pin, marks)):
+        return ""
+    if address := compared(text):
+        return private(address, marks)
     if "\\" in text:
+        if _is_tex(text):
+            return ""
         text = _TEX.sub(lambda command: _without_tex(command, marks), text)
         if not any(map(str.isalnum, text)):
             return ""
@@ -319,7 +333,7 @@ def is_of_accounts(host: str) -> bool:
 def is_public_host(host: str, marks: Marks) -> bool:
     """Return whether a host is a public site or this machine."""
     host = host.lower()
-    if _LOCAL.fullmatch(host) or _NO_HOST.fullmatch(host):
+    if _LOCAL.fullmatch(host) or _NO_HOST.fullmatch(host) or is_package_host(host):
         return True
     site = _SITE.fullmatch(host) or _PUBLIC_SITE.fullmatch(host)
     if not site or host.endswith((".github.io", ".gitlab.io")):
@@ -340,6 +354,14 @@ def _without_tex(command: re.Match[str], marks: Marks) -> str:
     return "" if public or command[1] in _TEX_COMMANDS else command[0]
 
 
+def _is_tex(text: str) -> bool:
+    r"""Return whether known commands join single letters: "n\to\infty"."""
+    first, *rest = text.split("\\")
+    parts = map(_TEX_PART.fullmatch, rest)
+    letters = sum(map(str.isalpha, first)) < 2 and not any(map(str.isdigit, text))
+    return letters and all(part and part[1] in _TEX_COMMANDS for part in parts)
+
+
 def _public_link(text: str, marks: Marks) -> bool:
     """Return whether a link leads to a manual or to this machine, by public words alone.
 
@@ -349,17 +371,22 @@ def _public_link(text: str, marks: Marks) -> bool:
     link = _LINK.fullmatch(text)
     if link is None or not (link[1] or link[3]):
         return False
-    host = link[2].lower()
-    if not _LOCAL.fullmatch(host):
+    host, path = link[2].lower(), link[3] or ""
+    known = [marks(word.lower()) for word in words_in(path)]
+    if is_package_host(host):
+        return _PACKAGE_PATH.fullmatch(path) is not None and all(
+            found and (found & (Mark.WORD | Mark.UNIT) or not found & Mark.NAME) for found in known
+        )
+    named = [marks(word) for word in words_in(host)] if "." not in host else [0]
+    inner = link[1] and named and all(mark and not mark & Mark.NAME for mark in named)
+    if not inner and not _LOCAL.fullmatch(host):  # not of "http://backend:3000"
         site = _PUBLIC_SITE.fullmatch(host)
         if not site or not marks(site[1]) & Mark.PUBLIC:
             return False
-        if _OF_ACCOUNTS.fullmatch(site[1]) and link[3] not in (None, "/"):
+        if _OF_ACCOUNTS.fullmatch(site[1]) and path not in ("", "/"):
             return False
-    words = _CUT.findall(link[3] or "")
-    known = (marks(word.lower()) for word in words if word.isalpha() and len(word) > 1)
     return all(found and not found & Mark.NAME for found in known) and all(
-        not part or _SEGMENT.fullmatch(part) for part in _BETWEEN.split(link[3] or "")
+        not part or _SEGMENT.fullmatch(part) for part in _BETWEEN.split(path)
     )
 
 

@@ -154,8 +154,9 @@ def _pass_versions(sight: Sight, hides: list[str]) -> None:
     for place, hidden in enumerate(hides):
         if hidden != "dates" or not place or not _VERSION.fullmatch(sight.words[place].text):
             continue
-        before = sight.lower[place - 1]
-        marks = sight.marks[place - 1]
+        quoted = [word.text for word in sight.words[max(place - 3, 0) : place]] == ['"', ":", '"']
+        last = place - 4 if quoted and place > 3 else place - 1  # '"lodash": "4.17.21"'
+        before, marks = sight.lower[last], sight.marks[last]
         near = range(max(place - _NEAR_VERSION, 0), place)
         product = marks & Mark.PUBLIC and not listed_names(before)
         other = any(_VERSION.fullmatch(sight.words[at].text) and not hides[at] for at in near)

@@ -33,6 +33,7 @@ from sottovoce.core.privacy.passing import (
 )
 from sottovoce.core.privacy.persons import (
     hide_again,
+    hide_dates,
     hide_house_numbers,
     hide_initials,
     hide_numbers,
@@ -166,7 +167,7 @@ class Personal:
         for place in (public := {*passing(sight, hides), *made}):
             hides[place] = ""
         phrases = pass_phrases(document, sight, hides)
-        _hide_dates(self._dates(document), sight, hides)
+        hide_dates(self._dates(document), sight, hides)
         told = [*secret_values(document, sight), *signs(sight), *records(document, sight)]
         public.difference_update(place for place, _ in told)
         weak = ("", *_FOUND, "unlisted")
@@ -555,18 +556,6 @@ def _company(sight: Sight, hides: list[str], place: int, step: int) -> None:
         for each in found:
             if hides[each] in ("", "unlisted"):
                 hides[each] = "organisations"
-
-
-def _hide_dates(dates: Dates, sight: Sight, hides: list[str]) -> None:
-    """Hide dates; a month of a year only if the text has a full date, which would reveal it."""
-    words = sight.words
-    for date in dates.within(words[0].start, words[-1].end):
-        reading = date.readings[0]
-        if reading.day.day or dates.full:
-            for field, start, end in reading.spots:
-                if field not in "sf":
-                    for place in sight.within(start, end):
-                        hides[place] = "" if dates.old else "dates"
 
 
 def drawn_as(word: Word, hidden: str) -> str:

@@ -15,14 +15,17 @@ from typing import Final
 
 from sottovoce.core.privacy.cities import is_city
 from sottovoce.core.privacy.identifying import is_address, is_public_code
+from sottovoce.core.privacy.packages import is_package_link
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import GREETING, TITLES, listed
 from sottovoce.core.privacy.surrogates import identifiers, names
+from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind
 
 __all__ = [
     "hide_again",
+    "hide_dates",
     "hide_house_numbers",
     "hide_initials",
     "hide_numbers",
@@ -220,8 +223,10 @@ _TELEPHONE = re.compile(
 )
 """Numbers in groups, as telephone numbers are written."""
 _DIGITS: Final = (6, 20)
-_AMOUNTS = re.compile(r"(?:\d+ )*\d+\.\d\d(?: \d+(?:\.\d\d)?)*")
-"""Numbers of a row in a table: "10 75.00 750.00"."""
+_AMOUNTS = re.compile(
+    r"(?:\d+ )*\d+\.\d\d(?: \d+(?:\.\d\d)?)*|\d{1,9}\.\d{2,3}\.\.\d{1,9}\.\d{2,3}"
+)
+"""Numbers of a row in a table, or from one to another: "10 75.00 750.00", "12.34..567.89"."""
 _YEARS = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d")
 _ACCOUNT = re.compile(
     r"(?<!\w)[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?(?!\w)"
@@ -412,6 +417,19 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
             if last > first and not _is_row(document, words[first].start, words[last].end):
                 hides[first : last + 1] = ["numbers"] * (last + 1 - first)
         start = max(end, start + 1)
+
+
+def hide_dates(dates: Dates, sight: Sight, hides: list[str]) -> None:
+    """Hide dates; a month of a year only if the text has a full date, which would reveal it."""
+    words = sight.words
+    for date in dates.within(words[0].start, words[-1].end):
+        reading = date.readings[0]
+        if reading.day.day or dates.full:
+            for field, start, end in reading.spots:
+                if field not in "sf":
+                    for place in sight.within(start, end):
+                        if not is_package_link(words[place].text):
+                            hides[place] = "" if dates.old else "dates"
 
 
 def _is_plate(document: str, found: re.Match[str]) -> bool:

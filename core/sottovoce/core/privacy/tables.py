@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from sottovoce.core.privacy.packages import is_public_package
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed, names_thing
 from sottovoce.core.privacy.surrogates import names
@@ -141,7 +142,10 @@ def _kind(name: str) -> str:
     """Return the kind of a column with this name; "" for nothing private."""
     if len(name) > _LONGEST_NAME:
         return ""
-    keys = key_parts(name.strip().strip(_QUOTES + "*[]"))
+    name = name.strip().strip(_QUOTES + "*[]")
+    if is_public_package(name):
+        return ""  # of an import: "go.uber.org/zap"
+    keys = key_parts(name)
     hides = next((hides for hides, of in _BY_KEYS if keys & of and not names_thing(keys)), "")
     if counts(name) and hides not in ("secrets", "contacts"):
         return _AMOUNTS

@@ -1,0 +1,119 @@
+"""Tells public packages, namespaces and pinned versions from links and addresses of somebody.
+
+"http://www.w3.org/2000/svg" and "github.com/gin-gonic/gin" are the same for everyone. So they pass,
+unless a word in them is a name, or a user or a query stands in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from typing import Final
+
+from sottovoce.core.privacy.signs import key_parts, listed
+from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
+
+_NAMESPACES: Final = listed("namespaces")
+_HOSTS: Final = listed("package_hosts")
+_OWNERS: Final = listed("public_owners")
+_ROOTS: Final = listed("package_roots")
+_LINK = re.compile(
+    r"(?:(?:https?|oci|docker)://)?(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::443)?"
+    r"(?P<path>/[\w./@:+^-]*#?)?",
+    re.IGNORECASE,
+)
+_REPOSITORY = re.compile(
+    r"(?:(?:https?://)?(?:www\.)?(?:github|gitlab)\.com/|git@(?:github|gitlab)\.com:|ghcr\.io/)"
+    r"(?P<owner>[\w-]+)(?P<path>/[\w./@:+^-]*)?",
+    re.IGNORECASE,
+)
+_COORDINATE = re.compile(r"[a-z][\w-]*(?:\.[\w*$-]+)+(?::[\w.-]+){0,3}", re.IGNORECASE)
+_PIN = re.compile(
+    r"(?:(?P<name>[A-Za-z][A-Za-z0-9]*(?:[._-][A-Za-z0-9]+)*)(?:\[[\w,-]+\])?(?:[=~!]=|===))?"
+    r"(?:[12]?\d|30)(?:\.\d{1,3}){1,3}"
+)
+"""A version, also of four parts, after the name of a package."""
+_COMPARED = re.compile(r"[\w.-]+[=!]=(\d{1,3}(?:\.\d{1,3}){3}\S*)")
+_ADDRESSED: Final = listed("contact_keys") | {
+    *("addr", "address", "client", "dest", "destination", "dns", "dst", "from", "gateway", "gw"),
+    *("host", "hostname", "ipv4", "machine", "ns", "peer", "remote", "router", "server", "source"),
+    *("src", "target", "to", "visitor"),
+}
+"""Keys of addresses of machines: "ip.src==203.0.113.7"."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_LONG: Final = re.compile(r"\d{5,}|(?=\w*\d)(?=\w*[A-Za-z])\w{20,}")
+_SHORT: Final = 3
+_LONGEST_ROOT: Final = 3
+_USUAL: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN | Listed.GIVEN
+
+
+def is_public_package(text: str) -> bool:
+    """Return whether a text is a public namespace, or a package of a public owner.
+
+    >>> is_public_package("http://www.w3.org/2000/svg"), is_public_package("github.com/hvogel/api")
+    (True, False)
+    """
+    if repository := _REPOSITORY.fullmatch(text):
+        owner = repository["owner"].lower()
+        return owner in _OWNERS and _is_plain(repository["path"] or "", {*owner.split("-")})
+    if link := _LINK.fullmatch(text):
+        host, path = link["host"].lower(), link["path"] or ""
+        if "://" in text or path or is_package_host(host):
+            return _is_namespace(host) and _is_plain(path)
+    if _COORDINATE.fullmatch(text):
+        labels = text.split(":")[0].lower().split(".")
+        for stop in range(1, _LONGEST_ROOT + 1):
+            root = ".".join(labels[:stop])
+            if root in _ROOTS and _is_plain(text[len(root) :], {*labels[:stop]}):
+                return True
+    return False
+
+
+def pinned(text: str) -> str | None:
+    """Return the package that a text pins to a version, "" for a version alone, or None.
+
+    >>> pinned("opencv-python==4.8.1.78"), pinned("4.8.1.78"), pinned("ip.src==4.8.1.78")
+    ('opencv-python', '', None)
+    """
+    pin = _PIN.fullmatch(text)
+    if not pin or not key_parts(pin["name"] or "").isdisjoint(_ADDRESSED):
+        return None
+    return pin["name"] or ""
+
+
+def compared(text: str) -> str:
+    """Return the address that a text compares with a name: "ip.src==203.0.113.7"; "" for none."""
+    match = _COMPARED.fullmatch(text)
+    return match[1] if match and pinned(text) is None else ""
+
+
+def is_package_link(text: str) -> bool:
+    """Return whether a link leads to a host of packages; its numbers are versions."""
+    link = _LINK.fullmatch(text)
+    return link is not None and "://" in text and is_package_host(link["host"].lower())
+
+
+def is_package_host(host: str) -> bool:
+    """Return whether a host serves packages, or names formats, for everyone."""
+    return host in _HOSTS or _is_namespace(host)
+
+
+def _is_namespace(host: str) -> bool:
+    labels = host.split(".")
+    return any(".".join(labels[at:]) in _NAMESPACES for at in range(len(labels) - 1))
+
+
+def _is_plain(path: str, known: Set[str] = frozenset()) -> bool:
+    """Return whether no word of a path is a name, and none is a key or a long number.
+
+    Args:
+        path: the path.
+        known: names that the root holds too: "com.fasterxml.jackson".
+    """
+    marks = Vocabulary.shipped().marks
+    for word in _WORD.findall(path):
+        mark = marks(word.lower())
+        name = mark & Mark.NAME or listed_names(word) & _USUAL
+        if len(word) > _SHORT and name and not mark & Mark.WORD and word.lower() not in known:
+            return False
+    return not _LONG.search(path)

@@ -55,6 +55,7 @@ from sottovoce.core.privacy.products import (
     technologies,
 )
 from sottovoce.core.privacy.program_lines import in_code, is_decorator
+from sottovoce.core.privacy.program_names import is_checked, is_numbered, is_type, may_be_type
 from sottovoce.core.privacy.records import records
 from sottovoce.core.privacy.scripts import (
     Language,
@@ -262,7 +263,9 @@ class Personal:
                 return ""
             called, hashed = after == "(", document[word.start - 1 : word.start] == "#"
             private = identifying.private(word.text, part_marks, called=called, hashed=hashed)
-            amount = private in ("numbers", "contacts") and is_amount(sight, place)
+            amount = private in ("numbers", "contacts") and (
+                is_amount(sight, place) or is_checked(sight, place)
+            )
             return "" if amount or (private and says_nothing(word.text)) else private
         if not word.text.isalpha() and not any(map(str.isalpha, word.text)):
             return ""  # signs and pictures
@@ -287,13 +290,16 @@ class Personal:
         glued = "::" in (document[word.end : word.end + 2], document[word.start - 2 : word.start])
         if glued and marks & Mark.WORD:
             return ""  # "crate::dale::Glen"
-        tag = document[word.start - 1 : word.start] == "<" and _is_mixed(sight, place)
+        mixed = _is_mixed(sight, place)
+        tag = mixed and document[word.start - 1 : word.start] == "<"
         if tag and identifying.compound(word.text, self._word):
             return ""  # "<SubmitButton"
+        if mixed and is_type(word.text, self._word, likely=named >= _LIKELY):
+            return ""
         if word.text in _DECLARE and in_code(document, word.start):
             return ""
         itself = sight.lower[place] in _ITSELF and sight.begins(place)  # "Me and Rose"
-        if itself or (marks & Mark.WORD and is_field(sight, place)):
+        if itself or (marks & Mark.WORD and is_field(sight, place)) or is_numbered(sight, place):
             return ""
         after_name = place and sight.capital(place - 1)  # "the Marsh brothers"
         if word.text.removesuffix("s") in _RELATIONS and not after_name:
@@ -327,10 +333,14 @@ class Personal:
         least = _least(marks, best, capital, first)
         if marks & (Mark.PUBLIC | Mark.WORD) and is_counted(sight, place):
             least = max(least, 0.9 if marks & Mark.PUBLIC else _LIKELY)
-        typed = not marks & Mark.NAME or (
-            marks & Mark.WORD
-            and not names.gender(sight.lower[place])
-            and _TYPED.search(document[max(word.start - 2, 0) : word.end + 1])
+        typed = (
+            not marks & Mark.NAME
+            or may_be_type(sight.lower[place])
+            or (
+                marks & Mark.WORD
+                and not names.gender(sight.lower[place])
+                and _TYPED.search(document[max(word.start - 2, 0) : word.end + 1])
+            )
         )
         if capital and typed and in_code(document, word.start):
             least = max(least, _SURE)

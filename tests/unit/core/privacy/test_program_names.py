@@ -21,6 +21,74 @@ def _released(privatizer: Privatizer, text: str) -> str:
 @pytest.mark.parametrize(
     "text",
     [
+        "How does a ForeignKey work in Django compared to ManyToManyField?",
+        "customer = models.ForeignKey(Customer, on_delete=models.CASCADE)",
+        "PermitRootLogin no\nMaxAuthTries 3\nPasswordAuthentication no",
+        "Should I set AllowUsers, HostKey and ClientAliveInterval?",
+        "Why is a RollingUpdate slow? The NodePort and the ServiceAccount are fine.",
+        "I get a KeyError in the EntityManager. Is the VirtualHost wrong?",
+        "ServerName and MaxSessions are set, and ForceCommand is not.",
+    ],
+)
+def test_names_of_types_and_settings_leave_as_typed(privatizer: Privatizer, text: str) -> None:
+    assert _released(privatizer, text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("Our client is KerrBau and they pay late.", "KerrBau"),
+        ("Ask JaneDoe and MayKerr about it.", "JaneDoe"),
+        ("Ask JaneDoe and MayKerr about it.", "MayKerr"),
+        ("Contact RoseHunter today.", "RoseHunter"),
+        ("How does KeyDental bill us?", "KeyDental"),
+        ("My dentist is at MaxDental.", "MaxDental"),
+        ("I met MaxBaker there.", "MaxBaker"),
+        ("The owner is WinField.", "WinField"),
+        ("How does HostKerr work?", "HostKerr"),
+        ("Should I ask PageHunter?", "PageHunter"),
+        ("Should I ask RoseField?", "RoseField"),
+    ],
+)
+def test_names_in_the_same_form_are_drawn(privatizer: Privatizer, text: str, private: str) -> None:
+    assert private not in _released(privatizer, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Port 8080 already in use. How do I find the process?",
+        "Error: Port 5432 is already allocated",
+        "Garmin 7, Kindle 4",
+        "Heap 7 is full, see Pod 4",
+        "Why does Root 3 fail? And Worker 12?",
+        "MaxAuthTries 3",
+        "Port 22\nMaxAuthTries 3",
+    ],
+)
+def test_numbered_things_leave_as_typed(privatizer: Privatizer, text: str) -> None:
+    assert _released(privatizer, text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("Worker 48213977 called.", "48213977"),
+        ("Floor 3, 12 Hill Road, Leeds LS1 4AB", "Hill"),
+        ("Mr Port is 12.", "Port"),
+        ("Dear Ms Branch, thanks", "Branch"),
+        ("Thulegatan 78 is our home", "78"),
+    ],
+)
+def test_addresses_and_persons_beside_a_number_are_drawn(
+    privatizer: Privatizer, text: str, private: str
+) -> None:
+    assert private not in _released(privatizer, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         '<svg xmlns="http://www.w3.org/2000/svg">',
         'xmlns:android="http://schemas.android.com/apk/res/android"',
         '<project xmlns="http://maven.apache.org/POM/4.0.0">',
@@ -68,6 +136,50 @@ def test_public_packages_and_namespaces_leave_as_typed(privatizer: Privatizer, t
     ],
 )
 def test_owners_and_users_in_the_same_form_are_drawn(
+    privatizer: Privatizer, text: str, private: str
+) -> None:
+    assert private not in _released(privatizer, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "opencv-python==4.8.1.78\nnumpy==1.26.4",
+        "foo>=1.2.3.4",
+        '"lodash": "4.17.21"',
+        "assert 832040 == fib(30)",
+        "assert fib(30) == 832040",
+        "==12345== HEAP SUMMARY:",
+        "proxy_set_header Host $host;",
+        "df.corr()",
+        "Bitmap Heap Scan on orders (cost=12.34..5678.90 rows=42)",
+        r"$\lim_{n\to\infty} a_n$, $x\mapsto y$ and $\alpha_i\in\mathbb{R}$",
+        "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 1",
+        "runtime error: nil pointer dereference",
+        "class Meta:",
+    ],
+)
+def test_versions_results_and_public_numbers_leave_as_typed(
+    privatizer: Privatizer, text: str
+) -> None:
+    assert _released(privatizer, text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("ip.src==4.8.1.78", "4.8.1.78"),
+        ("client>=5.9.12.4", "5.9.12.4"),
+        ("login==84.23.119.7", "84.23.119.7"),
+        ("server 5.9.12.4 is down", "5.9.12.4"),
+        ("account 48213977 == fetch(30)", "48213977"),
+        ("pay(3) == 48213977", "48213977"),
+        ("==48213977==", "48213977"),
+        (r"b\bar\lindqvist", "lindqvist"),
+        ('"birthday": "4.12.21"', "4.12.21"),
+    ],
+)
+def test_addresses_accounts_and_secrets_in_the_same_form_are_drawn(
     privatizer: Privatizer, text: str, private: str
 ) -> None:
     assert private not in _released(privatizer, text)

@@ -11,6 +11,8 @@ from typing import Final
 
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import listed
+from sottovoce.core.text.vocabulary import Listed, listed_names
+from sottovoce.core.text.words import Kind
 
 _CATALOGUES: Final = listed("catalogues")
 _ENTRY = re.compile(r"(?=.*\d)[A-Z0-9]{1,12}(?:[.-]\d{1,4}){0,2}")
@@ -19,6 +21,20 @@ _JOINTS: Final = frozenset(
 )
 _NEAR: Final = 8
 _REPORTERS: Final = listed("reporters")
+_ARTICLES: Final = listed("article_numbers")
+_ARTICLE = re.compile(r"\d(?:-?\d){8,11}-?[\dX]")
+_NEAR_ARTICLE: Final = 4
+_BOOK: Final = 10
+_BASES = re.compile(r"[ACGTU]{8,}")
+_FEWEST_BASES: Final = 3
+_ACIDS = re.compile(r"[ACDEFGHIKLMNPQRSTVWY]{18,}")
+_FEWEST_ACIDS: Final = 9
+"""Kinds of letters, so that no long name counts."""
+_SEQUENCES: Final = frozenset(
+    {*("amino", "fasta", "peptide", "polypeptide", "protein", "proteins", "residues", "sequence")}
+)
+_NEAR_SEQUENCE: Final = 12
+_USUAL: Final = Listed.USUAL_GIVEN | Listed.USUAL_SURNAME
 _PAGE = re.compile(r"\d{1,4}")
 
 
@@ -37,6 +53,39 @@ def citations(sight: Sight) -> Iterator[int]:
                 at -= 1
             if words[at].text in _CATALOGUES:
                 yield place
+        if words[place].kind is Kind.IDENTIFIER and _is_article(words[place].text):
+            for at in range(max(place - _NEAR_ARTICLE, 0), place):
+                if sight.lower[at].removesuffix("s") in _ARTICLES:
+                    yield from (at, place)
+        if _is_sequence(sight, place):
+            yield place
+
+
+def _is_article(text: str) -> bool:
+    """Return whether a number has the form of a book's or a product's, and the check digit.
+
+    >>> _is_article("0-306-40615-2"), _is_article("4006381333931"), _is_article("0306406153")
+    (True, True, False)
+    """
+    if not _ARTICLE.fullmatch(text):
+        return False
+    digits = [10 if sign == "X" else int(sign) for sign in text if sign != "-"]
+    if len(digits) == _BOOK:
+        return sum(digit * (_BOOK - at) for at, digit in enumerate(digits)) % 11 == 0
+    return len(digits) in (12, 13) and (sum(digits[-1::-2]) + 3 * sum(digits[-2::-2])) % 10 == 0
+
+
+def _is_sequence(sight: Sight, place: int) -> bool:
+    """Return whether a word is a run of bases, or of amino acids near a word for them."""
+    text = sight.words[place].text
+    if _BASES.fullmatch(text):
+        return len({*text}) >= _FEWEST_BASES
+    near = sight.lower[max(place - _NEAR_SEQUENCE, 0) : place + _NEAR_SEQUENCE]
+    acids = _ACIDS.fullmatch(text) and len({*text}) >= _FEWEST_ACIDS
+    if not acids or _SEQUENCES.isdisjoint(near):
+        return False
+    parts = (text[at : at + size] for size in range(4, 10) for at in range(len(text) - size + 1))
+    return not any(listed_names(part.title()) & _USUAL for part in parts)  # "LINDQVISTKARL"
 
 
 def _joins(sight: Sight, place: int) -> bool:

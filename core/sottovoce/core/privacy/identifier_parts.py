@@ -47,7 +47,8 @@ _KEYS: Final = frozenset().union(
     *(
         listed_signs(f"{kind}_keys")
         for kind in ("company", "contact", "date", "number", "person", "place", "secret")
-    )
+    ),
+    ("datasource", "hibernate", "jpa", "spring"),
 )
 _DIRECTORIES: Final = listed_signs("directories")
 _CODE_WORDS: Final = listed_signs("code_words")

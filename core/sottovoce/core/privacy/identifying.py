@@ -125,13 +125,15 @@ _PUBLIC_CODE = re.compile(
     r"|0x(?:0{4}|f{4})?[5-7f][\da-f]{11}|(?:[01]{8}){1,4}|\d{3}/\d{2}Z?R\d{2}"
     r"|[A-G][#b]?(?:maj|min|dim|aug|sus|add)\d{1,2}"
     r"|(?:990|1040|1095|1098|1099|1120)-[A-Z]{1,4}|ES20\d\d|proto[23]|(?:lib)?[xh]26[45]"
+    r"|(?:(?:[ADEN]|a|e)?(?:TLS|ECDHE?|DHE?|EDH|ECDSA|RSA|PSK|AES(?:128|256)?|GCM|CBC3?|CCM|CHACHA20"
+    r"|POLY1305|SHA(?:1|256|384|512)?|3?DES|RC4|MD5|NULL|WITH|HIGH|128|256)[-_:!+]?){3,40}"
     r"|[1-9]\d{3,6}L|214748364[78]|429496729[56]|9223372036854775807|9007199254740991n?|299792458"
     r"|0\.[1-9]0{12,}\d{1,2}|3\.1415\d{1,12}|2\.718\d{2,12}|1\.618\d{2,12}"
 )
 """What vendors call an error, standards, books, sizes, ports, versions: "124.0.6367.91".
 
 Also numbers of science and of processors, positions of chess, faults of cars, addresses in memory,
-bits, tyres, chords and forms of tax.
+bits, tyres, chords, forms of tax and ciphers.
 """
 _MEASURED = re.compile(r"[1-9]\d{0,6}(s|[A-Za-zµ]{2,4})")
 """A number with its unit: "30012ms"; a Spaniard's document has eight digits and a letter."""

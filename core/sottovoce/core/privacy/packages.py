@@ -58,8 +58,8 @@ def is_public_package(text: str) -> bool:
         return owner in _OWNERS and _is_plain(repository["path"] or "", {*owner.split("-")})
     if link := _LINK.fullmatch(text):
         host, path = link["host"].lower(), link["path"] or ""
-        if "://" in text or path or is_package_host(host):
-            return _is_namespace(host) and _is_plain(path)
+        if is_package_host(host):
+            return not path.strip("/") or (_is_namespace(host) and _is_plain(path))
     if _COORDINATE.fullmatch(text):
         labels = text.split(":")[0].lower().split(".")
         for stop in range(1, _LONGEST_ROOT + 1):

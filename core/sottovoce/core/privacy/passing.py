@@ -152,20 +152,22 @@ def pass_ordinary(sight: Sight, hides: list[str]) -> None:
 def _pass_versions(sight: Sight, hides: list[str]) -> None:
     """Let versions pass that look like dates: "Python 3.10.12", "from version 3.9.11"."""
     for place, hidden in enumerate(hides):
-        if hidden != "dates" or not place or not _VERSION.fullmatch(sight.words[place].text):
+        text = sight.words[place].text
+        if hidden != "dates" or not place or not _VERSION.fullmatch(text):
             continue
-        quoted = [word.text for word in sight.words[max(place - 3, 0) : place]] == ['"', ":", '"']
-        last = place - 4 if quoted and place > 3 else place - 1  # '"lodash": "4.17.21"'
+        quoted = "".join(sight.lower[max(place - 3, 0) : place]) == '":"' and place > 3
+        last = place - (4 if quoted else 1)  # '"lodash": "4.17.21"'
         before, marks = sight.lower[last], sight.marks[last]
         near = range(max(place - _NEAR_VERSION, 0), place)
         product = marks & Mark.PUBLIC and not listed_names(before)
         other = any(_VERSION.fullmatch(sight.words[at].text) and not hides[at] for at in near)
-        told = any(sight.lower[at] in _OF_VERSIONS for at in near)
+        told = _NO_DATE.match(text) or any(sight.lower[at] in _OF_VERSIONS for at in near)
         if before not in _DATE_SIGNS and (product or other or told):
             hides[place] = ""
 
 
 _VERSION = re.compile(r"\d{1,2}(?:\.\d{1,2}){2}")
+_NO_DATE = re.compile(r"0\.|\d{1,2}\.0\.")
 _NEAR_VERSION: Final = 3
 _OF_VERSIONS: Final = listed("of_versions")
 _DATE_SIGNS: Final = listed("date_signs")
@@ -355,9 +357,8 @@ def is_amount(sight: Sight, place: int) -> bool:
             mine &= other < place or not after or after[0].kind is not Kind.IDENTIFIER
             if mine and (unit or sight.lower[other] in _COUNTED):
                 return True  # but not "to 48213977 EUR 500"
-    if place and sight.gaps[place] == " " and counts(sight.words[place - 1].text):
-        return True
-    if _is_reduced(sight, place):
+    before = place and sight.gaps[place] == " " and counts(sight.words[place - 1].text)
+    if before or _is_reduced(sight, place):
         return True
     at = place - 1
     while at > place - _BEFORE_VALUE and at > 0 and sight.words[at].text in ("'", '"', ":", "="):

@@ -18,6 +18,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Final
 
+from sottovoce.core.privacy.identifying import is_public_code
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import QUOTES, Sign, key_parts, listed, value_after
 from sottovoce.core.text.vocabulary import Mark
@@ -189,7 +190,9 @@ def secret_values(document: str, sight: Sight) -> Iterator[Sign]:
     """Yield the words that are secrets or parts of one; a word may come several times."""
     words = sight.words
     for match in _GROUPS.finditer(document, words[0].start, words[-1].end):
-        yield from (Sign(at, _SECRETS) for at in sight.within(*match.span()))
+        for at in sight.within(*match.span()):
+            if not is_public_code(words[at].text):  # "TLS-RSA-AES128-GCM-SHA256"
+                yield Sign(at, _SECRETS)
     for place, word in enumerate(words):
         if word.kind is Kind.PUNCTUATION:
             continue

@@ -143,6 +143,13 @@ def _after_titles(sight: Sight) -> Iterator[Sign]:
         at = place + 1
         if at < len(sight.words) and sight.words[at].text == "." and not sight.gaps[at]:
             at += 1
+        timed = title == "ms" and place > 0 and sight.words[place - 1].text[-1].isdigit()
+        if (
+            timed
+            and at < len(sight.words)
+            and sight.marks[at] & (Mark.WORD | Mark.NAME) == Mark.WORD
+        ):
+            continue  # "Duration: 300 ms Billed"
         for step in range(3):
             if at >= len(sight.words) or sight.breaks(at):
                 break
@@ -244,6 +251,12 @@ def _values(sight: Sight) -> Iterator[Sign]:
             lower in _POST and place + 1 < len(sight.words) and sight.lower[place + 1] in _CODES
         )
         numbered = keys & _NUMBER_KEYS and {*".="}.isdisjoint(word.text) and not counts(word.text)
+        if (
+            numbered
+            and sight.lower[place + 1 : place + 2] == ["("]
+            and word.text[1:].lower() != word.text[1:]
+        ):
+            numbered = word.text.isupper()  # "pinMode(13"
         if house or postal or numbered:
             few = 1 if house or postal or keys & _ROOM_KEYS else _FEWEST_DIGITS
             for sign in _numbers(sight, place):

@@ -105,6 +105,8 @@ def test_addresses_and_persons_beside_a_number_are_drawn(
         "implementation 'org.springframework.boot:spring-boot-starter-web:3.2.1'",
         'implementation("com.squareup.retrofit2:retrofit:2.9.0")',
         "androidx.appcompat:appcompat:1.6.1",
+        "GET registry.npmjs.org and lambda.amazonaws.com",
+        "spring.datasource.url=jdbc:postgresql://localhost:5432/shop",
         "<groupId>com.fasterxml.jackson.core</groupId>",
         "<artifactId>jackson-databind</artifactId>",
     ],
@@ -132,6 +134,9 @@ def test_public_packages_and_namespaces_leave_as_typed(privatizer: Privatizer, t
         ("implementation 'com.kerrbau.app:core:1.2.3'", "kerrbau"),
         ("com.janedoe.shop", "janedoe"),
         ("java.kowalski", "kowalski"),
+        ("kerr.s3.amazonaws.com", "kerr"),
+        ("spring.datasource.url=jdbc:postgresql://db.kerr.example:5432/shop", "kerr"),
+        ("spring.datasource.password=hunter2", "hunter2"),
         ("ann@golang.org", "ann@"),
     ],
 )
@@ -160,6 +165,11 @@ def test_owners_and_users_in_the_same_form_are_drawn(
         "ISBN 0306406152 and ISBN-10 0-306-40615-2. EAN 4006381333931.",
         "runtime error: nil pointer dereference",
         "class Meta:",
+        'reqwest = "0.11.23"\nthiserror = "1.0.56"',
+        "use ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384",
+        "pinMode(13, OUTPUT)",
+        "RequestId: 8 Duration: 3003.17 ms Billed Duration: 3000 ms Memory Size: 128 MB",
+        "urllib3: Max retries exceeded with url: /v1/items",
     ],
 )
 def test_versions_results_and_public_numbers_leave_as_typed(
@@ -185,6 +195,11 @@ def test_versions_results_and_public_numbers_leave_as_typed(
         ("protein LINDQVISTKARLFREDRIK", "LINDQVIST"),
         (r"b\bar\lindqvist", "lindqvist"),
         ('"birthday": "4.12.21"', "4.12.21"),
+        ("my key is AES7-RSA2-K9QX-SHA4", "AES7"),
+        ("my PIN (4821) is old", "4821"),
+        ("It took 300 ms. At 3 ms kowalski came.", "kowalski"),
+        ("At 3 ms Hunter called.", "Hunter"),
+        ("Max asked and Max Kerr paid.", "Max"),
     ],
 )
 def test_addresses_accounts_and_secrets_in_the_same_form_are_drawn(

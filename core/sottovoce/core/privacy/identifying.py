@@ -12,7 +12,13 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from sottovoce.core.privacy.packages import compared, is_package_host, is_public_package, pinned
+from sottovoce.core.privacy.packages import (
+    compared,
+    is_owned,
+    is_package_host,
+    is_public_package,
+    pinned,
+)
 from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed
 from sottovoce.core.privacy.surrogates import identifiers
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
@@ -71,12 +77,7 @@ _WELL_KNOWN = re.compile(
     r"|wikimedia|wikipedia|yahoo|zoom"
 )
 """Sites whose names are names of persons too, or in no list."""
-_PACKAGE_PATH = re.compile(
-    r"(?!.*/(?:~|(?:accounts?|author|maintainers?|org|owners?|people|profiles?|u|users?)/))"
-    r"(?!.*\d{5})[\w./@:+-]*",
-    re.IGNORECASE,
-)
-"""A path to a package, and not to the page of a user."""
+_PACKAGE_PATH = re.compile(r"(?!.*\d{5})[\w./@:+-]*")
 _SEGMENT = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){0,3}|(?:[A-Za-z]+[-_.+]){0,12}[A-Za-z]+")
 """A version or a small number, or words: a part of a link that anyone can read."""
 _BETWEEN = re.compile(r"[/#:]")
@@ -376,9 +377,9 @@ def _public_link(text: str, marks: Marks) -> bool:
     host, path = link[2].lower(), link[3] or ""
     known = [marks(word.lower()) for word in words_in(path)]
     if is_package_host(host):
-        return _PACKAGE_PATH.fullmatch(path) is not None and all(
-            found and (found & (Mark.WORD | Mark.UNIT) or not found & Mark.NAME) for found in known
-        )
+        plain = _PACKAGE_PATH.fullmatch(path) is not None and not is_owned(path)
+        words = Mark.WORD | Mark.UNIT
+        return plain and all(found and (found & words or not found & Mark.NAME) for found in known)
     named = [marks(word) for word in words_in(host)] if "." not in host else [0]
     inner = link[1] and named and all(mark and not mark & Mark.NAME for mark in named)
     if not inner and not _LOCAL.fullmatch(host):  # not of "http://backend:3000"

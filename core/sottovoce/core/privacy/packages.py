@@ -27,6 +27,12 @@ _REPOSITORY = re.compile(
     r"(?P<owner>[\w-]+)(?P<path>/[\w./@:+^-]*)?",
     re.IGNORECASE,
 )
+_OWNED = re.compile(
+    r"/(?:~|(?:accounts?|authors?|maintainers?|members?|owners?|people|person|profiles?|staff|u"
+    r"|users?)/)|^/(?=[^/]+/[^/]+\.v\d)",
+    re.IGNORECASE,
+)
+"""The page of a user, and a user's package as in "gopkg.in/hvogel/app.v1"."""
 _COORDINATE = re.compile(r"[a-z][\w-]*(?:\.[\w*$-]+)+(?::[\w.-]+){0,3}", re.IGNORECASE)
 _PIN = re.compile(
     r"(?:(?P<name>[A-Za-z][A-Za-z0-9]*(?:[._-][A-Za-z0-9]+)*)(?:\[[\w,-]+\])?(?:[=~!]=|===))?"
@@ -87,6 +93,11 @@ def compared(text: str) -> str:
     return match[1] if match and pinned(text) is None else ""
 
 
+def is_owned(path: str) -> bool:
+    """Return whether a path leads to a user, also on a public host: "/people/ann"."""
+    return _OWNED.search(path) is not None
+
+
 def is_package_link(text: str) -> bool:
     """Return whether a link leads to a host of packages; its numbers are versions."""
     link = _LINK.fullmatch(text)
@@ -110,6 +121,8 @@ def _is_plain(path: str, known: Set[str] = frozenset()) -> bool:
         path: the path.
         known: names that the root holds too: "com.fasterxml.jackson".
     """
+    if is_owned(path):
+        return False
     marks = Vocabulary.shipped().marks
     for word in _WORD.findall(path):
         mark = marks(word.lower())

@@ -99,6 +99,7 @@ def test_addresses_and_persons_beside_a_number_are_drawn(
         "https://github.com/kubernetes/kubernetes/issues/1234",
         "app.kubernetes.io/name: web",
         "nginx.ingress.kubernetes.io/rewrite-target: /",
+        "gopkg.in/yaml.v3 v3.0.1",
         "GET https://registry.npmjs.org/left-pad - Not found",
         '"resolved": "https://registry.npmjs.org/lodash/-/lodash-4.17.21.tgz"',
         "proxy_pass http://backend:3000;",
@@ -138,6 +139,9 @@ def test_public_packages_and_namespaces_leave_as_typed(privatizer: Privatizer, t
         ("spring.datasource.url=jdbc:postgresql://db.kerr.example:5432/shop", "kerr"),
         ("spring.datasource.password=hunter2", "hunter2"),
         ("ann@golang.org", "ann@"),
+        ("gopkg.in/hvogel/app.v1", "hvogel"),
+        ("https://www.w3.org/People/zwickelhuber/", "zwickelhuber"),
+        ("kotlin.zwickelhuber", "zwickelhuber"),
     ],
 )
 def test_owners_and_users_in_the_same_form_are_drawn(

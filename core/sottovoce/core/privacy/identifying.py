@@ -105,6 +105,7 @@ _LONG_NUMBER: Final = 5
 """Digits of a plain number that may belong to an account, an order or a place."""
 _ROUND = re.compile(
     r"[1-9]\d{0,2}0{3,}|[1-9]0{4,}|100644|100755|120000|(?:65536|65535|32768|16384|10080|86400|31536000)"
+    r"|(?:115200|19200|38400|57600|74880|921600)"  # baud
     r"|(?:11434|15672|25519|25565|27017|32400|50051|51820)"  # ports of known services, a curve
 )
 _PLAIN = re.compile(r"\d+")
@@ -128,6 +129,7 @@ _PUBLIC_CODE = re.compile(
     r"|(?:990|1040|1095|1098|1099|1120)-[A-Z]{1,4}|ES20\d\d|proto[23]|(?:lib)?[xh]26[45]"
     r"|(?:(?:[ADEN]|a|e)?(?:TLS|ECDHE?|DHE?|EDH|ECDSA|RSA|PSK|AES(?:128|256)?|GCM|CBC3?|CCM|CHACHA20"
     r"|POLY1305|SHA(?:1|256|384|512)?|3?DES|RC4|MD5|NULL|WITH|HIGH|128|256)[-_:!+]?){3,40}"
+    r"|BLAKE[23][bs]?|X25519|Ed25519|Curve25519|Argon2(?:id|[id])?"
     r"|[1-9]\d{3,6}L|214748364[78]|429496729[56]|9223372036854775807|9007199254740991n?|299792458"
     r"|0\.[1-9]0{12,}\d{1,2}|3\.1415\d{1,12}|2\.718\d{2,12}|1\.618\d{2,12}"
 )

@@ -27,7 +27,7 @@ _NEAR_ARTICLE: Final = 4
 _BOOK: Final = 10
 _BASES = re.compile(r"[ACGTU]{8,}")
 _FEWEST_BASES: Final = 3
-_ACIDS = re.compile(r"[ACDEFGHIKLMNPQRSTVWY]{18,}")
+_ACIDS = re.compile(r"[ACDEFGHIKLMNPQRSTVWY]{18,5000}")
 _FEWEST_ACIDS: Final = 9
 """Kinds of letters, so that no long name counts."""
 _SEQUENCES: Final = frozenset(

@@ -58,6 +58,7 @@ _FIELD = re.compile(r"(?:(?!\\[nrt]|(?<=\\)[nrt])[^;:])+")
 _VERSION = re.compile(r"\d\.\d")
 _ESCAPED = re.compile(r"\\[nrt]")
 _SHORT: Final = 4
+_LONGEST_JOINED: Final = 60
 _NAMES: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN | Listed.GIVEN
 
 
@@ -278,6 +279,8 @@ def part_marks(part: str) -> int:
 
 def joined(text: str) -> bool:
     """Return whether a word is two listed words that are no names: "orderbook"."""
+    if len(text) > _LONGEST_JOINED:
+        return False
     for cut in range(_SHORT, len(text) - _SHORT + 1):
         first, second = _marks()(text[:cut]), _marks()(text[cut:])
         if first & second & Mark.WORD:

@@ -127,8 +127,8 @@ _PUBLIC_CODE = re.compile(
     r"|0x(?:0{4}|f{4})?[5-7f][\da-f]{11}|(?:[01]{8}){1,4}|\d{3}/\d{2}Z?R\d{2}"
     r"|[A-G][#b]?(?:maj|min|dim|aug|sus|add)\d{1,2}"
     r"|(?:990|1040|1095|1098|1099|1120)-[A-Z]{1,4}|ES20\d\d|proto[23]|(?:lib)?[xh]26[45]"
-    r"|(?:(?:[ADEN]|a|e)?(?:TLS|ECDHE?|DHE?|EDH|ECDSA|RSA|PSK|AES(?:128|256)?|GCM|CBC3?|CCM|CHACHA20"
-    r"|POLY1305|SHA(?:1|256|384|512)?|3?DES|RC4|MD5|NULL|WITH|HIGH|128|256)[-_:!+]?){3,40}"
+    r"|(?:(?>TLS|ADH|A?ECDHE?|DHE?|EDH|ECDSA|RSA|PSK|AES(?:128|256)?|GCM|CBC3?|CCM|CHACHA20|POLY1305"
+    r"|SHA(?:1|256|384|512)?|3?DES|RC4|MD5|[ae]?NULL|WITH|HIGH|128|256)[-_:!+]?+){3,80}+"
     r"|BLAKE[23][bs]?|X25519|Ed25519|Curve25519|Argon2(?:id|[id])?"
     r"|[1-9]\d{3,6}L|214748364[78]|429496729[56]|9223372036854775807|9007199254740991n?|299792458"
     r"|0\.[1-9]0{12,}\d{1,2}|3\.1415\d{1,12}|2\.718\d{2,12}|1\.618\d{2,12}"
@@ -159,7 +159,7 @@ _CUT = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
 """The parts of a compound: words by case, and numbers."""
 _ESCAPE = re.compile(r"\\[nrt]")
 _TEX = re.compile(r"(?<![\w:])\\([A-Za-z]+)")
-_TEX_PART = re.compile(r"([A-Za-z]+)(?:[^A-Za-z:\\]+[A-Za-z]?)*")
+_TEX_PART = re.compile(r"([A-Za-z]++)(?:[^A-Za-z:\\]++[A-Za-z]?)*+")
 _TEX_COMMANDS: Final = listed("tex_commands")
 _MOST_PARTS: Final = 40
 _LONGEST_DIGITS: Final = 4

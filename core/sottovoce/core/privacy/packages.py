@@ -50,6 +50,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _LONG: Final = re.compile(r"\d{5,}|(?=\w*\d)(?=\w*[A-Za-z])\w{20,}")
 _SHORT: Final = 3
 _LONGEST_ROOT: Final = 3
+_LONGEST: Final = 300
 _USUAL: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN | Listed.GIVEN
 
 
@@ -59,6 +60,8 @@ def is_public_package(text: str) -> bool:
     >>> is_public_package("http://www.w3.org/2000/svg"), is_public_package("github.com/hvogel/api")
     (True, False)
     """
+    if len(text) > _LONGEST:
+        return False
     if repository := _REPOSITORY.fullmatch(text):
         owner = repository["owner"].lower()
         return owner in _OWNERS and _is_plain(repository["path"] or "", {*owner.split("-")})

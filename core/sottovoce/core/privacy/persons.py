@@ -224,7 +224,8 @@ _TELEPHONE = re.compile(
 """Numbers in groups, as telephone numbers are written."""
 _DIGITS: Final = (6, 20)
 _AMOUNTS = re.compile(
-    r"(?:\d+ )*\d+\.\d\d(?: \d+(?:\.\d\d)?)*|\d{1,9}\.\d{2,3}\.\.\d{1,9}\.\d{2,3}"
+    r"(?:\d+ )*\d+\.\d\d(?: \d+(?:\.\d\d)?)*"
+    r"|(?:0|[1-9]\d{0,8})\.\d{2,3}\.\.(?:0|[1-9]\d{0,8})\.\d{2,3}"
 )
 """Numbers of a row in a table, or from one to another: "10 75.00 750.00", "12.34..567.89"."""
 _YEARS = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d")

@@ -24,7 +24,7 @@ _LIMITS: Final = listed("type_limits")
 _BOUNDS: Final = frozenset({"max", "min"})
 """Given names that also begin the name of a limit: "MaxAuthTries"."""
 _CUT = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+")
-_PLAIN = re.compile(r"(?:[A-Z]+(?![a-z])|[A-Z][a-z]+)+")
+_PLAIN = re.compile(r"(?:[A-Z][a-z]*+){2,80}+")
 _FEWEST: Final = 2
 _NUMBER = re.compile(r"#?\d{1,5}")
 _COMPARES: Final = frozenset({">=", "<=", "~=", "==", "!=", "<", ">"})

@@ -260,7 +260,7 @@ def private(text: str, marks: Marks, *, called: bool = False, hashed: bool = Fal
     if home and home["user"].lower() not in NOBODY:
         return CONTACTS
     document = _DOCUMENT.fullmatch(text)
-    if document and _names_person(document[1], marks):
+    if document and _names_person(document[1]):
         return UNLISTED
     tag = _TAG.fullmatch(text)
     if (tag and not Vocabulary.shipped().marks(tag[1].lower())) or _REDDITOR.fullmatch(text):
@@ -307,20 +307,41 @@ def private(text: str, marks: Marks, *, called: bool = False, hashed: bool = Fal
     return "" if compound(text, marks) else _unknown(text)
 
 
-def _names_person(stem: str, marks: Marks) -> bool:
-    """Return whether the name of a document holds a usual name that is no word, or "Rose_Long"."""
-    usual = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN
-    words = words_in(stem)
-    return any(
-        listed_names(word) & usual and marks(word.lower()) & (Mark.NAME | Mark.WORD) == Mark.NAME
-        for word in words
-    ) or any(
-        given.istitle()
-        and family.istitle()
-        and listed_names(given) & Listed.USUAL_GIVEN
-        and listed_names(family) & Listed.USUAL_SURNAME
-        for given, family in pairwise(words)
-    )
+def _names_person(stem: str) -> bool:
+    """Return whether the name of a document holds a person's.
+
+    A usual name that is no word tells it, two names ("Rose_Long"), a name and an initial
+    ("Bly_H"), or a name beside a word for papers of persons ("Stone-payslip").
+    """
+    parts = [part for part in _CUT.findall(stem) if part.isalpha()]
+    paper = not _PAPERS.isdisjoint(re.split(r"[\W_]+", stem.lower()))
+    marks = Vocabulary.shipped().marks
+
+    def has(part: str, lists: int, *, sure: bool = False) -> bool:
+        """Return whether lists of names hold a part, unless it is a word and must be none."""
+        mark = marks(part.lower())
+        ordinary = (
+            mark & Mark.DATE or (mark and not mark & Mark.NAME) or (sure and mark & Mark.WORD)
+        )
+        return len(part) > 1 and bool(listed_names(part) & lists) and not ordinary
+
+    if any(has(part, _USUAL, sure=True) for part in parts):
+        return True
+    if paper and any(part.istitle() and has(part, _USUAL) for part in parts):
+        return True
+    for one, other in (*pairwise(parts), *pairwise(parts[::-1])):
+        both = has(one, Listed.USUAL_GIVEN) and has(other, Listed.USUAL_SURNAME)
+        if both and (paper or (one.istitle() and other.istitle())):
+            return True
+        initial = len(other) == 1 and other.isupper() and one.istitle()
+        if initial and has(one, _USUAL | Listed.SURNAME, sure=not paper):
+            return True
+    return False
+
+
+_PAPERS: Final = listed("papers")
+"""What the papers of one person are called."""
+_USUAL: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN
 
 
 def home_of(text: str) -> tuple[int, int] | None:

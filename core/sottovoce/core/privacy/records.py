@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from sottovoce.core.privacy.identifier_parts import joined
 from sottovoce.core.privacy.identifying import NOBODY, words_in
-from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.sight import Sight, places_in
 from sottovoce.core.privacy.signs import Sign, listed, value_after
 from sottovoce.core.privacy.surrogates.identifiers import MONTHS
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
@@ -166,18 +167,92 @@ _LINES: Final = (
     ),
 )
 """Lines, what their first group hides, and whether it is drawn if it holds ordinary words alone."""
+_USER: Final = r"([A-Za-z_][\w.-]{1,31})"
+_S: Final = r"[ \t]+"
+_USERS: Final = tuple(
+    re.compile(form, re.MULTILINE)
+    for form in (
+        rf"\b(?:(?:[ug]id|euid|groups)=\d+|,\d{{3,6}})\({_USER}\)",
+        rf"(?<!\S)[bcdlps-](?:[r-][w-][xsStT-]){{3}}[.+@]?{_S}\d+{_S}{_USER}{_S}{_USER}{_S}\d",
+        rf"\bch(?:own|grp)(?:{_S}-\S+)*{_S}(?:{_USER}:{_USER}?"
+        rf"|{_USER}(?={_S}[\w~$*-]*[./~*$]))",
+        rf"\b(?:sudo(?:{_S}-\w+)*?|(?:mysql\w{{0,8}}|crontab)\b[^\n|;]{{0,60}}?)"
+        rf"[ \t]-u[ \t]?{_USER}",
+        rf"\b(?:ssh\b[^\n|;]{{0,60}}?[ \t]-l|(?:psql|pg_\w+)\b[^\n|;]{{0,60}}?[ \t]-U"
+        rf"|su{_S}(?:-l?|--login)){_S}{_USER}",
+        r"\b(?:user(?:add|mod|del)|(?:add|del)user|g?passwd|chage|smbpasswd|enable-linger)\b"
+        rf"(?:{_S}[\w/-]{{1,32}}){{0,5}}?{_S}{_USER}(?:{_S}(?:sudo|docker|www-data|wheel))?[ \t]*$",
+        rf"^{_USER}{_S}\d{{1,7}}(?:{_S}\d{{1,3}}\.\d){{2}}(?:{_S}\d+){{2}}[ \t]",
+        rf"^{_USER}(?:{_S}\d{{1,7}}){{2}}{_S}\d{{1,3}}{_S}(?:\d\d:\d\d|[A-Z][a-z]{{2}}\d\d)[ \t]",
+        rf"^[ \t]*\d{{1,7}}{_S}{_USER}{_S}(?:-?\d{{1,2}}|rt){_S}-?\d{{1,2}}{_S}[\d.]+[mgt]?[ \t]",
+        rf"^{_USER}{_S}(?:pts/\d+|tty\w+|console|:\d)[ \t]",
+        rf"^(?:[\d*/,-]+{_S}){{5}}{_USER}{_S}/",
+        rf"\({_USER}\) (?:CMD|RELOAD|LIST) \(",
+        rf"\b(?:Accepted|Failed) [\w/-]+ for (?:invalid user )?{_USER} from\b",
+        rf"\b(?:as|by|for|invalid) user [\"'`]?{_USER}",
+        rf"^Host{_S}{_USER}[ \t]*\n(?={_S}[A-Z][A-Za-z]+[ \t])",
+        r"\b(?:cn|uid|sn|givenName)=([A-Za-z][^,=\n]{1,40})(?=,[ ]?(?:ou|dc|o|cn|c)=)",
+    )
+)
+"""Lines of programs whose groups are users of a machine: "uid=1000(mwolska)", "chown rose:rose"."""
+_NOBODIES: Final = listed("system_users") | NOBODY
 _JOINTS: Final = frozenset({"and", "at", "dot", "of", "the"})
 _ACCOUNTS: Final = listed("account_keys")
 _SERVICES: Final = listed("services")
 _HANDLE = re.compile(r"@?[A-Za-z][\w.-]{2,30}={0,2}")
+_TAGS: Final = frozenset({"handle", "id", "name", "tag", "user", "username"})
+_GAMES: Final = frozenset({"gamertag", "kik", "psn", "snap", "snapchat"})
+_NAMING: Final = frozenset({"is", "'s", "’s"})
+_ADDING: Final = frozenset({"add", "dm", "follow"})
+_INVITING: Final = frozenset({(verb, "me") for verb in ("add", "dm", "find", "follow", "message")})
+_ASKING: Final = listed("asking") | {"can", "does", "should", "you"}
+_THINGS: Final = listed("handle_things") | listed("services")
+_NO_HANDLE: Final = (
+    listed("in_sentences") | listed("secret_states") | {"i", "it", "me", "you", "my"}
+)
+_CLOSING: Final = frozenset(".,;!)")
+_MOST_EVERYDAY: Final = 3
+_SHORTEST_COINED: Final = 5
 _LEET = re.compile(r"[A-Za-z]\d+[A-Za-z]")
 _DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _SAID: Final = frozenset({*_DIGITS, "oh", "nought", "double", "treble", "triple"})
 _OF_CALLS: Final = _SAID - {*_DIGITS} | {"zero"}
 _FEWEST_SAID: Final = 7
 """Words of a telephone number that is said: "oh seven seven double oh nine double two"."""
+_DOUBLES: Final = frozenset({"double", "treble", "triple"})
+_NOUGHTS: Final = frozenset({"nought", "oh"})
+_FEWEST_DOUBLED: Final = 4
+"""Words of a code that is said like a telephone number: "oh seven double two"."""
 _FEWEST_LABELLED: Final = 3
 """Words of a number that is said after a label: "the pin is nine two oh"."""
+_NATO: Final = (
+    *("alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet"),
+    *("kilo", "lima", "mike", "november", "oscar", "papa", "quebec", "romeo", "sierra", "tango"),
+    *("uniform", "victor", "whiskey", "xray", "yankee", "zulu"),
+)
+_ALSO_NATO: Final = {"alfa": "alpha", "juliett": "juliet", "whisky": "whiskey", "x-ray": "xray"}
+_WEAK_NATO: Final = frozenset(
+    {
+        "alpha",
+        "delta",
+        "golf",
+        "hotel",
+        "india",
+        "lima",
+        "mike",
+        "november",
+        "papa",
+        "quebec",
+        "uniform",
+        "whiskey",
+    }
+)
+"""Words that are also common beside numbers: "two hotels, one golf course", "alpha 2"."""
+_FEWEST_SPELT: Final = 4
+_SPELT_LABELS: Final = frozenset(
+    {"callsign", "code", "password", "plate", "postcode", "pnr", "ref", "reference", "reg"}
+    | {"registration", "serial", "spelled", "spelt"}
+)
 _SAID_LABELS: Final = frozenset({"account", "cvc", "cvv", "passcode", "pin", "sort", "zip"})
 _NEAR_LABEL: Final = 4
 
@@ -188,26 +263,101 @@ def records(document: str, sight: Sight) -> Iterator[Sign]:
     for form, hides, sure in _LINES:
         for match in form.finditer(document, words[0].start, words[-1].end):
             group = match.lastindex or 1
-            for at in sight.within(*match.span(group)):
-                if sight.lower[at] not in _JOINTS and (sure or _says_who(match[group])):
-                    yield Sign(at, hides)
+            if sure or _says_who(match[group]):
+                for at in sight.within(*match.span(group)):
+                    if sight.lower[at] not in _JOINTS:
+                        yield Sign(at, hides)
+    yield from (Sign(at, "persons") for at in _users(document, sight))
     for place, lower in enumerate(sight.lower):
-        if lower in _ACCOUNTS and (start := _account(sight, place)):
-            text = words[start].text
-            handle = words[start].kind is Kind.IDENTIFIER and _HANDLE.fullmatch(text)
-            if handle and (_LEET.search(text) or _says_who(text)):
-                yield Sign(start, "contacts")
+        if lower in _ACCOUNTS:
+            yield from (Sign(at, "contacts") for at in _handle(sight, place))
+        if lower in _ADDING:
+            yield from (Sign(at, "contacts") for at in _added(sight, place))
     for place in range(2, len(words)):
         if _after_initial(sight, place):
             yield from (Sign(place - 2, "persons"), Sign(place, "persons"))
-    yield from (Sign(at, "numbers") for at in _said_numbers(sight))
+    yield from (Sign(at, "numbers") for at in (*_said_numbers(sight), *_spelt_codes(sight)))
 
 
-def _account(sight: Sight, place: int) -> int:
-    """Return where the name of an account begins, after a separator or a service; 0 for none."""
-    after = place + 1
-    bare = sight.lower[place] in _SERVICES and after < len(sight.words) and sight.gaps[after] == " "
-    return value_after(sight, place) or (after if bare else 0)
+def _users(document: str, sight: Sight) -> Iterator[int]:
+    """Yield the words of users in lines of programs; system accounts and public words pass."""
+    words = sight.words
+    for form in _USERS:
+        for match in form.finditer(document, words[0].start, words[-1].end):
+            for group in range(1, form.groups + 1):
+                user = match[group]
+                if user and user.lower() not in _NOBODIES and _is_user(user):
+                    yield from places_in(words, *match.span(group))
+
+
+def _is_user(text: str) -> bool:
+    """Return whether a part of a user is in no list, or a name, even one that is also a word."""
+    marks = Vocabulary.shipped().marks
+    parts = [word.lower() for word in words_in(text)]
+    return any(
+        not marks(part) or (marks(part) & Mark.NAME and part not in _NOBODIES) for part in parts
+    )
+
+
+def _handle(sight: Sight, place: int) -> Iterator[int]:
+    """Yield the name of an account after a separator, "is" or a service: "my insta is kerrmade"."""
+    lower, end = sight.lower, len(sight.words)
+    tag = place + 1 < end and lower[place + 1] in _TAGS and not sight.breaks(place + 1)
+    key = place + tag
+    after = key + 1
+    named = after + 1 < end and lower[after] in _NAMING and not sight.breaks(after + 1)
+    bare = lower[place] in _SERVICES and after < end and sight.gaps[after] == " "
+    start = value_after(sight, key) or after + named
+    sure = start > after
+    if start >= end or not (sure or bare):
+        return
+    word = sight.words[start]
+    if word.kind is Kind.IDENTIFIER:
+        if _HANDLE.fullmatch(word.text) and (_LEET.search(word.text) or _says_who(word.text)):
+            yield start
+        return
+    if sure and _is_coined(sight, start):
+        yield start
+    added = not _INVITING.isdisjoint(pairwise(lower)) and named
+    if sure and (tag or added or (lower[place] in _GAMES and not named)):
+        run = _everyday(sight, start)
+        after = start + len(run)
+        if len(run) > 1 and (after == end or sight.breaks(after) or lower[after] in _CLOSING):
+            yield from run
+
+
+def _added(sight: Sight, place: int) -> Iterator[int]:
+    """Yield what is added on a service: "add frosty pickle on discord"."""
+    start = place + 1
+    run = _everyday(sight, start)
+    at = start + len(run)
+    if start < len(sight.words) and not run and _is_coined(sight, start):
+        run, at = [start], start + 1
+    if at + 1 >= len(sight.words) or sight.lower[at] != "on":
+        return
+    if sight.lower[at + 1] not in _SERVICES or not _ASKING.isdisjoint(sight.lower):
+        return
+    if len(run) > 1 or (run and not sight.marks[start]):
+        yield from run
+
+
+def _everyday(sight: Sight, start: int) -> list[int]:
+    """Return up to three listed words in small letters, none of which is a thing of a service."""
+    run: list[int] = []
+    for at in range(start, min(start + _MOST_EVERYDAY, len(sight.words))):
+        plain = sight.words[at].text.islower() and sight.marks[at] and not sight.words[at].clitic
+        if not plain or sight.lower[at] in _NO_HANDLE or (run and sight.gaps[at] != " "):
+            break
+        run.append(at)
+    return [] if any(sight.lower[at].removesuffix("s") in _THINGS for at in run) else run
+
+
+def _is_coined(sight: Sight, place: int) -> bool:
+    """Return whether a word in small letters is in no list, and no misspelling of a listed word."""
+    word = sight.words[place]
+    coined = word.kind is Kind.WORD and word.text.islower() and not sight.marks[place]
+    known = not joined(word.text) and Vocabulary.shipped().misspelt(word.text)
+    return coined and len(word.text) >= _SHORTEST_COINED and not known
 
 
 def _after_initial(sight: Sight, place: int) -> bool:
@@ -247,6 +397,37 @@ def _is_labelled(sight: Sight, place: int) -> bool:
     )
 
 
+def _spelt_codes(sight: Sight) -> Iterator[int]:
+    """Yield codes in the words of radio: "alpha seven tango niner", but not the alphabet itself."""
+    run: list[int] = []
+    for place, lower in enumerate((*sight.lower, "")):
+        letter = _ALSO_NATO.get(lower, lower)
+        if letter in _NATO or lower in _SAID or lower == "niner" or _DIGIT.fullmatch(lower):
+            run.append(place)
+            continue
+        if lower == "-" and run:
+            continue
+        spelt = [_ALSO_NATO.get(sight.lower[at], sight.lower[at]) for at in run]
+        letters = [_NATO.index(word) for word in spelt if word in _NATO]
+        sure = any(word in _NATO and word not in _WEAK_NATO for word in spelt)
+        near = sight.lower[max(run[0] - _NEAR_LABEL, 0) : run[0]] if run else ()
+        labelled = not _SPELT_LABELS.isdisjoint(near)
+        even = {other - one for one, other in pairwise(letters)} == {1}
+        mixed = len(letters) < len(run) or labelled
+        if (
+            len(letters) > 1
+            and sure
+            and mixed
+            and not even
+            and len(run) + labelled >= _FEWEST_SPELT
+        ):
+            yield from run
+        run = []
+
+
+_DIGIT = re.compile(r"\d")
+
+
 def _said_numbers(sight: Sight) -> Iterator[int]:
     """Yield the words of a telephone number in words, but not of "one two three four five"."""
     run: list[int] = []
@@ -259,10 +440,12 @@ def _said_numbers(sight: Sight) -> Iterator[int]:
         values = [_DIGITS.index(sight.lower[at]) for at in run if sight.lower[at] in _DIGITS]
         steps = {other - one for one, other in pairwise(values)}
         digits = [sight.lower[at] for at in run]
+        doubled = len(run) >= _FEWEST_DOUBLED and not (
+            _DOUBLES.isdisjoint(digits) or _NOUGHTS.isdisjoint(digits)
+        )
         called = not _OF_CALLS.isdisjoint(digits) or len(run) > _FEWEST_SAID
         labelled = bool(run) and _is_labelled(sight, run[0])
-        if len(steps) > 1 and (
-            (len(run) >= _FEWEST_SAID and called) or (len(run) >= _FEWEST_LABELLED and labelled)
-        ):
+        told = (len(run) >= _FEWEST_SAID and called) or (len(run) >= _FEWEST_LABELLED and labelled)
+        if doubled or (len(steps) > 1 and told):
             yield from run
         run = []

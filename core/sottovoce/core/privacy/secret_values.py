@@ -157,6 +157,7 @@ _LOGINS: Final = (
 _NEAR_LOGIN: Final = 6
 _ASSIGNING: Final = frozenset({"set", "setx", "export"})
 _IN_SENTENCES: Final = listed("in_sentences")
+_NO_PHRASE: Final = _STATES | _IN_SENTENCES | {"i", "must", "should", "you", "we", "me", "us"}
 _FEWEST_WORDS: Final = 4
 """Words of a phrase that counts although it begins like "the password is correct"."""
 _SHORT_KEYS: Final = frozenset(
@@ -325,6 +326,43 @@ def _bare(sight: Sight, place: int, *, strict: bool) -> Iterator[int]:
         yield from _value(sight, at, separated=False)
     elif sure or (not named and not strict and _is_odd(sight, token)):
         yield from token
+    elif not named and not strict:
+        yield from _plain_phrase(sight, place)
+
+
+def _plain_phrase(sight: Sight, place: int) -> Iterator[int]:
+    """Yield ordinary words after a label: "the passphrase three goats dancing", but no compound.
+
+    A label is "passphrase" or the password of a network. No question may ask about it.
+    """
+    before = _before(sight, place)
+    if sight.lower[place] not in _PASSPHRASES and before not in _NETWORKS | _ROUTERS:
+        return
+    if not _ASKING.isdisjoint(sight.lower[max(place - _NEAR_ASKING, 0) : place]):
+        return
+    end = start = place + 1
+    while end < len(sight.words) and sight.words[end].text.islower() and not sight.breaks(end):
+        if not sight.marks[end] & Mark.WORD or sight.lower[end] in _NO_PHRASE:
+            break
+        if sight.lower[end] in _COMPOUNDS:
+            return
+        end += 1
+    closed = end == len(sight.words) or sight.breaks(end) or sight.words[end].text in _CLOSING
+    if not closed and sight.lower[end] in _DETERMINERS:
+        end, closed = end - 1, end - start > _FEWEST_PLAIN  # "... dancing opens the vault"
+    if closed and end - start >= _FEWEST_PLAIN:
+        yield from range(start, end)
+
+
+_PASSPHRASES: Final = frozenset({"passphrase", "phrase"})
+_ROUTERS: Final = frozenset({"fi", "hotspot", "network", "router", "vault"})
+_CLOSING: Final = frozenset({".", ",", ";", "!", ")", "and", "but", "so"})
+_DETERMINERS: Final = frozenset({"a", "an", "her", "his", "its", "my", "our", "the", "their"})
+_FEWEST_PLAIN: Final = 2
+_NEAR_ASKING: Final = 8
+_ASKING: Final = listed("asking") | listed("secret_questions")
+_COMPOUNDS: Final = listed("secret_compounds")
+"""Words that make another thing of a password: "password manager", "passphrase prompt"."""
 
 
 def _is_phrase(sight: Sight, start: int) -> bool:

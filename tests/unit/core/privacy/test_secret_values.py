@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sottovoce.core.privacy.noise import Key
@@ -60,6 +62,9 @@ def test_a_labelled_secret_or_number_is_drawn(
         "My password is wrong. The password is not accepted.",
         "Is the password stored in plain text?",
         "How does password hashing work? Write a password generator.",
+        "The passphrase must be long. The passphrase protects the key. My passphrase prompt hangs.",
+        "ssh passphrase caching agent, gpg passphrase entropy, find wifi password android phone",
+        "wifi password sharing feature, what is the wifi password policy, forgot wifi password pc",
         "The secret ingredient is love. The secret is to keep calm.",
         "The limit is max token 4096 and my bus pass is expired.",
         "It fails with error code 404 and status code 500.",
@@ -143,3 +148,17 @@ def test_a_secret_of_words_is_drawn_whole_though_it_has_digits(
 ) -> None:
     secret = {*text.split(" is ")[1].split()}
     assert not secret & {*released(privatizer, text).split()}
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("The passphrase three goats dancing opens the vault.", "three goats dancing"),
+        ("wifi password goats dancing", "goats dancing"),
+        ("guest wi-fi password purple monkey dishwasher, ok?", "purple monkey dishwasher"),
+    ],
+)
+def test_a_phrase_without_a_separator_is_drawn(
+    privatizer: Privatizer, text: str, secret: str
+) -> None:
+    assert not {*secret.split()} & {*re.findall(r"\w+", released(privatizer, text))}

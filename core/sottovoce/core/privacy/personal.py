@@ -38,6 +38,7 @@ from sottovoce.core.privacy.persons import (
     hide_initials,
     hide_numbers,
     hide_places_again,
+    is_named_day,
     name_listed,
     name_persons,
     pass_times,
@@ -493,7 +494,9 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             text, marks = sight.words[other].text, sight.marks[other]
             if sight.words[other].kind is not Kind.WORD or not text[:1].isupper():
                 continue
-            if not sight.capital(place) or marks & (Mark.TITLE | Mark.DATE) & ~Mark.NAME:
+            day = bool(marks & Mark.DATE)
+            dated = day and not (step < 0 and is_named_day(sight, other))
+            if not sight.capital(place) or dated or marks & Mark.TITLE:
                 continue
             if text.isupper() and _is_label(sight, other):
                 continue
@@ -510,6 +513,7 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             if marks & Mark.WORD and _shouted(sight, other):
                 name = False  # "EMAIL TO MY BOSS DIANE"
             inner = not sight.begins(other) and not marks & Mark.PUBLIC
+            name = name or day or (step < 0 and float(found[other, 0]) >= _PERSON)
             if name or (inner and float(found[other, :3].sum()) >= _DOUBT):
                 hides[other] = hides[place]
 

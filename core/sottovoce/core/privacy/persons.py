@@ -30,6 +30,7 @@ __all__ = [
     "hide_initials",
     "hide_numbers",
     "hide_places_again",
+    "is_named_day",
     "name_listed",
     "name_persons",
     "pass_times",
@@ -211,6 +212,19 @@ def _is_person(sight: Sight, hides: list[str], place: int, persons: Set[str]) ->
     if after in ("and", "or", "&") and place + 2 < end and hides[place + 2] == _PERSON:
         return True
     return lower[place] in persons or not is_city(lower[place])
+
+
+def is_named_day(sight: Sight, place: int) -> bool:
+    """Return whether a day or month, alone in its text, is before a surname: "Sunday Okoro"."""
+    before = sight.lower[place - 1] if place else ""
+    near = range(max(place - _NEAR_DAYS, 0), min(place + _NEAR_DAYS, len(sight.words)))
+    rota = any(at != place and sight.marks[at] & Mark.DATE for at in near)
+    return not rota and before not in _BEFORE_DAYS and not names.gender(sight.lower[place + 1])
+
+
+_NEAR_DAYS: Final = 8
+_BEFORE_DAYS: Final = listed("before_days")
+"""Words after which a day or month is none of a person's names."""
 
 
 _TELEPHONE = re.compile(

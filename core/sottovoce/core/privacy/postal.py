@@ -30,6 +30,8 @@ _ARTICLES: Final = listed("street_articles")
 _SAID_STREETS: Final = listed("said_streets")
 """Kinds that also count in small letters after "at", a number and a name."""
 _SAID_NUMBERS: Final = listed("said_numbers")
+_OF_NUMBERS: Final = _SAID_NUMBERS | {"-", "a", "and", "hundred"}
+_NUMBER_SIGNS: Final = frozenset({"no", "nr", "number"})
 _NO_STREET_NAMES: Final = listed("no_street_names")
 _AFTER_VERBS: Final = listed("after_verbs")
 _BESIDE: Final = frozenset({"near", "outside", "opposite"})
@@ -75,7 +77,7 @@ _WHOLE: Final = frozenset(
 """Short kinds of streets that are no abbreviations, so a full stop ends the sentence."""
 _ABBREVIATED: Final = 4
 """Letters of the longest abbreviation."""
-_NUMBER = re.compile(r"#?\d{1,5}[A-Za-zºª°]?(?:[-/]\d{1,4}[A-Za-z]?)?")
+_NUMBER = re.compile(r"(?:#|[Nn][or]\.)?\d{1,5}[A-Za-zºª°]?(?:[-/]\d{1,4}[A-Za-z]?)?")
 _ZIP = re.compile(r"\d{5}(?:-\d{4})?")
 _ESCAPE = re.compile(r"\\[nrt]")
 """A line break in letters, as in values of JSON."""
@@ -100,15 +102,43 @@ def addresses(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
             elif sight.words[place + 1].text == ",":
                 break  # "Frau Kerr, Hauptstr. 5"
         drawn.update(_onward(sight, stop - 1, 1))
+    drawn.update(_said_houses(sight, hides, drawn))
     words, bridges = sight.words, _bridges(sight, hides, drawn)
     yield from (
         place
         for place in sorted(drawn.union(bridges))
         if words[place].kind is not Kind.PUNCTUATION
         and not words[place].clitic
+        and not (sight.lower[place] in _NUMBER_SIGNS and _is_number(sight, place + 2))
         and words[place].text != "à"  # between a street and a town
         and not (words[place].text == "in" and words[place - 1].kind is Kind.IDENTIFIER)
     )
+
+
+def _said_houses(sight: Sight, hides: Sequence[str], drawn: Container[int]) -> Iterator[int]:
+    """Yield the words of a house number before an address: "number forty-two Quarry Lane"."""
+    for place in range(1, len(sight.words)):
+        street = place in drawn
+        if not (street or hides[place]) or place - 1 in drawn or not sight.capital(place):
+            continue
+        end = place - (sight.words[place - 1].text == ",")
+        start = end
+        while start and sight.lower[start - 1] in _OF_NUMBERS and not sight.breaks(start):
+            start -= 1
+        if start == end or sight.lower[start] not in _SAID_NUMBERS:
+            continue
+        before = sight.lower[start - 1] if start else ""
+        named = before in _NUMBER_SIGNS
+        led = start > 1 and sight.lower[start - 2] in ("at", "from", "in", "to")
+        first = sight.capital(start) and (before == "," or sight.begins(start))
+        home = named or first or before == "at" or _at_home(sight, start, said=True)
+        sure = street and (home or (before == "to" and not _GOING.isdisjoint(_near(sight, start))))
+        if sure or (named and led and (end == place or hides[place] == "places")):
+            yield from range(start, end)
+
+
+def _near(sight: Sight, place: int) -> Sequence[str]:
+    return sight.lower[max(place - _MOST_NAMES, 0) : place]
 
 
 def _numbered(sight: Sight, hides: Sequence[str]) -> Iterator[tuple[int, int]]:

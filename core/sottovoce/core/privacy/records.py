@@ -13,7 +13,7 @@ from typing import Final
 
 from sottovoce.core.privacy.identifier_parts import joined
 from sottovoce.core.privacy.identifying import NOBODY, words_in
-from sottovoce.core.privacy.sight import Sight, places_in
+from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import Sign, listed, value_after
 from sottovoce.core.privacy.surrogates.identifiers import MONTHS
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
@@ -287,7 +287,7 @@ def _users(document: str, sight: Sight) -> Iterator[int]:
             for group in range(1, form.groups + 1):
                 user = match[group]
                 if user and user.lower() not in _NOBODIES and _is_user(user):
-                    yield from places_in(words, *match.span(group))
+                    yield from sight.within(*match.span(group))
 
 
 def _is_user(text: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
-from sottovoce.core.text.words import Kind
+from sottovoce.core.text.words import Kind, Word
 
 __all__ = [
     "GREETING",
@@ -288,7 +288,8 @@ def value_after(sight: Sight, place: int) -> int:
         tag = text[0] == ">" and place and sight.words[place - 1].text[-1] == "<"
         if text == "::" and len({*map(str.isupper, sight.words[place].text[1:])}) > 1:
             break  # "TokenKind::Word"
-        if text[0] in _SEPARATORS or tag:
+        tex = text == "{" and at == place + 1 and sight.words[place].text[0] == "\\"
+        if text[0] in _SEPARATORS or tag or (tex and not sight.gaps[at]):
             seen = True
         elif text[0] not in QUOTES and not (seen and text in "([*"):
             break
@@ -317,6 +318,8 @@ def _capitals(sight: Sight, start: int) -> Iterator[int]:
     quote = sight.words[start - 1].text
     for at in range(start, min(start + _MOST_VALUE, len(sight.words))):
         word = sight.words[at]
+        if word.text in "}{" and "".join(map(_text, sight.words[at - 1 : at + 2])).find("}{") >= 0:
+            continue  # \\name{Rose}{Long}
         if word.kind is Kind.PUNCTUATION and word.text not in ("-", "'", "’", ".", "&"):
             return
         if at == start and word.kind is _IDENTIFIER and _MEMBER.fullmatch(word.text):
@@ -334,6 +337,10 @@ def _capitals(sight: Sight, start: int) -> Iterator[int]:
             if not sight.capital(at) or sight.lower[at] in _PLAIN_VALUES:
                 return
             yield at
+
+
+def _text(word: Word) -> str:
+    return word.text
 
 
 def _begins_key(sight: Sight, place: int) -> bool:

@@ -46,6 +46,7 @@ def released(privatizer: Privatizer, text: str, hiding: Hiding | None = None) ->
         "Firefox and Thunderbird crash on Fedora; LibreOffice works.",
         "What does MOSFET stand for? Explain the KL divergence, then SCADA and PWM.",
         "Is Waze better than TeamViewer? i can't log in to deepl anymore",
+        r"\author{The LaTeX Team} \title{Hope and Grace} \begin{frame}{Will it work} \owner{}",
         "Compare a Touareg with a Bentayga. Is Staphylococcus harmless?",
     ],
 )
@@ -72,6 +73,9 @@ def test_a_request_without_anything_private_leaves_as_typed(
         ("Please ask Cllr Hope Thorn or Lt Cdr Fair.", ["Hope", "Thorn", "Fair"]),
         ("My friend Monmouth lives in Sedona.", ["Monmouth", "Sedona"]),
         ("Dear Rose,\nthank you.", ["Rose"]),
+        ("Sunday Okoro called. Persephone Okello came.", ["Sunday", "Okoro", "Persephone"]),
+        ("Ask Tuesday Nwosu about it.", ["Tuesday", "Nwosu"]),
+        (r"\name{Hope}{Stone} \address{34 Rose Lane}{Leeds}", ["Hope", "Stone", "Rose", "Leeds"]),
         ("She lives at 12 Rose Lane, Leeds LS1 4AB.", ["12", "Rose", "Leeds", "LS1", "4AB"]),
         ("Mail e.marsh@mail.example or call 07700 900123.", ["e.marsh", "900123"]),
         ("Call (555) 123-4567 or +44 20 7946 0958.", ["123-4567", "7946", "0958"]),
@@ -96,6 +100,20 @@ def test_a_request_without_anything_private_leaves_as_typed(
 def test_what_says_who_is_drawn(privatizer: Privatizer, text: str, private: list[str]) -> None:
     left = released(privatizer, text)
     assert not [each for each in private if each in left], left
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Next Monday Bassey leaves.", "Monday"),
+        ("We meet on Sunday Okoro told me.", "Sunday"),
+        ("Rota: Monday Kerr, Wednesday Long", "Monday"),
+    ],
+)
+def test_a_day_before_a_surname_stays_in_a_rota(
+    privatizer: Privatizer, text: str, day: str
+) -> None:
+    assert day in released(privatizer, text)
 
 
 def test_a_title_a_label_and_the_question_stay(privatizer: Privatizer) -> None:

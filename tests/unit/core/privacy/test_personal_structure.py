@@ -47,6 +47,12 @@ def _standing(privatizer: Privatizer, text: str) -> set[str]:
         ("Envíalo a Paseo de Gracia, 92, 2º 1ª, 08008 Barcelona", "Gracia 92 2º 1ª 08008"),
         ("abito in via dei mille 34, 80121 napoli", "mille 34 80121 napoli"),
         ("it goes to 9 lark rise, todmorden ol14 7hq", "9 lark rise todmorden ol14 7hq"),
+        ("I live at number forty-two Quarry Hill Road", "forty two Quarry Hill"),
+        ("my address is twenty-three Quarry Hill Road", "twenty three Quarry Hill"),
+        ("Forty-two Bode Thomas Street", "Forty two Bode Thomas"),
+        ("send it to one hundred and four Harrow Lane", "one hundred and four Harrow"),
+        ("We're at number seven, The Maltings.", "seven The Maltings"),
+        ("We moved to No.7, Bode Thomas Street", "No.7 Bode Thomas"),
     ],
 )
 def test_an_address_is_drawn_but_for_kinds(privatizer: Privatizer, text: str, private: str) -> None:
@@ -63,6 +69,8 @@ def test_an_address_is_drawn_but_for_kinds(privatizer: Privatizer, text: str, pr
         ("we meet at 5 Church Street West", "5 Church", "Street"),
         ("Dana from flat 4b called", "Dana 4b", "flat"),
         ("Deliver to Apt 12, 40 Amber Avenue", "12 40 Amber", "Apt Avenue"),
+        ("send it to No. 12, Quarry Hill Road", "12 Quarry Hill", "No Road"),
+        ("the two buses, chapter seven Leeds", "Leeds", "two seven"),
     ],
 )
 def test_of_a_street_and_a_room_the_kind_alone_stands(

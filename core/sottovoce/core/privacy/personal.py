@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.cities import pass_cities
+from sottovoce.core.privacy.companies import hide_companies
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.identifier_parts import is_name, joined, part_marks, says_nothing
@@ -76,6 +77,7 @@ from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.person_surrogates import Past
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
+from sottovoce.core.privacy.talk import talk
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import Kind, Word
@@ -170,7 +172,12 @@ class Personal:
             hides[place] = ""
         phrases = pass_phrases(document, sight, hides)
         hide_dates(self._dates(document), sight, hides)
-        told = [*secret_values(document, sight), *signs(sight), *records(document, sight)]
+        told = [
+            *secret_values(document, sight),
+            *signs(sight),
+            *records(document, sight),
+            *talk(sight),
+        ]
         public.difference_update(place for place, _ in told)
         weak = ("", *_FOUND, "unlisted")
         for place, kind in told:
@@ -187,7 +194,7 @@ class Personal:
         hides[:] = [celled.get(place, hidden) for place, hidden in enumerate(hides)]
         pass_times(sight, hides)
         _beside(sight, hides, found)
-        _companies(sight, hides)
+        hide_companies(sight, hides)
         pass_types(sight, hides)
         pass_ordinary(sight, hides)
         signed = in_rows | dict(told).keys() | {place for place in celled if celled[place]}
@@ -533,43 +540,6 @@ _BEFORE_NAMES: Final = listed_signs("addressed") | (
 """Verbs before a name at the beginning of a sentence."""
 
 
-_COMPANY_ENDS: Final = listed_signs("company_ends")
-_EMPLOYED: Final = listed_signs("employed")
-_IN_NO_NAME: Final = listed_signs("in_sentences") | {"i", "a", "an", "at", "in", "of", "my", "we"}
-_PREPOSITIONS: Final = ("for", "at", "by")
-_MOST_IN_COMPANY: Final = 4
-
-
-def _companies(sight: Sight, hides: list[str]) -> None:
-    """Hide capitals before "Ltd" and after "works for", but no public word alone."""
-    for place, lower in enumerate(sight.lower):
-        if lower in _COMPANY_ENDS and sight.capital(place):
-            _company(sight, hides, place, -1)
-        elif lower in _PREPOSITIONS and place and sight.lower[place - 1] in _EMPLOYED:
-            _company(sight, hides, place, 1)
-
-
-def _company(sight: Sight, hides: list[str], place: int, step: int) -> None:
-    found: list[int] = []
-    at = place + step
-    while 0 <= at < len(hides) and len(found) < _MOST_IN_COMPANY:
-        word, edge = sight.words[at], max(at, at - step)
-        if sight.gaps[edge] not in (" ", "") or (word.text in (",", "&") and step > 0):
-            break
-        if word.text not in (",", "&", "-"):
-            if (
-                word.kind is not Kind.WORD
-                or not sight.capital(at)
-                or sight.lower[at] in _IN_NO_NAME
-            ):
-                break
-            found.append(at)
-        at += step
-    passing = Mark.PUBLIC | Mark.PLACE | Mark.ORIGIN | Mark.DATE | Mark.TITLE
-    if len(found) > 1 or not all(sight.marks[each] & passing for each in found):
-        for each in found:
-            if hides[each] in ("", "unlisted"):
-                hides[each] = "organisations"
 
 
 def drawn_as(word: Word, hidden: str) -> str:

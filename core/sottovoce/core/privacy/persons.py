@@ -24,6 +24,7 @@ from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind
 
 __all__ = [
+    "BEDS",
     "hide_again",
     "hide_dates",
     "hide_house_numbers",
@@ -44,6 +45,7 @@ _LASTING: Final = (_PLACE, "organisations")
 _DOUBT: Final = 0.01
 _SAY: Final = listed("person_verbs")
 """Verbs that only persons are the subject of."""
+_ACTS: Final = _SAY | listed("finite") | {"failed", "fell", "left", "loved", "starts", "who"}
 _ADDRESS: Final = listed("addressed")
 """Verbs that only persons are the object of."""
 _OWNED: Final = listed("owned") | listed("relations")
@@ -98,10 +100,16 @@ def hide_again(sight: Sight, hides: list[str], known: Set[str]) -> None:
         if hidden or sight.lower[place] not in found or word.kind is not Kind.WORD or word.clitic:
             continue
         marks = sight.marks[place] & ~Mark.NAME
-        begins = sight.begins(place)
+        begins = sight.begins(place) and not _acts(sight, place)
         ordinary = marks and (marks & _OTHERS or begins or not sight.capital(place))
         if not ordinary and len(word.text) > 1:
             hides[place] = _PERSON
+
+
+def _acts(sight: Sight, place: int) -> bool:
+    """Return whether what only persons do follows a word: "June loved her garden"."""
+    after = place + 1
+    return after < len(sight.words) and sight.lower[after] in _ACTS and not sight.breaks(after)
 
 
 def hide_initials(sight: Sight, hides: list[str]) -> None:
@@ -476,6 +484,8 @@ def hide_house_numbers(sight: Sight, hides: list[str]) -> None:
         house = word.kind is Kind.IDENTIFIER and _HOUSE.fullmatch(word.text)
         if not house or hides[place] or _YEAR.fullmatch(word.text):
             continue
+        if place and sight.lower[place - 1] in BEDS:
+            continue  # "Bed 3 Faith"
         if place + 1 < len(hides) and sight.lower[place + 1] in ("am", "pm"):
             continue
         for other in (place - 1, place + 1):
@@ -508,6 +518,7 @@ def _is_given(sight: Sight, place: int) -> bool:
     return bool(names.gender(sight.lower[place]))
 
 
+BEDS: Final = frozenset({"bay", "bed", "cubicle", "rm", "room", "ward"})
 _SHORTEST_STREET: Final = 3
 _NEAR: Final = 5
 _YEAR = re.compile(r"(?:19|20)\d\d")

@@ -27,6 +27,8 @@ _JOINED = re.compile(
 _LEADING: Final = listed("leading_streets")
 """Kinds of streets that stand before the name: "Rue Mercier 5"."""
 _ARTICLES: Final = listed("street_articles")
+_WEAK_STREETS: Final = listed("weak_streets")
+"""Kinds that count in no case without a home: "the 5 Percent Rise"."""
 _SAID_STREETS: Final = listed("said_streets")
 """Kinds that also count in small letters after "at", a number and a name."""
 _SAID_NUMBERS: Final = listed("said_numbers")
@@ -73,6 +75,7 @@ _MOST_PART: Final = 3
 _IN_STREETS: Final = ("-", "'", "’", ".", ",")
 _WHOLE: Final = frozenset(
     {"road", "lane", "way", "park", "hill", "row", "gate", "walk", "yard", "rue", "loop", "mews"}
+    | {"fold", "rise", "vale"}
 )
 """Short kinds of streets that are no abbreviations, so a full stop ends the sentence."""
 _ABBREVIATED: Final = 4
@@ -131,7 +134,7 @@ def _said_houses(sight: Sight, hides: Sequence[str], drawn: Container[int]) -> I
         named = before in _NUMBER_SIGNS
         led = start > 1 and sight.lower[start - 2] in ("at", "from", "in", "to")
         first = sight.capital(start) and (before == "," or sight.begins(start))
-        home = named or first or before == "at" or _at_home(sight, start, said=True)
+        home = named or first or before == "at" or _at_home(sight, start, strict=True)
         sure = street and (home or (before == "to" and not _GOING.isdisjoint(_near(sight, start))))
         if sure or (named and led and (end == place or hides[place] == "places")):
             yield from range(start, end)
@@ -219,14 +222,16 @@ def _is_number(sight: Sight, place: int) -> bool:
 def _street(sight: Sight, place: int) -> Iterator[tuple[int, int]]:
     """Yield a street with its kind last: "12 Rose Lane", "Rose Lane", "12 rose lane"."""
     capital, names, back = sight.capital(place), 0, place - 1
-    sure = capital or sight.lower[place] in _SURE_STREETS or _zip(sight, place)
+    weak = sight.lower[place] in _WEAK_STREETS
+    sure = (capital and not weak) or sight.lower[place] in _SURE_STREETS or _zip(sight, place)
     if not sure and not _ends_home(sight, place):
         return
     while back >= 0 and names <= _MOST_NAMES and not sight.breaks(back + 1):
         word, text = sight.words[back], sight.lower[back]
         number = _NUMBER.fullmatch(word.text) if word.kind is Kind.IDENTIFIER else None
         said = text in _SAID_NUMBERS and not word.clitic
-        if names and (number or said) and ((sure and number) or _at_home(sight, back, said=said)):
+        home = (number or said) and _at_home(sight, back, strict=said or weak)
+        if names and (home or (sure and number)):
             yield back, place + 1
             return
         if word.kind is Kind.IDENTIFIER:
@@ -257,16 +262,16 @@ def _ends_home(sight: Sight, place: int) -> bool:
     return sight.lower[place] in _SAID_STREETS and named and after not in _AFTER_VERBS
 
 
-def _at_home(sight: Sight, place: int, *, said: bool) -> bool:
+def _at_home(sight: Sight, place: int, *, strict: bool) -> bool:
     """Return whether a number is part of a home's address: "come to 7a elm way".
 
     Args:
-        said: whether the number is a word, as in "my address is twelve beech avenue".
+        strict: whether it needs a word about a home: "my address is twelve beech avenue".
     """
-    earlier, before = ("", "", *sight.lower[:place])[-2:]
-    if before == "at":
-        return not said or earlier == "address" or earlier in _LIVE
-    if said or before == "is":
+    *_, earlier, before = ("", "", *sight.lower[:place])
+    if before == "at" or (before in _NUMBER_SIGNS and earlier == "at"):
+        return not strict or earlier == "address" or earlier in _LIVE
+    if strict or before == "is":
         return (earlier, before) == ("address", "is")
     lettered = sight.lower[place][-1].isalpha()  # "7a"
     return before in _BESIDE or (before in _TOWARDS and (lettered or earlier in _GOING))

@@ -190,6 +190,8 @@ _USERS: Final = tuple(
         rf"\({_USER}\) (?:CMD|RELOAD|LIST) \(",
         rf"\b(?:Accepted|Failed) [\w/-]+ for (?:invalid user )?{_USER} from\b",
         rf"\b(?:as|by|for|invalid) user [\"'`]?{_USER}",
+        rf"\buser {_USER}(?=: (?:access|auth|login|password|perm))"
+        rf"|\bPermission to \S+ denied to {_USER}",
         rf"^Host{_S}{_USER}[ \t]*\n(?={_S}[A-Z][A-Za-z]+[ \t])",
         r"\b(?:cn|uid|sn|givenName)=([A-Za-z][^,=\n]{1,40})(?=,[ ]?(?:ou|dc|o|cn|c)=)",
     )
@@ -214,6 +216,7 @@ _CLOSING: Final = frozenset(".,;!)")
 _MOST_EVERYDAY: Final = 3
 _SHORTEST_COINED: Final = 5
 _LEET = re.compile(r"[A-Za-z]\d+[A-Za-z]")
+_PAIR: Final = 2
 _DIGITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _SAID: Final = frozenset({*_DIGITS, "oh", "nought", "double", "treble", "triple"})
 _OF_CALLS: Final = _SAID - {*_DIGITS} | {"zero"}
@@ -384,8 +387,19 @@ def _says_who(text: str) -> bool:
     """Return whether a word may be a person's, as it holds more than ordinary words."""
     marks = Vocabulary.shipped().marks
     parts = [marks(word.lower()) for word in words_in(text)]
-    return text.lower() not in NOBODY and any(
-        not mark or (mark & Mark.NAME and not mark & Mark.WORD) for mark in parts
+    return text.lower() not in NOBODY and (
+        any(not mark or (mark & Mark.NAME and not mark & Mark.WORD) for mark in parts)
+        or _is_full_name(text)
+    )
+
+
+def _is_full_name(text: str) -> bool:
+    """Return whether a text is a usual given name and surname: "pearl.stone"."""
+    pair = words_in(text)
+    return (
+        len(pair) == _PAIR
+        and bool(listed_names(pair[0]) & Listed.USUAL_GIVEN)
+        and bool(listed_names(pair[1]) & Listed.USUAL_SURNAME)
     )
 
 
@@ -432,7 +446,7 @@ def _said_numbers(sight: Sight) -> Iterator[int]:
     """Yield the words of a telephone number in words, but not of "one two three four five"."""
     run: list[int] = []
     for place, lower in enumerate((*sight.lower, "")):
-        if lower in _SAID:
+        if lower in _SAID or (lower == "hundred" and len(run) >= _FEWEST_DOUBLED):
             run.append(place)
             continue
         if lower in (",", "-") and run:

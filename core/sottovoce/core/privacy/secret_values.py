@@ -124,6 +124,13 @@ _PHRASES: Final = frozenset(
         ),
     }
 )
+_ANSWERS: Final = frozenset(
+    {
+        *(("first", "pet"), ("first", "school"), ("first", "car"), ("favourite", "teacher")),
+        *(("favorite", "teacher"), ("memorable", "date"), ("memorable", "place")),
+    }
+)
+"""Questions of banks, whose answers follow a separator."""
 _NETWORKS: Final = frozenset({"wifi", "wi-fi", "wlan"})
 _SSIDS: Final = frozenset({"ssid", "essid"})
 _LABELS: Final = (
@@ -132,7 +139,7 @@ _LABELS: Final = (
     | _NETWORKS
     | _SSIDS
     | {"alarm", "box", "door", "gate", "keypad", "keysafe", "lockbox", "padlock", "safe"}
-    | {second for _, second in _PHRASES}
+    | {second for _, second in _PHRASES | _ANSWERS}
 )
 _NAMING: Final = frozenset({"is", "was", "are", "'s", "’s", "to"})
 _STATES: Final = listed("secret_states")
@@ -221,6 +228,9 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
             yield from _value(sight, start, separated=True)
         else:
             yield from _bare(sight, place, strict=not _SHORT_KEYS.isdisjoint(keys))
+    elif (_before(sight, place), sight.lower[place]) in _ANSWERS:
+        if start := value_after(sight, place):
+            yield from _value(sight, start, separated=True)
     elif sight.lower[place] == "pass" or (
         sight.lower[place] in _CODES and _before(sight, place) in _LOCKS
     ):

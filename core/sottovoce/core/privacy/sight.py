@@ -45,11 +45,3 @@ class Sight(NamedTuple):
 
 
 _ENDS: Final = frozenset('.!?:;•*-|#>"“')
-
-
-def places_in(words: Sequence[Word], start: int, end: int) -> Iterator[int]:
-    """Yield the places of the words that stand in a part of the text."""
-    at = bisect_right(words, start, key=lambda word: word.end)
-    while at < len(words) and words[at].start < end:
-        yield at
-        at += 1

@@ -46,13 +46,17 @@ def _standing(privatizer: Privatizer, text: str) -> set[str]:
         ("vivo en calle mayor 75, 50001 zaragoza", "mayor 75 50001 zaragoza"),
         ("Envíalo a Paseo de Gracia, 92, 2º 1ª, 08008 Barcelona", "Gracia 92 2º 1ª 08008"),
         ("abito in via dei mille 34, 80121 napoli", "mille 34 80121 napoli"),
-        ("it goes to 9 lark rise, todmorden ol14 7hq", "9 lark rise todmorden ol14 7hq"),
+        ("it goes to 9 lark rise, todmorden ol14 7hq", "9 lark todmorden ol14 7hq"),
         ("I live at number forty-two Quarry Hill Road", "forty two Quarry Hill"),
         ("my address is twenty-three Quarry Hill Road", "twenty three Quarry Hill"),
         ("Forty-two Bode Thomas Street", "Forty two Bode Thomas"),
         ("send it to one hundred and four Harrow Lane", "one hundred and four Harrow"),
         ("We're at number seven, The Maltings.", "seven The Maltings"),
         ("We moved to No.7, Bode Thomas Street", "No.7 Bode Thomas"),
+        ("i live at 14 lark croft", "14 lark"),
+        ("I live at 14 Lark Rise", "14 Lark"),
+        ("my address is 12 heron green", "12 heron"),
+        ("we r at number 9 rose cottages", "9 rose"),
     ],
 )
 def test_an_address_is_drawn_but_for_kinds(privatizer: Privatizer, text: str, private: str) -> None:

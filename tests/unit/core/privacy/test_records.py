@@ -84,6 +84,10 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         ("Accepted publickey for hope from 192.168.1.20 port 22", "hope"),
         ("Failed password for invalid user bly from 192.168.1.2", "bly"),
         ('FATAL: password authentication failed for user "hope"', "hope"),
+        ("[auth] user hope: authentication failure", "hope"),
+        ("remote: Permission to x/y.git denied to hope-stone.", "hope stone"),
+        ('{"msg":"login failed","user":"pearl.stone"}', "pearl.stone"),
+        ("Student | Mark\nOcean | 54\nRiver | 71", "Ocean River"),
         ("my insta is frostypickle", "frostypickle"),
         ("my discord is frosty pickle, add me", "frosty pickle"),
         ("my insta handle is goatdancer\npsn: frosty pickle", "goatdancer frosty pickle"),
@@ -138,6 +142,7 @@ def test_the_form_of_a_line_tells(privatizer: Privatizer, text: str, private: st
         "add voice channels on discord, add custom emojis on discord, add music on instagram",
         "add me on discord, follow people on twitter, add subtitles on tiktok",
         "one hotel two golf courses, alpha 2 delta 3",
+        "user: mark.list, login: page.index, user: test.user, permission denied to people",
         "two double one single rooms, one double two singles",
     ],
 )

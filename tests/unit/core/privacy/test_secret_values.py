@@ -47,6 +47,7 @@ def released(privatizer: Privatizer, text: str) -> str:
         ("front door 4471#, gate: 2290", ["4471", "2290"]),
         ("invalid token: abx9912k", ["abx9912k"]),
         ("It says unexpected token: sunny22", ["sunny22"]),
+        ("First pet: Biscuit, memorable place: pier", ["Biscuit", "pier"]),
     ],
 )
 def test_a_labelled_secret_or_number_is_drawn(
@@ -63,6 +64,7 @@ def test_a_labelled_secret_or_number_is_drawn(
         "Is the password stored in plain text?",
         "How does password hashing work? Write a password generator.",
         "The passphrase must be long. The passphrase protects the key. My passphrase prompt hangs.",
+        "My first car was great and my first pet is a dog.",
         "ssh passphrase caching agent, gpg passphrase entropy, find wifi password android phone",
         "wifi password sharing feature, what is the wifi password policy, forgot wifi password pc",
         "The secret ingredient is love. The secret is to keep calm.",

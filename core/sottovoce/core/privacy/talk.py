@@ -1,0 +1,135 @@
+"""Finds given names that are words too, by what people say around them.
+
+A finder reads "hey its mo", "tell storm to call" and "Rain (wife)" as ordinary words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from sottovoce.core.privacy.persons import BEDS
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.privacy.signs import TITLES, Sign, listed
+from sottovoce.core.privacy.surrogates import names
+from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
+from sottovoce.core.text.words import Kind
+
+_PERSON: Final = "persons"
+_SAID: Final = listed("said_verbs")
+_BEFORE_SUBJECTS: Final = listed("before_subjects")
+"""What stands before a subject in small letters: "so fern said"."""
+_ROOM = re.compile(r"\d{1,3}[a-z]?")
+_TOLD: Final = frozenset({"ask", "asked", "remind", "reminded", "tell", "telling", "told"})
+_AFTER_TOLD: Final = listed("after_told")
+"""What follows the person that one tells or asks something."""
+_GREETED: Final = frozenset({"hello", "hey", "hi", "hiya", "yo"})
+_GREETED_TOO: Final = frozenset({",", "!", "all", "again", "everyone", "guys", "love", "there"})
+_AFTER_SELF: Final = frozenset({",", ".", "!", "-", "again", "from", "here"})
+_DETERMINERS: Final = frozenset({"a", "an", "the"})
+_GROUPS: Final = listed("told_groups")
+_FAMILY: Final = listed("family")
+_WHOSE: Final = frozenset({"her", "his", "my", "our", "the", "their", "your"})
+_NO_RELATIVES: Final = (
+    listed("person_keys") | listed("contact_keys") | listed("relations") | TITLES
+) | {"home", "work", "emergency"}
+_PRONOUNS: Final = frozenset({"he", "she", "they"})
+
+
+def talk(sight: Sight) -> Iterator[Sign]:
+    """Yield the names of persons that somebody tells, lets know, quotes, greets or relates to."""
+    lower, last = sight.lower, len(sight.words) - 1
+    for place, word in enumerate(lower):
+        kind = sight.words[place].kind
+        if kind is Kind.IDENTIFIER and _ROOM.fullmatch(word) and _has_guest(sight, place):
+            yield Sign(place + 1, _PERSON)
+        if word == "(" and 0 < place < last and _is_relative(sight, place):
+            yield Sign(place - 1, _PERSON)
+        if kind is not Kind.WORD:
+            continue
+        if place == last or sight.breaks(place + 1):
+            continue
+        after = lower[place + 1]
+        before = lower[place - 1] if place and not sight.breaks(place) else "."
+        says = after in _SAID and (sight.capital(place) or before in _BEFORE_SUBJECTS)
+        if says and _is_given(sight, place):
+            yield Sign(place, _PERSON)
+        if word in _TOLD and (not place or lower[place - 1] not in _DETERMINERS):
+            yield from _told(sight, place + 1)
+        if word == "let" and place + 2 <= last and lower[place + 2] == "know":
+            lists = listed_names(after) & ~(Listed.TOWN | Listed.LARGE_CITY | Listed.PART)
+            if lists and after not in _GROUPS:
+                yield Sign(place + 1, _PERSON)
+        if word in _GREETED:
+            yield from _self(sight, place + 1)
+
+
+def _has_guest(sight: Sight, place: int) -> bool:
+    """Return whether a given name follows the number of a bed or room: "Bed 3 Faith"."""
+    last = place + 1 == len(sight.words)
+    numbered = place > 0 and sight.lower[place - 1] in BEDS
+    return (
+        numbered
+        and not last
+        and not sight.breaks(place + 1)
+        and sight.capital(place + 1)
+        and _is_given(sight, place + 1)
+    )
+
+
+def _told(sight: Sight, place: int) -> Iterator[Sign]:
+    """Yield names after "tell" and the like: "tell rose and storm that"."""
+    found: list[Sign] = []
+    while place < len(sight.words) and _is_given(sight, place) and not sight.breaks(place):
+        found.append(Sign(place, _PERSON))
+        place += 1
+        if place + 1 >= len(sight.words) or sight.lower[place] not in ("and", ",", "&", "or"):
+            break
+        if not _is_given(sight, place + 1):
+            break
+        place += 1
+    if found and (place >= len(sight.words) or sight.lower[place] in _AFTER_TOLD):
+        yield from found
+
+
+def _self(sight: Sight, place: int) -> Iterator[Sign]:
+    """Yield who writes, after a greeting: "hey its mo", "hi there this is storm"."""
+    end = len(sight.words)
+    while place < end and sight.lower[place] in _GREETED_TOO:
+        place += 1
+    pair = sight.lower[place : place + 2]
+    if pair[:1] == ["its"]:
+        at = place + 1
+    elif pair in (["it", "'s"], ["it", "’s"], ["this", "is"]):
+        at = place + 2
+    else:
+        return
+    ends = at + 1 == end or (
+        at + 1 < end and (sight.breaks(at + 1) or sight.lower[at + 1] in _AFTER_SELF)
+    )
+    if ends and _is_given(sight, at):
+        yield Sign(at, _PERSON)
+
+
+def _is_relative(sight: Sight, bracket: int) -> bool:
+    """Return whether a relation in brackets follows a capital: "Rain (wife)", "Bliss (she/her)"."""
+    name, at = bracket - 1, bracket + 1
+    at += sight.lower[at] in _WHOSE and at + 1 < len(sight.words)
+    told = sight.lower[at] in _FAMILY or (
+        sight.lower[at] in _PRONOUNS and "".join(sight.lower[at + 1 : at + 2]) == "/"
+    )
+    return (
+        told
+        and sight.words[name].kind is Kind.WORD
+        and sight.words[name].text.istitle()
+        and not sight.breaks(bracket)
+        and sight.lower[name] not in _NO_RELATIVES
+    )
+
+
+def _is_given(sight: Sight, place: int) -> bool:
+    """Return whether a word is a given name, but no day or month in small letters."""
+    marks = sight.marks[place]
+    dated = marks & Mark.DATE and not sight.capital(place)
+    return bool(marks & Mark.NAME and not dated and names.gender(sight.lower[place]))

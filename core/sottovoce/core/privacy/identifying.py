@@ -327,7 +327,11 @@ def _names_person(stem: str) -> bool:
 
     if any(has(part, _USUAL, sure=True) for part in parts):
         return True
-    if paper and any(part.istitle() and has(part, _USUAL) for part in parts):
+    if (
+        paper
+        and len(parts) == _PAPER_AND_NAME
+        and any(part.istitle() and has(part, _USUAL) for part in parts)
+    ):
         return True
     for one, other in (*pairwise(parts), *pairwise(parts[::-1])):
         both = has(one, Listed.USUAL_GIVEN) and has(other, Listed.USUAL_SURNAME)
@@ -341,6 +345,7 @@ def _names_person(stem: str) -> bool:
 
 _PAPERS: Final = listed("papers")
 """What the papers of one person are called."""
+_PAPER_AND_NAME: Final = 2
 _USUAL: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN
 
 

@@ -518,7 +518,7 @@ def _is_given(sight: Sight, place: int) -> bool:
     return bool(names.gender(sight.lower[place]))
 
 
-BEDS: Final = frozenset({"bay", "bed", "cubicle", "rm", "room", "ward"})
+BEDS: Final = frozenset({"bed", "cubicle", "rm"})
 _SHORTEST_STREET: Final = 3
 _NEAR: Final = 5
 _YEAR = re.compile(r"(?:19|20)\d\d")

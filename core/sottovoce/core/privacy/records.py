@@ -76,6 +76,25 @@ _LINES: Final = (
         "secrets",
         True,
     ),
+    (re.compile(r"\bIDENTIFIED (?:WITH \w+ )?BY ['\"]([^'\"\n]+)['\"]", re.I), "secrets", True),
+    (
+        re.compile(
+            r"\b(?:approver|assignee|author|owner|reporter|reviewer)s?\b['\"]? ?[:=] ?['\"]?"
+            r"([a-z]+[._-][a-z]+)\b",
+            re.IGNORECASE,
+        ),
+        "persons",
+        False,
+    ),
+    (
+        re.compile(
+            r"\bname of (?:the |your )?(?:applicant|child|employee|father|mother|patient|pupil"
+            r"|spouse|student|tenant)s? ?[:=] ?([^\W\d_][^\d\n;,.:]{1,40})",
+            re.IGNORECASE,
+        ),
+        "persons",
+        True,
+    ),
     (re.compile(r"[ \t]/user:\S+[ \t]+(?!/)(\S{3,})", re.IGNORECASE), "secrets", True),
     (re.compile(r"\b(?:password|passwd|pwd?) (?:-|->|=>|–) (?=\S*\d)(\S{4,})"), "secrets", True),
     (
@@ -189,10 +208,12 @@ _USERS: Final = tuple(
         rf"^(?:[\d*/,-]+{_S}){{5}}{_USER}{_S}/",
         rf"\({_USER}\) (?:CMD|RELOAD|LIST) \(",
         rf"\b(?:Accepted|Failed) [\w/-]+ for (?:invalid user )?{_USER} from\b",
-        rf"\b(?:as|by|for|invalid) user [\"'`]?{_USER}",
+        rf"\b(?:as|by|for|invalid|of) user [\"'`]?{_USER}",
         rf"\buser {_USER}(?=: (?:access|auth|login|password|perm))"
         rf"|\bPermission to \S+ denied to {_USER}",
         rf"^Host{_S}{_USER}[ \t]*\n(?={_S}[A-Z][A-Za-z]+[ \t])",
+        rf"\bacct=\"{_USER}\"|(?:\A|[ ,])'{_USER}'@'|\b(?:TODO|FIXME|XXX|HACK)\({_USER}\)",
+        rf"\bwhoami[ \t]*\n{_USER}$",
         r"\b(?:cn|uid|sn|givenName)=([A-Za-z][^,=\n]{1,40})(?=,[ ]?(?:ou|dc|o|cn|c)=)",
     )
 )
@@ -406,8 +427,11 @@ def _is_full_name(text: str) -> bool:
 def _is_labelled(sight: Sight, place: int) -> bool:
     """Return whether a number in words follows a label: "account number is", "alarm code is"."""
     near = sight.lower[max(place - _NEAR_LABEL, 0) : place]
-    return not _SAID_LABELS.isdisjoint(near) or any(
-        word == "code" and before in listed("locks") for before, word in pairwise(near)
+    locks = listed("locks")
+    return (
+        not _SAID_LABELS.isdisjoint(near)
+        or any(word == "code" and before in locks | {"pass"} for before, word in pairwise(near))
+        or (sight.lower[place] == "oh" and not locks.isdisjoint(near[-2:]))
     )
 
 
@@ -416,7 +440,14 @@ def _spelt_codes(sight: Sight) -> Iterator[int]:
     run: list[int] = []
     for place, lower in enumerate((*sight.lower, "")):
         letter = _ALSO_NATO.get(lower, lower)
-        if letter in _NATO or lower in _SAID or lower == "niner" or _DIGIT.fullmatch(lower):
+        ray = place > 0 and lower == "ray" and sight.lower[place - 1] == "-"  # of "x-ray"
+        if (
+            letter in _NATO
+            or ray
+            or lower in (*_SAID, "x")
+            or lower == "niner"
+            or _DIGIT.fullmatch(lower)
+        ):
             run.append(place)
             continue
         if lower == "-" and run:

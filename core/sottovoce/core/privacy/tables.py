@@ -36,6 +36,8 @@ _BY_KEYS: Final = (
     ("numbers", listed("number_keys")),
 )
 _SURE_NAMES: Final = listed("sure_name_keys")
+_SUMS: Final = frozenset({"all", "average", "mean", "median", "other", "sum", "total", "totals"})
+"""What rows below a header are called that hold no name."""
 _KEYS: Final = frozenset().union(*(keys for _, keys in _BY_KEYS))
 _HEADER: Final = ""
 _AMOUNTS: Final = "amounts"
@@ -251,7 +253,7 @@ def _inserts(document: str) -> Iterator[Cell]:
 
 def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
     """Yield the places of words in cells, and the kind that each hides."""
-    plain = listed("plain_values")
+    plain = listed("plain_values") | _SURE_NAMES - {"first", "given", "last"} | _SUMS
     starts = [cell.start for cell in found]
     for place, word in enumerate(sight.words):
         at = bisect_right(starts, word.start) - 1

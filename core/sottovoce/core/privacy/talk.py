@@ -30,6 +30,7 @@ _AFTER_SELF: Final = frozenset({",", ".", "!", "-", "again", "from", "here"})
 _DETERMINERS: Final = frozenset({"a", "an", "the"})
 _GROUPS: Final = listed("told_groups")
 _FAMILY: Final = listed("family")
+_CLOSE: Final = _FAMILY | {"boss", "colleague", "flatmate", "friend", "neighbor", "neighbour"}
 _WHOSE: Final = frozenset({"her", "his", "my", "our", "the", "their", "your"})
 _NO_RELATIVES: Final = (
     listed("person_keys") | listed("contact_keys") | listed("relations") | TITLES
@@ -60,6 +61,13 @@ def talk(sight: Sight) -> Iterator[Sign]:
         if word == "let" and place + 2 <= last and lower[place + 2] == "know":
             lists = listed_names(after) & ~(Listed.TOWN | Listed.LARGE_CITY | Listed.PART)
             if lists and after not in _GROUPS:
+                yield Sign(place + 1, _PERSON)
+        if word in _CLOSE and place and lower[place - 1] in _WHOSE - {"the"}:
+            marks = sight.marks[place + 1]
+            other = (
+                marks & (Mark.ORIGIN | Mark.TITLE) or marks & (Mark.DATE | Mark.NAME) == Mark.DATE
+            )
+            if sight.words[place + 1].text.istitle() and sight.gaps[place + 1] == " " and not other:
                 yield Sign(place + 1, _PERSON)
         if word in _GREETED:
             yield from _self(sight, place + 1)
@@ -116,8 +124,9 @@ def _is_relative(sight: Sight, bracket: int) -> bool:
     """Return whether a relation in brackets follows a capital: "Rain (wife)", "Bliss (she/her)"."""
     name, at = bracket - 1, bracket + 1
     at += sight.lower[at] in _WHOSE and at + 1 < len(sight.words)
-    told = sight.lower[at] in _FAMILY or (
-        sight.lower[at] in _PRONOUNS and "".join(sight.lower[at + 1 : at + 2]) == "/"
+    after = sight.lower[at + 1] if at + 1 < len(sight.words) else ""
+    told = (sight.lower[at] in _FAMILY and after in (")", ",")) or (
+        sight.lower[at] in _PRONOUNS and after == "/"
     )
     return (
         told

@@ -29,6 +29,7 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         ("Summer wrote: hello. May said no.", "Summer May"),
         ("ok so basically fern told poppy that", "fern poppy"),
         ("Bed 3 Faith, Rm 12 Violet - fell", "Faith Violet"),
+        ("Lend it to my cousin Sparky or her sister Temperance.", "Sparky Temperance"),
         ("Gift Moyo is here. Gift starts Monday.", "Gift Moyo Gift"),
     ],
 )
@@ -42,6 +43,7 @@ def test_what_people_say_tells_a_name(privatizer: Privatizer, text: str, private
         "hey this is great, hi its urgent, hey its late, hello its me",
         "the ask price to rise, tell people to go, ask questions about it, tell tales",
         "the price said so, Bed 4 Meeting, Bed 2 Empty, Rm 3 List",
+        "my friend American English, my wife Tuesday, my brother iPhone, Lion (father of x",
         "let people know, let staff know, let users know, let me know",
         "Mobile (wife), Contact (mum), Home (dad), Function (f), Name (son)",
         "The bill said no. A case of gift starts here.",

@@ -508,6 +508,7 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             if text.isupper() and _is_label(sight, other):
                 continue
             name = marks & Mark.NAME or not marks or (len(text) == 1 and text not in ("I", "A"))
+            name = name or day or (step < 0 and float(found[other, 0]) >= _PERSON)
             if (
                 other < place
                 and sight.begins(other)
@@ -520,7 +521,6 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
             if marks & Mark.WORD and _shouted(sight, other):
                 name = False  # "EMAIL TO MY BOSS DIANE"
             inner = not sight.begins(other) and not marks & Mark.PUBLIC
-            name = name or day or (step < 0 and float(found[other, 0]) >= _PERSON)
             if name or (inner and float(found[other, :3].sum()) >= _DOUBT):
                 hides[other] = hides[place]
 

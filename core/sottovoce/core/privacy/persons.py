@@ -45,7 +45,7 @@ _LASTING: Final = (_PLACE, "organisations")
 _DOUBT: Final = 0.01
 _SAY: Final = listed("person_verbs")
 """Verbs that only persons are the subject of."""
-_ACTS: Final = _SAY | listed("finite") | {"failed", "fell", "left", "loved", "starts", "who"}
+_ACTS: Final = _SAY | {"failed", "fell", "left", "loved", "starts", "who"}
 _ADDRESS: Final = listed("addressed")
 """Verbs that only persons are the object of."""
 _OWNED: Final = listed("owned") | listed("relations")

@@ -43,6 +43,7 @@ _GOING: Final = frozenset(
 )
 """Words before "to" or "from" and the number of a house."""
 _LIVE: Final = frozenset({"live", "lives", "lived", "living", "reside", "resides"})
+_MOVING: Final = _LIVE | {"move", "moved", "moves", "moving", "neighbour", "neighbours"}
 _NO_STREETS: Final = (
     _STREETS | _ARTICLES | {"a", "an", "at", "by", "my", "your", "one", "way", "to"}
 )
@@ -136,7 +137,8 @@ def _said_houses(sight: Sight, hides: Sequence[str], drawn: Container[int]) -> I
         first = sight.capital(start) and (before == "," or sight.begins(start))
         home = named or first or before == "at" or _at_home(sight, start, strict=True)
         sure = street and (home or (before == "to" and not _GOING.isdisjoint(_near(sight, start))))
-        if sure or (named and led and (end == place or hides[place] == "places")):
+        moved = end == place and not _MOVING.isdisjoint(_near(sight, start))
+        if sure or (named and led and (moved or hides[place] == "places")):
             yield from range(start, end)
 
 
@@ -269,7 +271,9 @@ def _at_home(sight: Sight, place: int, *, strict: bool) -> bool:
         strict: whether it needs a word about a home: "my address is twelve beech avenue".
     """
     *_, earlier, before = ("", "", *sight.lower[:place])
-    if before == "at" or (before in _NUMBER_SIGNS and earlier == "at"):
+    if before in _NUMBER_SIGNS and earlier == "at":
+        return True
+    if before == "at":
         return not strict or earlier == "address" or earlier in _LIVE
     if strict or before == "is":
         return (earlier, before) == ("address", "is")

@@ -76,7 +76,14 @@ _LINES: Final = (
         "secrets",
         True,
     ),
-    (re.compile(r"\bIDENTIFIED (?:WITH \w+ )?BY ['\"]([^'\"\n]+)['\"]", re.I), "secrets", True),
+    (
+        re.compile(
+            r"\b(?:IDENTIFIED|identified) (?:(?i:with) \w+ )?(?i:by) '"
+            r"(?![<{$%[]|(?i:(?:your|my|new)?_?pass(?:word)?|secret)')([^'\n]+)'"
+        ),
+        "secrets",
+        True,
+    ),
     (
         re.compile(
             r"\b(?:approver|assignee|author|owner|reporter|reviewer)s?\b['\"]? ?[:=] ?['\"]?"
@@ -218,6 +225,7 @@ _USERS: Final = tuple(
     )
 )
 """Lines of programs whose groups are users of a machine: "uid=1000(mwolska)", "chown rose:rose"."""
+_NO_USER: Final = listed("in_sentences") | {"an", "at", "by", "in", "is", "of", "on", "or", "to"}
 _NOBODIES: Final = listed("system_users") | NOBODY
 _JOINTS: Final = frozenset({"and", "at", "dot", "of", "the"})
 _ACCOUNTS: Final = listed("account_keys")
@@ -315,12 +323,18 @@ def _users(document: str, sight: Sight) -> Iterator[int]:
 
 
 def _is_user(text: str) -> bool:
-    """Return whether a part of a user is in no list, or a name, even one that is also a word."""
+    """Return whether a part of a user is in no list, or a usual name, even one that is a word."""
     marks = Vocabulary.shipped().marks
-    parts = [word.lower() for word in words_in(text)]
-    return any(
-        not marks(part) or (marks(part) & Mark.NAME and part not in _NOBODIES) for part in parts
-    )
+    usual = Listed.GIVEN | Listed.USUAL_GIVEN | Listed.USUAL_SURNAME
+    for word in words_in(text):
+        part = word.lower()
+        if part in _NOBODIES or part in _NO_USER:
+            continue
+        if not (marks(part) or marks(part.removesuffix("s"))):
+            return True
+        if marks(part) & Mark.NAME and listed_names(part) & usual:
+            return True
+    return False
 
 
 def _handle(sight: Sight, place: int) -> Iterator[int]:

@@ -126,8 +126,8 @@ _PHRASES: Final = frozenset(
 )
 _ANSWERS: Final = frozenset(
     {
-        *(("first", "pet"), ("first", "school"), ("first", "car"), ("favourite", "teacher")),
-        *(("favorite", "teacher"), ("memorable", "date"), ("memorable", "place")),
+        *(("first", "pet"), ("favourite", "teacher"), ("favorite", "teacher")),
+        *(("memorable", "date"), ("memorable", "place")),
     }
 )
 """Questions of banks, whose answers follow a separator."""

@@ -24,6 +24,21 @@ _ROOM = re.compile(r"\d{1,3}[a-z]?")
 _TOLD: Final = frozenset({"ask", "asked", "remind", "reminded", "tell", "telling", "told"})
 _AFTER_TOLD: Final = listed("after_told")
 """What follows the person that one tells or asks something."""
+_AFTER_NAMES: Final = listed("finite") | {
+    *".,!?;)",
+    "and",
+    "at",
+    "for",
+    "in",
+    "left",
+    "on",
+    "to",
+    "who",
+    "with",
+}
+_IN_SENTENCES: Final = listed("in_sentences") | listed("asking") | {"i", "an", "my"}
+_SUBJECTS: Final = frozenset({"he", "i", "it", "she", "they", "we", "you"})
+_AUXILIARIES: Final = frozenset({"can", "may", "will"})
 _GREETED: Final = frozenset({"hello", "hey", "hi", "hiya", "yo"})
 _GREETED_TOO: Final = frozenset({",", "!", "all", "again", "everyone", "guys", "love", "there"})
 _AFTER_SELF: Final = frozenset({",", ".", "!", "-", "again", "from", "here"})
@@ -53,7 +68,7 @@ def talk(sight: Sight) -> Iterator[Sign]:
             continue
         after = lower[place + 1]
         before = lower[place - 1] if place and not sight.breaks(place) else "."
-        says = after in _SAID and (sight.capital(place) or before in _BEFORE_SUBJECTS)
+        says = after in _SAID and (sight.words[place].text.istitle() or before in _BEFORE_SUBJECTS)
         if says and _is_given(sight, place):
             yield Sign(place, _PERSON)
         if word in _TOLD and (not place or lower[place - 1] not in _DETERMINERS):
@@ -62,13 +77,8 @@ def talk(sight: Sight) -> Iterator[Sign]:
             lists = listed_names(after) & ~(Listed.TOWN | Listed.LARGE_CITY | Listed.PART)
             if lists and after not in _GROUPS:
                 yield Sign(place + 1, _PERSON)
-        if word in _CLOSE and place and lower[place - 1] in _WHOSE - {"the"}:
-            marks = sight.marks[place + 1]
-            other = (
-                marks & (Mark.ORIGIN | Mark.TITLE) or marks & (Mark.DATE | Mark.NAME) == Mark.DATE
-            )
-            if sight.words[place + 1].text.istitle() and sight.gaps[place + 1] == " " and not other:
-                yield Sign(place + 1, _PERSON)
+        if word in _CLOSE and place and before in _WHOSE - {"the"} and _is_close(sight, place + 1):
+            yield Sign(place + 1, _PERSON)
         if word in _GREETED:
             yield from _self(sight, place + 1)
 
@@ -97,7 +107,10 @@ def _told(sight: Sight, place: int) -> Iterator[Sign]:
         if not _is_given(sight, place + 1):
             break
         place += 1
-    if found and (place >= len(sight.words) or sight.lower[place] in _AFTER_TOLD):
+    after = sight.lower[place] if place < len(sight.words) else "."
+    if found and after in _SUBJECTS and sight.lower[place - 1] in _AUXILIARIES:
+        return  # "ask will it rain"
+    if found and after in _AFTER_TOLD:
         yield from found
 
 
@@ -135,6 +148,20 @@ def _is_relative(sight: Sight, bracket: int) -> bool:
         and not sight.breaks(bracket)
         and sight.lower[name] not in _NO_RELATIVES
     )
+
+
+def _is_close(sight: Sight, place: int) -> bool:
+    """Return whether a word with a capital is the name of a relation: "my cousin Sparky"."""
+    marks, last = sight.marks[place], place + 1 == len(sight.words)
+    after = "." if last or sight.breaks(place + 1) else sight.lower[place + 1]
+    if not sight.words[place].text.istitle() or sight.gaps[place] != " ":
+        return False
+    if sight.lower[place] in _IN_SENTENCES or after in _SUBJECTS:
+        return False  # "My wife Will you marry me"
+    if not marks or _is_given(sight, place):
+        return not marks & Mark.DATE
+    other = Mark.ORIGIN | Mark.TITLE | Mark.DATE | Mark.PUBLIC
+    return not marks & other and (after in _AFTER_NAMES or after in _SAID)
 
 
 def _is_given(sight: Sight, place: int) -> bool:

@@ -56,7 +56,7 @@ def _standing(privatizer: Privatizer, text: str) -> set[str]:
         ("i live at 14 lark croft", "14 lark"),
         ("I live at 14 Lark Rise", "14 Lark"),
         ("my address is 12 heron green", "12 heron"),
-        ("we r at number 9 rose cottages", "9 rose"),
+        ("we r at number 19 rose cottages", "19 rose"),
     ],
 )
 def test_an_address_is_drawn_but_for_kinds(privatizer: Privatizer, text: str, private: str) -> None:
@@ -75,6 +75,7 @@ def test_an_address_is_drawn_but_for_kinds(privatizer: Privatizer, text: str, pr
         ("Deliver to Apt 12, 40 Amber Avenue", "12 40 Amber", "Apt Avenue"),
         ("send it to No. 12, Quarry Hill Road", "12 Quarry Hill", "No Road"),
         ("the two buses, chapter seven Leeds", "Leeds", "two seven"),
+        ("in at number four Adele Kerr", "Adele Kerr", "four"),
     ],
 )
 def test_of_a_street_and_a_room_the_kind_alone_stands(

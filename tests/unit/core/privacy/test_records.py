@@ -155,6 +155,7 @@ def test_the_form_of_a_line_tells(privatizer: Privatizer, text: str, private: st
         "GRANT ALL ON x TO 'root'@'localhost'; TODO(user): fix; FIXME(perf); name of user: admin",
         "owner: page.index, author: main.py, reviewer: bot, solve x one two, x alpha 2 bravo",
         "xbox is broken, twitch: streaming, minecraft: java edition, the room is oh so nice",
+        "IDENTIFIED BY '<password>'; IDENTIFIED BY 'password'; for user in users; for user prefs",
         "two double one single rooms, one double two singles",
     ],
 )

@@ -237,6 +237,7 @@ _NAMING: Final = frozenset({"is", "'s", "’s"})
 _ADDING: Final = frozenset({"add", "dm", "follow"})
 _INVITING: Final = frozenset({(verb, "me") for verb in ("add", "dm", "find", "follow", "message")})
 _ASKING: Final = listed("asking") | {"can", "does", "should", "you"}
+_NEAR_INVITING: Final = 16
 _THINGS: Final = listed("handle_things") | listed("services")
 _NO_HANDLE: Final = (
     listed("in_sentences") | listed("secret_states") | {"i", "it", "me", "you", "my"}
@@ -356,7 +357,8 @@ def _handle(sight: Sight, place: int) -> Iterator[int]:
         return
     if sure and _is_coined(sight, start):
         yield start
-    added = not _INVITING.isdisjoint(pairwise(lower)) and named
+    near = lower[max(place - _NEAR_INVITING, 0) : place + _NEAR_INVITING]
+    added = named and not _INVITING.isdisjoint(pairwise(near))
     if sure and (tag or added or (lower[place] in _GAMES and not named)):
         run = _everyday(sight, start)
         after = start + len(run)
@@ -373,7 +375,8 @@ def _added(sight: Sight, place: int) -> Iterator[int]:
         run, at = [start], start + 1
     if at + 1 >= len(sight.words) or sight.lower[at] != "on":
         return
-    if sight.lower[at + 1] not in _SERVICES or not _ASKING.isdisjoint(sight.lower):
+    near = sight.lower[max(place - _NEAR_INVITING, 0) : place]
+    if sight.lower[at + 1] not in _SERVICES or not _ASKING.isdisjoint(near):
         return
     if len(run) > 1 or (run and not sight.marks[start]):
         yield from run

@@ -540,8 +540,6 @@ _BEFORE_NAMES: Final = listed_signs("addressed") | (
 """Verbs before a name at the beginning of a sentence."""
 
 
-
-
 def drawn_as(word: Word, hidden: str) -> str:
     """Return the kind of the word that replaces a hidden word."""
     if word.kind is Kind.IDENTIFIER or hidden in ("dates", "numbers"):

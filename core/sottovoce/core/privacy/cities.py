@@ -138,15 +138,14 @@ def _found(sight: Sight, hides: Sequence[str], places: Sequence[float]) -> list[
 
 
 def _is_found(sight: Sight, hides: Sequence[str], places: Sequence[float], span: range) -> bool:
-    if span.stop > len(hides) or any(sight.gaps[at] != " " for at in span[1:]):
+    first, drawn = span.start, [at for at in span if at < len(hides) and hides[at]]
+    if not drawn or span.stop > len(hides) or not all(hides[at] in _NAMES for at in drawn):
         return False
-    first = span.start
+    if any(sight.gaps[at] != " " for at in span[1:]):
+        return False
     if first and sight.words[first - 1].text[0] in _FIELD:
         return False
     name = plain_city(" ".join(sight.lower[at] for at in span))
-    drawn = [at for at in span if hides[at]]
-    if not drawn or not all(hides[at] in _NAMES for at in drawn):
-        return False
     if f"\n{name}\n" in _lines("public_names.txt"):
         persons = len(span) == 1 and hides[first] == "persons"
         return not (persons and is_usual(sight.lower[first]))

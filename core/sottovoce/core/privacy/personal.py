@@ -280,8 +280,11 @@ class Personal:
         other = float(found[place, 3]) if found.shape[1] > len(_FOUND) else 0.0
         best = int(found[place, :3].argmax())
         named, marks = float(found[place, :3].sum()), sight.marks[place]
-        rare = not listed_names(sight.lower[place]) & ~Listed.SURNAME
-        if marks & Mark.PUBLIC and rare and not _is_acronym(word.text):
+        if (
+            marks & Mark.PUBLIC
+            and not listed_names(sight.lower[place]) & ~Listed.SURNAME
+            and not _is_acronym(word.text)
+        ):
             marks &= ~Mark.NAME  # "Lufthansa", a name of nobody in the lists, or of few
         capital = sight.capital(place)
         if len(word.text) == 1 and (word.text.isascii() or word.text.islower()):

@@ -264,6 +264,7 @@ _NATO: Final = (
     *("uniform", "victor", "whiskey", "xray", "yankee", "zulu"),
 )
 _ALSO_NATO: Final = {"alfa": "alpha", "juliett": "juliet", "whisky": "whiskey", "x-ray": "xray"}
+_SPELT: Final = frozenset({*_NATO, *_ALSO_NATO, *_SAID, "x", "niner", *map(str, range(10))})
 _WEAK_NATO: Final = frozenset(
     {
         "alpha",
@@ -456,18 +457,11 @@ def _spelt_codes(sight: Sight) -> Iterator[int]:
     """Yield codes in the words of radio: "alpha seven tango niner", but not the alphabet itself."""
     run: list[int] = []
     for place, lower in enumerate((*sight.lower, "")):
-        letter = _ALSO_NATO.get(lower, lower)
-        ray = place > 0 and lower == "ray" and sight.lower[place - 1] == "-"  # of "x-ray"
-        if (
-            letter in _NATO
-            or ray
-            or lower in (*_SAID, "x")
-            or lower == "niner"
-            or _DIGIT.fullmatch(lower)
-        ):
+        ray = lower == "ray" and place > 0 and sight.lower[place - 1] == "-"  # of "x-ray"
+        if lower in _SPELT or ray:
             run.append(place)
             continue
-        if lower == "-" and run:
+        if not run or lower == "-":
             continue
         spelt = [_ALSO_NATO.get(sight.lower[at], sight.lower[at]) for at in run]
         letters = [_NATO.index(word) for word in spelt if word in _NATO]
@@ -485,9 +479,6 @@ def _spelt_codes(sight: Sight) -> Iterator[int]:
         ):
             yield from run
         run = []
-
-
-_DIGIT = re.compile(r"\d")
 
 
 def _said_numbers(sight: Sight) -> Iterator[int]:

@@ -92,13 +92,7 @@ _PLACE_KEYS: Final = listed("place_keys") - {"location"}
 _NO_WORD: Final = (0, Mark.NAME, Mark.NAME | Mark.WORD)
 """Marks of words that are in no list, or names."""
 _PERSON_KEYS: Final = listed("person_keys")
-NOBODY: Final = frozenset(
-    {
-        *("user", "username", "root", "ubuntu", "admin", "me", "public", "shared"),
-        *("administrator", "debian", "default", "deploy", "ec2-user", "git", "pi", "postgres"),
-        *("runner", "vagrant", "vscode", "www-data"),
-    }
-)
+NOBODY: Final = listed("system_users")
 """Users of a machine that are no person."""
 
 _LONG_NUMBER: Final = 5

@@ -12,9 +12,8 @@ from functools import cache
 from typing import Final
 
 from sottovoce.core.privacy.citations import citations
-from sottovoce.core.privacy.products import OWNERS
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, listed
+from sottovoce.core.privacy.signs import LONG_AMOUNT, POSSESSIVES, counts, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark, listed_names
 from sottovoce.core.text.words import Kind
@@ -80,7 +79,7 @@ def passing(sight: Sight, hides: Sequence[str]) -> Iterator[int]:
     for place in range(1, len(sight.lower)):
         if sight.lower[place] in _RELATIONS and sight.lower[place - 1] in _BEFORE_NOUNS:
             yield place  # "mein Sohn Felix"
-        if sight.lower[place] in _OWNED and sight.lower[place - 1] in OWNERS:
+        if sight.lower[place] in _OWNED and sight.lower[place - 1] in POSSESSIVES:
             yield from (place - 1, place)  # "MY BOSS DIANE FOSTER"
     for place, first in enumerate(sight.lower):
         for rest in _phrases("public_phrases").get(first, ()):
@@ -184,11 +183,11 @@ def _pass_jobs(sight: Sight, hides: list[str]) -> None:
         after = place + 2
         of = sight.lower[place + 1 : after] == ["of"] and sight.lower[after : after + 1]
         if of and of[0] in _DEPARTMENTS:
-            hides[after] = "" if hides[after] in _MAY_BE_JOB else hides[after]
+            hides[after] = "" if hides[after] in _NAMED else hides[after]
         alone = sight.lower[max(begin - 1, 0)] in _BEFORE_JOBS and not listed_names(lower)
         if begin < place or alone:  # but not "the Porter family"
             for at in range(begin, place + 1):
-                hides[at] = "" if hides[at] in _MAY_BE_JOB else hides[at]
+                hides[at] = "" if hides[at] in _NAMED else hides[at]
 
 
 def _may_be_job(sight: Sight, place: int) -> bool:
@@ -202,7 +201,6 @@ _JOBS: Final = listed("jobs")
 _DEPARTMENTS: Final = listed("departments")
 _JOB_WORDS: Final = listed("job_words") | _DEPARTMENTS
 _BEFORE_JOBS: Final = frozenset({"a", "an", "as", "the"})
-_MAY_BE_JOB: Final = ("persons", "places", "organisations", "unlisted")
 
 
 def _pass_predicates(sight: Sight, hides: list[str]) -> None:

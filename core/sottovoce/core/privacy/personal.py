@@ -49,7 +49,6 @@ from sottovoce.core.privacy.phrases import hide_phrases, pass_phrases
 from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, Treatment
 from sottovoce.core.privacy.postal import addresses
 from sottovoce.core.privacy.products import (
-    OWNERS,
     is_counted,
     is_product,
     is_usual,
@@ -71,7 +70,7 @@ from sottovoce.core.privacy.scripts import (
 )
 from sottovoce.core.privacy.secret_values import secret_values
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import is_field, signs
+from sottovoce.core.privacy.signs import POSSESSIVES, is_field, signs
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
@@ -282,6 +281,7 @@ class Personal:
         named, marks = float(found[place, :3].sum()), sight.marks[place]
         if (
             marks & Mark.PUBLIC
+            and _FOUND[best] != "places"
             and not listed_names(sight.lower[place]) & ~Listed.SURNAME
             and not _is_acronym(word.text)
         ):
@@ -517,7 +517,7 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
                 and sight.begins(other)
                 and (
                     sight.lower[other] in _BEFORE_NAMES
-                    or (sight.lower[other] in OWNERS and not is_usual(sight.lower[place]))
+                    or (sight.lower[other] in POSSESSIVES and not is_usual(sight.lower[place]))
                 )
             ):
                 name = False  # "Call Rose Kerr", "My Collie"

@@ -17,7 +17,7 @@ from sottovoce.core.privacy.cities import is_city
 from sottovoce.core.privacy.identifying import is_address, is_public_code
 from sottovoce.core.privacy.packages import is_package_link
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import GREETING, TITLES, listed
+from sottovoce.core.privacy.signs import GREETING, POSSESSIVES, TITLES, listed
 from sottovoce.core.privacy.surrogates import identifiers, names
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
@@ -53,7 +53,6 @@ _OWNED: Final = listed("owned") | listed("relations")
 _WHERE: Final = listed("where")
 """What stands before places."""
 _BEING: Final = frozenset({"is", "was", "'s", "’s"})
-_POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
 _OTHERS: Final = ~(Mark.WORD | Mark.NAME | Mark.COMMON)
 
 
@@ -213,7 +212,7 @@ def _is_person(sight: Sight, hides: list[str], place: int, persons: Set[str]) ->
         return True
     if before in _WHERE:
         return False
-    if after in _SAY or before in _ADDRESS or (after in _BEING and then in _POSSESSIVES):
+    if after in _SAY or before in _ADDRESS or (after in _BEING and then in POSSESSIVES):
         return True
     if before in ("and", "or", "&") and place > 1 and hides[place - 2] == _PERSON:
         return True

@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Final
 
 from sottovoce.core.privacy.cities import tells_of_home
-from sottovoce.core.privacy.products import OWNERS
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import listed
+from sottovoce.core.privacy.signs import POSSESSIVES, listed
 from sottovoce.core.text.vocabulary import Mark, Vocabulary, plain
 from sottovoce.core.text.words import Kind
 
@@ -142,7 +141,7 @@ def _is_part(sight: Sight, hides: Sequence[str], first: int, end: int) -> bool:
         edge = max(other, other - step)
         if not 0 <= other < len(hides) or sight.gaps[edge] not in ("", " "):
             continue
-        if not sight.capital(other) or (step < 0 and sight.lower[other] in OWNERS):
+        if not sight.capital(other) or (step < 0 and sight.lower[other] in POSSESSIVES):
             continue
         shouted = sight.words[other].text.isupper() and sight.words[first].text.isupper()
         inner = step > 0 or not sight.begins(other)

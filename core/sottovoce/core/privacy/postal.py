@@ -12,7 +12,7 @@ from typing import Final
 
 from sottovoce.core.privacy import identifying
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import listed, value_after
+from sottovoce.core.privacy.signs import LIVE, listed, value_after
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
 
@@ -42,8 +42,7 @@ _GOING: Final = frozenset(
     {"come", "deliver", "delivery", "directions", "drive", "get", "go", "route", "send", "way"}
 )
 """Words before "to" or "from" and the number of a house."""
-_LIVE: Final = frozenset({"live", "lives", "lived", "living", "reside", "resides"})
-_MOVING: Final = _LIVE | {"move", "moved", "moves", "moving", "neighbour", "neighbours"}
+_MOVING: Final = LIVE | {"move", "moved", "moves", "moving", "neighbour", "neighbours"}
 _NO_STREETS: Final = (
     _STREETS | _ARTICLES | {"a", "an", "at", "by", "my", "your", "one", "way", "to"}
 )
@@ -274,7 +273,7 @@ def _at_home(sight: Sight, place: int, *, strict: bool) -> bool:
     if before in _NUMBER_SIGNS and earlier == "at":
         return True
     if before == "at":
-        return not strict or earlier == "address" or earlier in _LIVE
+        return not strict or earlier == "address" or earlier in LIVE
     if strict or before == "is":
         return (earlier, before) == ("address", "is")
     lettered = sight.lower[place][-1].isalpha()  # "7a"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import TITLES, listed
+from sottovoce.core.privacy.signs import POSSESSIVES, TITLES, listed
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
 from sottovoce.core.text.words import Kind
@@ -133,9 +133,8 @@ def stands_alone(sight: Sight, place: int) -> bool:
     )
 
 
-OWNERS: Final = frozenset({"my", "our", "your", "his", "her", "their"})
 _MODEL = re.compile(r"(?=.{1,8}\Z)[A-Z]{0,3}-?\d{1,4}[A-Za-z]{0,3}")
-_COUNTING: Final = OWNERS | {"a", "an"}
+_COUNTING: Final = POSSESSIVES | {"a", "an"}
 
 
 def is_counted(sight: Sight, place: int) -> bool:

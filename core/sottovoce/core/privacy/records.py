@@ -226,7 +226,6 @@ _USERS: Final = tuple(
 )
 """Lines of programs whose groups are users of a machine: "uid=1000(mwolska)", "chown rose:rose"."""
 _NO_USER: Final = listed("in_sentences") | {"an", "at", "by", "in", "is", "of", "on", "or", "to"}
-_NOBODIES: Final = listed("system_users") | NOBODY
 _JOINTS: Final = frozenset({"and", "at", "dot", "of", "the"})
 _ACCOUNTS: Final = listed("account_keys")
 _SERVICES: Final = listed("services")
@@ -320,7 +319,7 @@ def _users(document: str, sight: Sight) -> Iterator[int]:
         for match in form.finditer(document, words[0].start, words[-1].end):
             for group in range(1, form.groups + 1):
                 user = match[group]
-                if user and user.lower() not in _NOBODIES and _is_user(user):
+                if user and user.lower() not in NOBODY and _is_user(user):
                     yield from sight.within(*match.span(group))
 
 
@@ -330,7 +329,7 @@ def _is_user(text: str) -> bool:
     usual = Listed.GIVEN | Listed.USUAL_GIVEN | Listed.USUAL_SURNAME
     for word in words_in(text):
         part = word.lower()
-        if part in _NOBODIES or part in _NO_USER:
+        if part in NOBODY or part in _NO_USER:
             continue
         if not (marks(part) or marks(part.removesuffix("s"))):
             return True

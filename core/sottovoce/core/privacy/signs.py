@@ -82,7 +82,7 @@ _FEWEST_DIGITS: Final = 3
 _COUNTED: Final = frozenset({"number", "no", "nr", "num"})
 _NUMBERED: Final = listed("numbered")
 """Words before "number" after which the number of a house follows."""
-_LIVE: Final = frozenset({"live", "lives", "lived", "living", "reside", "resides"})
+LIVE: Final = frozenset({"live", "lives", "lived", "living", "reside", "resides"})
 _POST: Final = frozenset({"post", "postal"})
 _CODES: Final = frozenset({"code", "codes"})
 _REFERENCE = re.compile(r"(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,10}")
@@ -103,15 +103,14 @@ _PLAIN_VALUES: Final = listed("plain_values")
 
 
 _RELATIONS: Final = listed("relations")
-_OWNED: Final = _RELATIONS - {"assistant", "client", "manager", "partner"} | listed("pets")
-_POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
+POSSESSIVES: Final = frozenset({"my", "our", "her", "his", "their", "your"})
 _VERB_NAMES: Final = frozenset({"will", "may", "can", "rob", "sue", "don", "drew"})
 _GIVEN_WORDS, _FINITE = listed("given_words"), listed("finite")
 _NO_NAMES: Final = _FINITE | listed("foreign_functions")
 _NO_SUBJECT: Final = listed("no_subject")
 _PEOPLE: Final = listed("people")
 _WHO: Final = listed("who")
-_DETERMINERS: Final = _POSSESSIVES | {"a", "an", "the", "this"}
+_DETERMINERS: Final = POSSESSIVES | {"a", "an", "the", "this"}
 _LANGUAGE: Final = listed("language")
 _REACH: Final = 6
 
@@ -190,7 +189,7 @@ def _homes(sight: Sight) -> Iterator[Sign]:
             yield Sign(place + 2, "persons")
 
 
-_NOBODY: Final = frozenset({"admin", "administrator", "default", "public", "root", "user"})
+_NOBODY: Final = listed("system_users")
 
 
 def key_parts(text: str) -> set[str]:
@@ -271,7 +270,7 @@ def _is_home(sight: Sight, place: int) -> bool:
     return (
         sight.lower[place] == "at"
         and place > 0
-        and sight.lower[place - 1] in _LIVE
+        and sight.lower[place - 1] in LIVE
         and (
             after >= len(sight.words)
             or sight.words[after].kind is not _WORD
@@ -513,7 +512,7 @@ def _relations(sight: Sight) -> Iterator[Sign]:
     for place in range(2, len(sight.words) - 1):
         if sight.lower[place] not in _NAMING or sight.lower[place - 1] not in _RELATIONS:
             continue
-        if sight.lower[place - 2] not in _POSSESSIVES:
+        if sight.lower[place - 2] not in POSSESSIVES:
             continue
         for at in range(place + 1, min(place + 4, len(sight.words))):
             name = sight.marks[at] & Mark.NAME or not sight.marks[at]
@@ -526,7 +525,7 @@ def _relations_abroad(sight: Sight) -> Iterator[Sign]:
     """Yield names with a capital after a relation of another language: "mi hermana Lucía"."""
     for place in range(1, len(sight.words) - 1):
         whose, after = sight.lower[place - 1], place + 1
-        if whose not in _POSSESSIVES_ABROAD or sight.lower[place] not in _RELATIONS_ABROAD:
+        if whose not in POSSESSIVES_ABROAD or sight.lower[place] not in _RELATIONS_ABROAD:
             continue
         marks = sight.marks[after]
         noun = whose.startswith(("mein", "unser"))  # German nouns have a capital
@@ -536,19 +535,16 @@ def _relations_abroad(sight: Sight) -> Iterator[Sign]:
 
 
 _RELATIONS_ABROAD: Final = listed("foreign_relations")
-_POSSESSIVES_ABROAD: Final = listed("foreign_possessives")
+POSSESSIVES_ABROAD: Final = listed("foreign_possessives")
 
 
 def _beside_relations(sight: Sight) -> Iterator[Sign]:
-    """Yield names that are words too, after a relation: "my mum rose is 81", "my dog Pixel"."""
+    """Yield names in small letters that are words too, after a relation: "my mum rose is 81"."""
     for place in range(2, len(sight.words)):
         word, relation, whose = (sight.lower[place - step] for step in range(3))
-        if whose not in _POSSESSIVES or relation not in _OWNED or sight.gaps[place] != " ":
-            continue
-        plain = not sight.marks[place] & (Mark.DATE | Mark.ORIGIN | Mark.PLACE | Mark.TITLE)
-        if plain and sight.capital(place) and not sight.words[place].text.isupper():
-            yield Sign(place, "persons")
         if word not in _GIVEN_WORDS and word not in _VERB_NAMES:
+            continue
+        if relation not in _RELATIONS or whose not in POSSESSIVES or sight.breaks(place):
             continue
         after = sight.lower[place + 1] if place + 1 < len(sight.words) else ""
         if word in _GIVEN_WORDS or after in _FINITE:

@@ -45,7 +45,15 @@ _AFTER_SELF: Final = frozenset({",", ".", "!", "-", "again", "from", "here"})
 _DETERMINERS: Final = frozenset({"a", "an", "the"})
 _GROUPS: Final = listed("told_groups")
 _FAMILY: Final = listed("family")
-_CLOSE: Final = _FAMILY | {"boss", "colleague", "flatmate", "friend", "neighbor", "neighbour"}
+_PETS: Final = listed("pets")
+_CLOSE: Final = (_FAMILY | _PETS) | {
+    "boss",
+    "colleague",
+    "flatmate",
+    "friend",
+    "neighbor",
+    "neighbour",
+}
 _WHOSE: Final = frozenset({"her", "his", "my", "our", "the", "their", "your"})
 _NO_RELATIVES: Final = (
     listed("person_keys") | listed("contact_keys") | listed("relations") | TITLES
@@ -151,15 +159,15 @@ def _is_relative(sight: Sight, bracket: int) -> bool:
 
 
 def _is_close(sight: Sight, place: int) -> bool:
-    """Return whether a word with a capital is the name of a relation: "my cousin Sparky"."""
+    """Return whether a capital is the name of a relation or pet: "my cousin Sparky"."""
     marks, last = sight.marks[place], place + 1 == len(sight.words)
     after = "." if last or sight.breaks(place + 1) else sight.lower[place + 1]
     if not sight.words[place].text.istitle() or sight.gaps[place] != " ":
         return False
     if sight.lower[place] in _IN_SENTENCES or after in _SUBJECTS:
         return False  # "My wife Will you marry me"
-    if not marks or _is_given(sight, place):
-        return not marks & Mark.DATE
+    if not marks or _is_given(sight, place) or sight.lower[place - 1] in _PETS:
+        return not marks & (Mark.DATE | Mark.ORIGIN)
     other = Mark.ORIGIN | Mark.TITLE | Mark.DATE | Mark.PUBLIC
     return not marks & other and (after in _AFTER_NAMES or after in _SAID)
 

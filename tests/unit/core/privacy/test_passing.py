@@ -63,6 +63,7 @@ def _released(privatizer: Privatizer, text: str) -> str:
         "Is Aldi cheaper than Lidl? Does the Casio F-91W survive swimming?",
         "how do i cook jasmine rice without a rice cooker",
         "What's new in Wi-Fi 7? Do Birkenstocks run big?",
+        "Why is C:/Users/ubuntu/notes or C:\\Users\\vagrant\\notes empty?",
         "How is San Francisco sourdough different from the normal kind?",
     ],
 )
@@ -163,8 +164,6 @@ def test_what_names_nobody_leaves_as_typed(privatizer: Privatizer, text: str) ->
         ("The Lidl Todmorden is closed.", "Todmorden"),
         ("I met a Boyle at work. A Rose called.", "Boyle"),
         ("I drive a Perth taxi.", "Perth"),
-        ("My horse Ferrari limps.", "Ferrari"),
-        ("our dog Pixel is ill", "Pixel"),
         ("My son Mars is 4.", "Mars"),
         ("KK and SS came for dinner.", "KK"),
         ("Bosch said that he is ill. Aldi thinks so.", "Bosch"),

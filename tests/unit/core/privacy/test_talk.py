@@ -31,6 +31,7 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         ("Bed 3 Faith, Rm 12 Violet - fell", "Faith Violet"),
         ("Lend it to my cousin Sparky or her sister Temperance.", "Sparky Temperance"),
         ("Gift Moyo is here. Gift starts Monday.", "Gift Moyo Gift"),
+        ("My horse Ferrari limps, our dog Pixel is ill.", "Ferrari Pixel"),
     ],
 )
 def test_what_people_say_tells_a_name(privatizer: Privatizer, text: str, private: str) -> None:

@@ -30,6 +30,8 @@ from sottovoce.core.privacy.surrogates import names
 _PLACE: Final = "places"
 _LONGEST: Final = 1_000
 """Characters of a text in which a city may pass; a letter or a story is longer."""
+_MOST_WORDS: Final = 4
+"""Words of the longest name: "Ho Chi Minh City"."""
 _PROBABILITY: Final = 0.5
 """The least that the finder must give a city that is also the name of persons: "Paris"."""
 _NAMES: Final = frozenset({_PLACE, "persons", "organisations", "unlisted"})
@@ -44,7 +46,7 @@ _LIVING: Final = (
 )
 """Words that tell of somebody's home, work, family or origin."""
 _CHILDREN: Final = frozenset({"child", "children", "kid", "kids", "toddler"})
-_FOR_ANYBODY: Final = frozenset({"a", "any", "for", "to", "with"})
+_FOR_ANYBODY: Final = frozenset({"a", "any", "for", "small", "three", "to", "two", "with", "young"})
 _FIELD: Final = frozenset(":=|<>@/\\\"'“”‘’`;#")
 """What stands before the value of a field."""
 
@@ -125,12 +127,12 @@ def _asks(sight: Sight) -> bool:
 
 
 def _found(sight: Sight, hides: Sequence[str], places: Sequence[float]) -> list[range]:
-    """Return the cities among the drawn words, unless one stands beside another name."""
+    """Return the longest names with a drawn word, unless one stands beside another name."""
     found: list[range] = []
     place = 0
     while place < len(hides):
-        two, one = range(place, place + 2), range(place, place + 1)
-        span = next((each for each in (two, one) if _is_found(sight, hides, places, each)), None)
+        spans = (range(place, place + length) for length in range(_MOST_WORDS, 0, -1))
+        span = next((each for each in spans if _is_found(sight, hides, places, each)), None)
         if span:
             found.append(span)
         place = span.stop if span else place + 1

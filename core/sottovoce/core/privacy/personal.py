@@ -23,6 +23,7 @@ from sottovoce.core.privacy.companies import hide_companies
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.identifier_parts import is_name, joined, part_marks, says_nothing
+from sottovoce.core.privacy.origins import origins
 from sottovoce.core.privacy.passing import (
     is_amount,
     is_eponym,
@@ -176,6 +177,7 @@ class Personal:
             *signs(sight),
             *records(document, sight),
             *talk(sight),
+            *origins(sight),
         ]
         public.difference_update(place for place, _ in told)
         weak = ("", *_FOUND, "unlisted")

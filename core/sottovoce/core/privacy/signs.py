@@ -108,10 +108,7 @@ _VERB_NAMES: Final = frozenset({"will", "may", "can", "rob", "sue", "don", "drew
 _GIVEN_WORDS, _FINITE = listed("given_words"), listed("finite")
 _NO_NAMES: Final = _FINITE | listed("foreign_functions")
 _NO_SUBJECT: Final = listed("no_subject")
-_PEOPLE: Final = listed("people")
-_WHO: Final = listed("who")
 _DETERMINERS: Final = POSSESSIVES | {"a", "an", "the", "this"}
-_LANGUAGE: Final = listed("language")
 _REACH: Final = 6
 
 
@@ -121,7 +118,6 @@ def signs(sight: Sight) -> Iterator[Sign]:
         _after_titles,
         _homes,
         _values,
-        _origins,
         _speakers,
         _relations,
         _beside_relations,
@@ -285,6 +281,7 @@ def value_after(sight: Sight, place: int) -> int:
     while at < len(sight.words) and at < place + 5 and not sight.breaks(at):
         text = sight.words[at].text
         tag = text[0] == ">" and place and sight.words[place - 1].text[-1] == "<"
+        tag = tag and at + 1 < len(sight.words) and not sight.gaps[at + 1]  # not "Use <token> in"
         if text == "::" and len({*map(str.isupper, sight.words[place].text[1:])}) > 1:
             break  # "TokenKind::Word"
         tex = text == "{" and at == place + 1 and sight.words[place].text[0] == "\\"
@@ -374,6 +371,8 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
         return  # "self.client = client"
     quoted = sight.words[start - 1].text[0] in QUOTES
     found = [*_capitals(sight, start)]
+    if found == [start] and _speaks(sight, start):
+        return  # "Patient: My head hurts"
     if quoted and "[" in "".join(word.text for word in sight.words[place + 1 : start]):
         found = [*_in_list(sight, start)]
     if keys & _WEAK_KEYS:
@@ -387,6 +386,20 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
         ends = start + 1 >= len(sight.words) or sight.breaks(start + 1) or quoted
         if (ends or not keys & _WEAK_KEYS) and sight.words[start].kind is _WORD:
             yield Sign(start, "persons")
+
+
+def _speaks(sight: Sight, start: int) -> bool:
+    """Return whether a sentence begins, and no name: "What is", "Can you", "My head"."""
+    after = start + 1
+    if after >= len(sight.words) or sight.breaks(after) or sight.capital(after):
+        return False
+    return sight.lower[start] in _OPENING or (
+        sight.lower[start] in _VERB_NAMES and sight.lower[after] in _SPEAKING
+    )
+
+
+_SPEAKING: Final = frozenset({"he", "i", "it", "she", "they", "we", "you"})
+_OPENING: Final = listed("asking") | listed("in_sentences") | listed("imperatives") | POSSESSIVES
 
 
 def _is_role(sight: Sight, follows: Sequence[int]) -> bool:
@@ -561,35 +574,3 @@ def _subjects(sight: Sight) -> Iterator[Sign]:
             continue  # "the later will is"
         if subject and before not in _NO_SUBJECT and not sight.breaks(place + 1):
             yield Sign(place, "persons")
-
-
-def _origins(sight: Sight) -> Iterator[Sign]:
-    for place, mark in enumerate(sight.marks):
-        if not mark & Mark.ORIGIN:
-            continue
-        before = sight.lower[max(place - _REACH, 0) : place]
-        after = sight.lower[place + 1 : place + 2]
-        for cut in range(len(before) - 1, -1, -1):
-            if before[cut] in (".", "!", "?", ";"):
-                before = before[cut + 1 :]
-                break
-        if before and before[-1] in _LANGUAGE and not (after and after[0] in _WHO):
-            continue
-        if not sight.capital(place) and mark & Mark.WORD and not _is_said(before):
-            continue
-        told = (_PEOPLE & {*before} and {*before} & _BEING) or _SEXES & {*before[-_NEAR:]}
-        if told or (after and after[0] in _WHO):
-            yield Sign(place, "origins")
-
-
-def _is_said(before: Sequence[str]) -> bool:
-    """Return whether "I am", "he is a" and the like end just before an origin in small letters."""
-    last = [word for word in before[-3:] if word not in ("a", "an", "also", "half", "not")]
-    return last[-1:] == ["im"] or (len(last) > 1 and last[-1] in _BEING and last[-2] in _SUBJECTS)
-
-
-_SUBJECTS: Final = frozenset({"i", "he", "she", "we", "they", "husband", "wife", "bf", "gf"})
-_SEXES: Final = frozenset({"female", "male"})
-"""Beside an origin, in notes about persons: "(female, 27, Inuit)"."""
-_NEAR: Final = 4
-_BEING: Final = listed("being")

@@ -304,5 +304,5 @@ def _usage(said: Any) -> tuple[int, int] | None:
     if not isinstance(said, dict):
         return None
     counts = [said.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    prompt, answer = (n if isinstance(n, int) and 0 <= n < 1 << 31 else 0 for n in counts)
+    prompt, answer = (n if type(n) is int and 0 <= n < 1 << 31 else 0 for n in counts)
     return prompt, answer

@@ -37,6 +37,8 @@ def test_pieces_of_both_forms_are_read_up_to_the_end() -> None:
     told = _said(b": alive", _piece("Ana "), b"event: x", {"choices": [{"text": "was"}]}, done)
     assert told == [Heard("Ana ", "", None), Heard("was", "", None), Heard("", "length", None)]
     assert _said(usage, b"data: [DONE]", _piece("late")) == [Heard("", "", (3, 0))]
+    usage["usage"]["prompt_tokens"] = True
+    assert repr(_said(usage)) == repr([Heard("", "", (0, 0))])  # False and 0 are equal
 
 
 def test_what_is_no_text_of_the_answer_is_left_out() -> None:

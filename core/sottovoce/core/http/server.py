@@ -16,9 +16,9 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol, Self
@@ -428,7 +428,9 @@ class HttpServer:
                 "machine through `ssh -L`",
                 subject=setting,
             )
-        self._socket = _bound(host, port, address, setting)
+        with _free(address, setting):
+            self._socket = _bound(host, port)
+        self._free = partial(_free, address, setting)
         host, self.port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         """The numeric address. A name may have more addresses, which another user could bind."""
@@ -455,7 +457,13 @@ class HttpServer:
         return len(self._connections)
 
     def start(self) -> None:
-        """Begin to answer with the endpoints of `site`."""
+        """Begin to answer with the endpoints of `site`; before, clients cannot connect.
+
+        Raises:
+            ConfigError: the address is not free any more.
+        """
+        with self._free():
+            self._socket.listen()
         self._calls = Threads(self._most, "http")
         self._thread.start()
 
@@ -553,10 +561,22 @@ async def _others_end(seconds: float) -> None:
                 await asyncio.wait(others)
 
 
-def _bound(host: str, port: int, address: str, setting: str) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _bound(host: str, port: int) -> socket.socket:
+    """Bind an address without listening, so that clients cannot connect yet."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        return socket.create_server((host, port), family=family)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+@contextmanager
+def _free(address: str, setting: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {address}",

@@ -13,6 +13,7 @@ import pytest
 from bench.live.testbed import free_address
 from sottovoce.core.errors import ConfigError
 from sottovoce.core.text.tagger import Tagger
+from sottovoce.edge.http import endpoints
 from sottovoce.edge.http.endpoints import KEY_FILE, openai_server, read_key
 from sottovoce.v1 import edge_agent_pb2 as agent
 from sottovoce.v1 import edge_agent_pb2_grpc
@@ -62,6 +63,27 @@ def test_without_a_key_that_can_be_used_the_address_is_free_again(
             pass
     host, _, port = address.rpartition(":")
     socket.create_server((host, int(port))).close()
+
+
+def test_clients_connect_only_once_there_is_a_key(
+    tmp_path: Path,
+    small_bundle_folder: Path,
+    lexicon_tagger: Tagger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = configured(tmp_path, bundle=small_bundle_folder)
+    address = free_address()
+    host, _, port = address.rpartition(":")
+
+    def read(state: Path, *, make: bool) -> str:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port))).close()
+        return read_key(state, make=make)
+
+    monkeypatch.setattr(endpoints, "read_key", read)
+    with opened(config, lexicon_tagger) as device, openai_server(device, address) as server:
+        door = Door(server.address, read_key(config.agent.state))
+        assert door.ask("/v1/models").status == 200
 
 
 def test_a_daemon_opens_it_where_asked_and_tells_apps(

@@ -304,7 +304,7 @@ def _numbers(layout: str, digits: str) -> str:
 
 
 def _amount(layout: str, random: Random) -> str:
-    """No number of several digits begins with a 0."""
+    """No number of several digits begins with a 0, because JSON cannot express it."""
     drawn = fill(layout, random)
     start = layout.index("9")
     if re.match(r"9(?:9|[.,]999)", layout[start:]):
@@ -318,6 +318,9 @@ def _telephone(layout: str, random: Random) -> str:
     With 10 digits, or 11 after a plus: a North American area code, 555, and 01 with two digits.
     With 11, or 12 after a plus: a British number for drama. Of any other length: digits after
     "000", or after a plus "0", which no country's numbers begin with.
+
+    Digits alone may be no telephone, and JSON may hold them as a number. So they do not begin with
+    0: a North American number after "1", or digits after "100".
     """
     n, plus = layout.count("9"), layout[0] == "+"
     rest = fill("9" * n, random)
@@ -327,12 +330,18 @@ def _telephone(layout: str, random: Random) -> str:
         known = {11: f"1{american}", 12: f"44{british[1:]}"}.get(n, f"0{rest[1:]}")
     elif layout in _LOCAL:
         known = american[3:]
+    elif n == len(layout):
+        known = {10: american, 11: f"1{american}"}.get(n, f"100{rest[3:]}")
     else:
         known = {10: american, 11: british}.get(n, f"000{rest[3:]}")
     return _numbers(layout, known)
 
 
 _LOCAL: Final = ("999-9999", "999 9999")
+
+
+def _code(layout: str, random: Random) -> str:
+    return fill(layout, random) if layout.strip("9") else _amount(layout, random)
 
 
 def _card(layout: str, random: Random) -> str:
@@ -461,6 +470,7 @@ _DRAWN: Final[dict[str, Callable[[str, Random], str]]] = {
     "amount": _amount,
     "telephone": _telephone,
     "card": _card,
+    CODE: _code,
     "bank account": _bank_account,
     "ip address": _ip_address,
     "ip address 6": _ip_address_6,

@@ -74,17 +74,24 @@ def test_looks_like_one(text: str, pattern: str) -> None:
         ("+12128675309", r"\+1[2-5]\d\d55501\d\d"),
         ("+1 212 867 5309", r"\+1 [2-5]\d\d 555 01\d\d"),
         ("+442079460999", r"\+44(1\d\d4960|2079460|1632960|7700900)\d{3}"),
-        ("02079460999", r"0(1\d\d4960|2079460|1632960|7700900)\d{3}"),
+        ("02079 460999", r"0(1\d\d4|2079|1632|7700) ?\d{6}"),
+        ("02079460999", r"1[2-5]\d\d55501\d\d"),
         ("07911 123456", r"0(1\d\d4|2079|1632|7700) ?\d{6}"),
         ("+4915112345678", r"\+0\d{12}"),
         ("+44", r"\+0\d"),
         ("123-45-6789", r"000-\d\d-\d{4}"),
-        ("91234567", r"000\d{5}"),
+        ("9123-4567", r"000\d-\d{4}"),
+        ("91234567", r"100\d{5}"),
     ],
 )
 def test_a_telephone_number_is_nobodys(text: str, pattern: str) -> None:
     for seed in range(200):
         assert re.fullmatch(pattern, drawn(text, seed))
+
+
+@given(SEEDS, st.integers(2, 40), st.sampled_from("05"))
+def test_digits_alone_never_begin_with_0(seed: int, length: int, first: str) -> None:
+    assert drawn(first + "1" * (length - 1), seed)[0] != "0"
 
 
 @given(

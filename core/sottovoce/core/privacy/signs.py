@@ -29,6 +29,7 @@ __all__ = [
     "key_parts",
     "listed",
     "names_thing",
+    "opens",
     "signs",
     "value_after",
 ]
@@ -85,6 +86,8 @@ _NUMBERED: Final = listed("numbered")
 LIVE: Final = frozenset({"live", "lives", "lived", "living", "reside", "resides"})
 _POST: Final = frozenset({"post", "postal"})
 _CODES: Final = frozenset({"code", "codes"})
+_LOCKS: Final = listed("locks")
+_LOCK_CODES: Final = _CODES | {"combination", "combo"}
 _REFERENCE = re.compile(r"(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,10}")
 """What airlines and shops give: "X7KQ2L"."""
 _DAY = re.compile(r"\d{1,4}[./-]\d{1,4}(?:[./-]\d{1,4})?")
@@ -203,6 +206,11 @@ def names_thing(keys: Set[str]) -> bool:
     return keys & _PERSON_KEYS == {"name"} and not keys.isdisjoint(_NAMED_THINGS)
 
 
+def opens(keys: Set[str]) -> bool:
+    """Return whether the words of a key show that it names the code of a lock: "door_code"."""
+    return not (keys.isdisjoint(_LOCKS) or keys.isdisjoint(_LOCK_CODES))
+
+
 def counts(key: str) -> bool:
     """Return whether a key names an amount: "unit_price", "accountBalance_eur".
 
@@ -258,6 +266,8 @@ def _values(sight: Sight) -> Iterator[Sign]:
                 text = sight.words[sign.place].text
                 if sum(map(str.isdigit, text)) >= few or _REFERENCE.fullmatch(text):
                     yield sign
+        if opens(keys) and value_after(sight, place):
+            yield from (Sign(sign.place, "secrets") for sign in _numbers(sight, place))
 
 
 def _is_home(sight: Sight, place: int) -> bool:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.packages import is_public_package
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed, names_thing
+from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed, names_thing, opens
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.text.vocabulary import Mark
 from sottovoce.core.text.words import Kind
@@ -38,7 +38,7 @@ _BY_KEYS: Final = (
 _SURE_NAMES: Final = listed("sure_name_keys")
 _SUMS: Final = frozenset({"all", "average", "mean", "median", "other", "sum", "total", "totals"})
 """What rows below a header are called that hold no name."""
-_KEYS: Final = frozenset().union(*(keys for _, keys in _BY_KEYS))
+KEYS: Final = frozenset().union(*(keys for _, keys in _BY_KEYS))
 _HEADER: Final = ""
 _AMOUNTS: Final = "amounts"
 """Of a column that counts or measures; long numbers pass."""
@@ -149,6 +149,7 @@ def _kind(name: str) -> str:
         return ""  # of an import: "go.uber.org/zap"
     keys = key_parts(name)
     hides = next((hides for hides, of in _BY_KEYS if keys & of and not names_thing(keys)), "")
+    hides = "secrets" if opens(keys) else hides
     if counts(name) and hides not in ("secrets", "contacts"):
         return _AMOUNTS
     if not hides and not keys.isdisjoint(_GOODS):
@@ -265,7 +266,7 @@ def in_cells(sight: Sight, found: Sequence[Cell]) -> Iterator[tuple[int, str]]:
         marks, lower = sight.marks[place], sight.lower[place]
         if hides == _HEADER:
             ordinary = marks & Mark.WORD and not (marks & Mark.NAME and names.gender(lower))
-            if ordinary or lower in _KEYS | _LISTING_HEADERS or counts(lower):
+            if ordinary or lower in KEYS | _LISTING_HEADERS or counts(lower):
                 yield place, hides
             continue
         if hides == _THINGS:

@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, PermissionDenied, Unavailable
-from sottovoce.core.privacy.policies import Setting
+from sottovoce.core.privacy.policies import Setting, find
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, Stream, ordinary_words
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
@@ -60,15 +60,22 @@ class _Leaving:
     Args:
         draw: privatises a text.
         came: returns an answer or a call as it came to this device, if it did.
+        in_context: whether the policy reads a value together with its key.
 
     Attributes:
         drawn: the texts that are privatised now.
     """
 
-    def __init__(self, draw: Callable[[str], DrawnText], came: Callable[..., str | None]) -> None:
+    def __init__(
+        self,
+        draw: Callable[[str], DrawnText],
+        came: Callable[..., str | None],
+        *,
+        in_context: bool,
+    ) -> None:
         self._draw, self._came = draw, came
         self.drawn: dict[str, DrawnText] = {}
-        self.functions = Functions(self._text)
+        self.functions = Functions(self._text, self._read if in_context else None)
 
     def turn(self, turn: chats.ChatTurn) -> generation.ReleasedTurn:
         came = self._came(turn.text) if turn.role == _ASSISTANT else None
@@ -89,11 +96,12 @@ class _Leaving:
         return self.functions.call(call) if came is None else self.functions.known(call, came)
 
     def _text(self, text: str) -> str:
-        if not text or text.isspace():
-            return text
+        return self._read(text).text if text and not text.isspace() else text
+
+    def _read(self, text: str) -> Release:
         if text not in self.drawn:
             self.drawn[text] = self._draw(text)
-        return self.drawn[text].release.text
+        return self.drawn[text].release
 
 
 _Word = TypeVar("_Word", str, tuple[str, str])
@@ -200,6 +208,7 @@ class Chat:
                 opened, text, setting, conversation.session, conversation.owners
             ),
             lambda *said: conversation.came(self.conversations.digest(*said), what),
+            in_context=find(setting.policy).context,
         )
         functions = leaving.functions
         tools = [functions.definition(tool) for tool in asked.tools]

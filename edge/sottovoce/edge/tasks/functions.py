@@ -1,8 +1,9 @@
 """Privatise functions that a model may call: their definitions and their calls.
 
-Functions are described in JSON, and the shape of the JSON stays. Each string and number in it is a
-text by itself. Names of functions and fields are released word by word and restored exactly,
-because code depends on them. In a call, addresses are kept as in an answer: see `restoration`.
+Functions are described in JSON, and the shape of the JSON stays. Each string and number in it is
+released by itself. Where the policy reads context, its key is read before it. Names of functions
+and fields are released word by word and restored exactly, because code depends on them. In a call,
+addresses are kept as in an answer: see `restoration`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any, Final, NoReturn
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import Restoration
 from sottovoce.core.privacy.surrogate_table import Place
+from sottovoce.core.privacy.tables import KEYS
 from sottovoce.core.rpc.limits import TOOL_NAME
 from sottovoce.core.rpc.openai import whole
 from sottovoce.v1 import edge_chat_pb2 as chats
@@ -24,6 +27,10 @@ from sottovoce.v1 import generation_pb2 as generation
 _DEEPEST: Final = 64
 _MOST_LEAVES: Final = 8_192
 _LONGEST_NAME: Final = 64
+_LONG_NUMBER: Final = 6
+"""Characters of a number that may have lost zeros."""
+_MOST_ZEROS: Final = 4
+
 _HALF: Final = re.compile(r"\\u[dD][89A-Fa-f]")
 """The start of an escape of half a surrogate pair, which may stand in a whole pair."""
 _REFERENCE: Final = re.compile(r"#/(\$defs|definitions)/([^/]+)")
@@ -67,10 +74,14 @@ class Functions:
 
     Args:
         release: releases one text as the conversation does.
+        read: the same with the report on its words, under a policy that reads context. Values are
+            then released with their key before them.
     """
 
-    def __init__(self, release: Callable[[str], str]) -> None:
-        self._release = release
+    def __init__(
+        self, release: Callable[[str], str], read: Callable[[str], Release] | None = None
+    ) -> None:
+        self._release, self._read = release, read
         self._names: dict[str, str] = {}
         self._taken: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
@@ -92,7 +103,7 @@ class Functions:
         return generation.ReleasedTool(
             released_name=self.name(tool.name),
             released_description=self._text(tool.description),
-            released_parameters=json.dumps(self._schema(parameters, 0), ensure_ascii=False),
+            released_parameters=json.dumps(self._schema(parameters, "", 0), ensure_ascii=False),
         )
 
     def form(self, form: chats.ChatFormat) -> generation.ReleasedFormat:
@@ -111,18 +122,22 @@ class Functions:
             released_description=self._text(form.description),
             released_schema=""
             if schema is None
-            else json.dumps(self._schema(schema, 0), ensure_ascii=False),
+            else json.dumps(self._schema(schema, "", 0), ensure_ascii=False),
             strict=form.strict if form.HasField("strict") else None,
         )
 
     def call(self, call: chats.ToolCall) -> generation.ReleasedToolCall:
-        """Return an earlier call as it may leave."""
+        """Return an earlier call as it may leave.
+
+        Raises:
+            InvalidInput: its arguments are too deep, or hold too much.
+        """
         try:
             arguments = _parsed(call.arguments, parse_constant=_no_number)
         except (ValueError, RecursionError):
             released = self._text(call.arguments)
         else:
-            released = json.dumps(self._value(arguments, 0), ensure_ascii=False)
+            released = json.dumps(self._value(arguments, "", 0), ensure_ascii=False)
         return self.known(call, released)
 
     def known(self, call: chats.ToolCall, arguments: str) -> generation.ReleasedToolCall:
@@ -179,7 +194,8 @@ class Functions:
         exact = {released: true.pop() for released, true in values.items() if len(true) == 1}
         return Returning(dict(self._taken), exact, restoration, trusted)
 
-    def _schema(self, found: Any, depth: int) -> Any:
+    def _schema(self, found: Any, key: str, depth: int) -> Any:
+        """Return a schema as it may leave; ``key`` is the name of the value that it describes."""
         if isinstance(found, bool):
             return found
         if not isinstance(found, dict) or depth > _DEEPEST:
@@ -188,20 +204,22 @@ class Functions:
         for word, value in found.items():
             if word in _LEFT_OUT:
                 continue
-            schema[word] = self._part(word, value, depth + 1)
+            schema[word] = self._part(word, value, key, depth + 1)
         return schema
 
-    def _part(self, word: str, value: Any, depth: int) -> Any:
+    def _part(self, word: str, value: Any, key: str, depth: int) -> Any:
         if word in _SCHEMAS:
-            return self._schema(value, depth)
+            return self._schema(value, key, depth)
         if word in _LISTS and isinstance(value, list):
-            return [self._schema(each, depth) for each in value]
+            return [self._schema(each, key, depth) for each in value]
         if word in _MAPS and isinstance(value, dict):
-            return {self.name(name): self._schema(each, depth) for name, each in value.items()}
+            return {
+                self.name(name): self._schema(each, name, depth) for name, each in value.items()
+            }
         if word in _TEXTS and isinstance(value, str):
             return self._text(value)
         if word in _VALUES:
-            return self._value(value, depth)
+            return self._value(value, key, depth)
         if word in _FLAGS and isinstance(value, bool):
             return value
         if word == "required" and isinstance(value, list) and all(map(_is_text, value)):
@@ -219,37 +237,66 @@ class Functions:
             subject="tools",
         )
 
-    def _value(self, value: Any, depth: int) -> Any:
+    def _value(self, value: Any, key: str, depth: int) -> Any:
         if depth > _DEEPEST:
             _refuse("a value", "send JSON that is not so deep")
         if isinstance(value, dict):
-            return {self.name(name): self._value(each, depth + 1) for name, each in value.items()}
+            return {
+                self.name(name): self._value(each, name, depth + 1) for name, each in value.items()
+            }
         if isinstance(value, list):
-            return [self._value(each, depth + 1) for each in value]
+            return [self._value(each, key, depth + 1) for each in value]
         if isinstance(value, str):
-            released = self._text(value)
+            released = self._keyed(key, value, '"')
             self._values.setdefault(released, set()).add(value)
             return released
         if isinstance(value, int | float) and not isinstance(value, bool):
             written = json.dumps(value)
-            released = self._text(written)
-            self._values.setdefault(released, set()).add(written)
-            return _number(released)
+            left = _number(self._keyed(key, written))
+            self._values.setdefault(_written(left), set()).add(written)
+            return left
         return value
+
+    def _keyed(self, key: str, text: str, quote: str = "") -> str:
+        """Release a value as it leaves after its key."""
+        if self._read is None or not text.strip() or not 0 < len(key) <= _LONGEST_NAME:
+            return self._text(text)
+        self._count()
+        before = f'"{key}": {quote}'
+        words = _replaced(self._read(before + text + quote), len(before), len(text))
+        if any(start < 0 or end > len(text) for start, end in words):
+            return self._release(text)
+        if "\n" in text:  # whose first line is read differently after a key
+            for span, instead in _replaced(self._read(text), 0, len(text)).items():
+                if not any(span[0] < end and start < span[1] for start, end in words):
+                    words[span] = instead
+        pieces, done = [], 0
+        for (start, end), instead in sorted(words.items()):
+            pieces += [text[done:start], instead]
+            done = end
+        return "".join((*pieces, text[done:]))
 
     def _words(self, name: str) -> str:
         words = _WORD.findall(name)
+        labels = KEYS if self._read is not None else frozenset[str]()  # such as "cvc" and "lon"
+        if labels.issuperset(map(str.lower, words)):
+            self._count()
+            return name
         released = self._text(" ".join(words)).split(" ")
         if len(released) != len(words):
-            return "_".join(released) if words else name
-        given = iter(released)
+            return "_".join(released)
+        pairs = zip(words, released, strict=True)
+        given = iter(word if word.lower() in labels else instead for word, instead in pairs)
         return _WORD.sub(lambda _: next(given), name)
 
     def _text(self, text: str) -> str:
+        self._count()
+        return self._release(text) if text.strip() else text
+
+    def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
             _refuse("the functions' definitions and calls", "send fewer or smaller ones")
-        return self._release(text) if text.strip() else text
 
 
 class Returning:
@@ -306,8 +353,15 @@ class Returning:
         if isinstance(value, str):
             return self._text(value, trusted)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return _number(self._text(json.dumps(value), trusted))
+            return _number(self._text(self._whole(json.dumps(value)), trusted))
         return value
+
+    def _whole(self, written: str) -> str:
+        """Return a number with the zeros that it lost: 2079460123 of "0207 9460123"."""
+        if written in self._exact or len(written) < _LONG_NUMBER:
+            return written
+        forms = ("0" * zeros + written for zeros in range(_MOST_ZEROS + 1))
+        return next((form for form in forms if self._restoration.value(form).restored), written)
 
     def _text(self, came: str, trusted: bool) -> str:
         if came in self._exact:
@@ -330,6 +384,22 @@ def _number(text: str) -> int | float | str:
     except ValueError:
         return text
     return found if isinstance(found, int | float) and not isinstance(found, bool) else text
+
+
+def _written(value: float | str) -> str:
+    """Return how a value comes back: a number as JSON writes it, "54.8" for "54.80"."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _replaced(release: Release, begin: int, length: int) -> dict[tuple[int, int], str]:
+    """Return the replaced words of a part of a document by their places in this part."""
+    return {
+        (word.start - begin, word.end - begin): release.text[
+            word.released_start : word.released_end
+        ]
+        for word in release.each_word()
+        if word.replaced and word.start < begin + length and word.end > begin
+    }
 
 
 def _parsed(text: str, **options: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.surrogates import names
-from sottovoce.core.text.vocabulary import Mark
+from sottovoce.core.text.vocabulary import Mark, listed_names
 from sottovoce.core.text.words import Kind, Word
 
 __all__ = [
@@ -392,6 +392,10 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
         return  # "- name: Install packages"
     yield from (Sign(each, "persons") for each in found)
     mark, lower = sight.marks[start], sight.lower[start]
+    if mark & Mark.PUBLIC and not listed_names(lower):
+        mark &= ~Mark.NAME  # "mysql"
+    if keys & _WEAK_KEYS and lower in _NOBODY:
+        return
     if not found and (mark & Mark.NAME or not mark) and lower not in _PLAIN_VALUES:
         ends = start + 1 >= len(sight.words) or sight.breaks(start + 1) or quoted
         if (ends or not keys & _WEAK_KEYS) and sight.words[start].kind is _WORD:

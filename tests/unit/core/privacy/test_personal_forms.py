@@ -51,6 +51,7 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         "error[E0277]: this fails with E0499",
         "Bachelor of Arts from the Bank of England in New Zealand",
         '"Per my last email, it is late."\n- Per diem rates\n- Mark all as read',
+        '{"user": "root", "driver": "mysql", "client": "firefox"}\nlogin: root',
         '{"country_code": 4411, "errorCode": 4821}\nif entry_code(4821): pass',
         '{"unit_price": 9, "orderTotal": 1250, "account_balance": 3200.5, "sku": "BX-22"}',
         '{"bytes": 10485761, "views": 120453, "room_rate_eur": 140, "patient_weight": 182}',

@@ -78,6 +78,7 @@ from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.person_surrogates import Past
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
 from sottovoce.core.privacy.talk import talk
+from sottovoce.core.privacy.values import Values
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import Kind, Word
@@ -131,6 +132,7 @@ class Personal:
         self._past = past
         self.cities: set[str] = set()
         """Cities that passed."""
+        self.values = Values(past.values)
         self._vocabulary = vocabulary
         self._marks = vocabulary.marks
         self._hiding = hiding
@@ -214,6 +216,10 @@ class Personal:
         hide_places_again(sight, hides, self._past.others, found[:, :3].sum(axis=1).tolist())
         cities = self._past.cities if self._past.private else None
         self.cities |= pass_cities(document, sight, hides, found[:, 1].tolist(), cities)
+        allows = known.forced.allows
+        self.values.hide(
+            document, sight, hides, lambda at: hides[at] in self._kinds and not allows(words[at])
+        )
         if "facts" in self._hiding.kinds:
             for place in np.flatnonzero(kinds == _FACT).tolist():
                 hides[place] = hides[place] or "facts"
@@ -224,7 +230,7 @@ class Personal:
                 hidden = ""
             if known.forced.hides(words[place]):
                 hidden = LISTED if words[place].kind is Kind.IDENTIFIER else hidden or LISTED
-            elif known.forced.allows(words[place]):
+            elif allows(words[place]):
                 hidden = ""
             if hidden and words[place].kind is not Kind.PUNCTUATION:
                 treatments[place] = _DRAW
@@ -333,7 +339,7 @@ class Personal:
             doubtful = self._every or _doubtful(word.text, named, sight, place, document)
             doubtful |= language is Language.OTHER and is_capital_abroad(sight, place)
             return "unlisted" if doubtful else ""
-        shouted = not marks & Mark.NAME and _shouted(sight, place)
+        shouted = not marks & Mark.NAME and sight.shouted(place)
         first = capital and (shouted or sight.begins(place))
         if other >= named and (not marks & Mark.NAME or _FOUND[best] == "organisations"):
             return ""
@@ -523,21 +529,13 @@ def _beside(sight: Sight, hides: list[str], found: NDArray[np.float32]) -> None:
                 )
             ):
                 name = False  # "Call Rose Kerr", "My Collie"
-            if marks & Mark.WORD and _shouted(sight, other):
+            if marks & Mark.WORD and sight.shouted(other):
                 name = False  # "EMAIL TO MY BOSS DIANE"
             inner = not sight.begins(other) and not marks & Mark.PUBLIC
             if name or (inner and float(found[other, :3].sum()) >= _DOUBT):
                 hides[other] = hides[place]
 
 
-def _shouted(sight: Sight, place: int) -> bool:
-    """Return whether a word and all words near it are in capitals; then capitals mark no name."""
-    near = sight.words[max(place - _SHOUTED, 0) : place + _SHOUTED + 1]
-    words = [word.text for word in near if word.text.isalpha() and len(word.text) > 1]
-    return len(words) > _SHOUTED and all(map(str.isupper, words))
-
-
-_SHOUTED: Final = 3
 _BEFORE_NAMES: Final = listed_signs("addressed") | (
     {*("call", "contact", "meet", "ring", "visit")}
     | {*("are", "did", "do", "does", "has", "have", "is", "should", "was", "were")}

@@ -208,6 +208,7 @@ class Privatizer:
         if hiding:
             choices = choices.and_more(hiding)
         names_in = document if policy.context else None
+        owners = {} if owners is None else owners
         surrogates = Surrogates(draws.surrogate, owners, names_in=names_in)
         if policy.context:
             personal = Personal(Vocabulary.shipped(), choices, surrogates.past)
@@ -238,6 +239,15 @@ class Privatizer:
                 )
         if policy.context:
             surrogates.keep_cities(personal.cities)
+            surrogates.keep_values(personal.values.found)
+            if personal.values.late:  # the first windows again, with the values of the others
+                return self.release(
+                    *(document, setting, random),
+                    key=key,
+                    session=session,
+                    owners=owners,
+                    hiding=hiding,
+                )
         return Release(
             text=draft.text(),
             document=document,

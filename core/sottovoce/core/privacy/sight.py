@@ -43,5 +43,12 @@ class Sight(NamedTuple):
         """Return whether a word has its capital from where it stands."""
         return not place or self.breaks(place) or self.words[place - 1].text[0] in _ENDS
 
+    def shouted(self, place: int) -> bool:
+        """Return whether a word and all near it are in capitals; then capitals mark no name."""
+        near = self.words[max(place - _SHOUTED, 0) : place + _SHOUTED + 1]
+        words = [word.text for word in near if word.text.isalpha() and len(word.text) > 1]
+        return len(words) > _SHOUTED and all(map(str.isupper, words))
 
+
+_SHOUTED: Final = 3
 _ENDS: Final = frozenset('.!?:;•*-|#>"“')

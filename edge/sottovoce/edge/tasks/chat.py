@@ -22,6 +22,7 @@ from sottovoce.core.privacy.policies import Setting, find
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, Stream, ordinary_words
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
+from sottovoce.core.privacy.surrogates.person_surrogates import forget_values
 from sottovoce.core.rpc.streams import Pieces, Stops
 from sottovoce.core.text.frequencies import commonest
 from sottovoce.edge.client.cloud import Stoppable
@@ -203,10 +204,19 @@ class Chat:
                 if turn.role == _ASSISTANT
             ),
         )
-        leaving = _Leaving(
-            lambda text: self.releases.drawn(
+
+        def draw(text: str) -> DrawnText:
+            left = [each.release.text for each in leaving.drawn.values()]
+            known = {*conversation.owners}
+            drawn = self.releases.drawn(
                 opened, text, setting, conversation.session, conversation.owners
-            ),
+            )
+            # To hide it in texts that left before would tell what its surrogate stands for.
+            forget_values(conversation.owners, conversation.owners.keys() - known, left)
+            return drawn
+
+        leaving = _Leaving(
+            draw,
             lambda *said: conversation.came(self.conversations.digest(*said), what),
             in_context=find(setting.policy).context,
         )

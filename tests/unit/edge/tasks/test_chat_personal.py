@@ -84,3 +84,28 @@ def test_names_that_begin_a_sentence_come_back_under_names(
         )
         answer = "".join(event.delta_text for event in parts.conversations.chat(request))
         assert answer == "Tom is right."
+
+
+def test_a_value_is_hidden_again_in_later_turns(device: tuple[Parts, EchoingCloud]) -> None:
+    parts, cloud = device
+    cloud.answer = lambda request: ["Ok"]
+    first = (USER, "The gate code is 4821.")
+    shown(parts, first)
+    drawn = left(cloud)[0].split()[-1]
+    later = (USER, "4821 does not open it. Is 4821 prime?")
+    shown(parts, first, (ASSISTANT, "Ok"), later)
+    assert left(cloud)[-1] == later[1].replace("4821", drawn.strip("."))
+    shown(parts, first, (ASSISTANT, "No results for 4821 steps"), (USER, "Go on"))
+    assert "4821" not in " ".join(left(cloud))
+
+
+def test_a_turn_that_left_does_not_change_when_its_value_is_private_later(
+    device: tuple[Parts, EchoingCloud],
+) -> None:
+    parts, cloud = device
+    cloud.answer = lambda request: ["Ok"]
+    turns = [(USER, "I took 5550143 steps."), (ASSISTANT, "Ok"), (USER, "My account is 5550143")]
+    for _ in range(2):
+        shown(parts, *turns)
+        assert left(cloud)[0] == "I took 5550143 steps."
+        assert "5550143" not in left(cloud)[-1]

@@ -26,6 +26,10 @@ from sottovoce.core.text import word_classes
 _KIND: Final = "name"
 _INITIAL: Final = "initial"
 _CITY: Final = "city"
+_VALUES: Final = "secrets", "numbers", "contacts"
+"""Sorts of values that are hidden again, see `values`."""
+_NO_SURROGATE: Final = "\0"
+"""Begins the key of a value, which is no surrogate's; no text contains it."""
 _NOBODYS: Final = frozenset({_CITY, "UNLISTED", "word"})
 """Sorts of surrogates, and of cities that passed, that belong to nobody."""
 _ATTEMPTS: Final = 16
@@ -56,12 +60,14 @@ class Past(NamedTuple):
         others: the kind of each part of the name of a place or an organisation.
         cities: the public cities that passed.
         private: whether names or numbers were drawn.
+        values: what each drawn value hides, see `values`.
     """
 
     persons: Set[str] = frozenset()
     others: Mapping[str, str] = MappingProxyType({})
     cities: Set[str] = frozenset()
     private: bool = False
+    values: Mapping[str, str] = MappingProxyType({})
 
 
 class NameWord(NamedTuple):
@@ -107,7 +113,13 @@ class KnownNames:
             forms[sort].add(form)
         private = not forms.keys() <= _NOBODYS
         others = {form: hides for sort, hides in _LASTING.items() for form in forms[sort]}
-        return Past(frozenset(forms["PERSON"]), others, frozenset(forms[_CITY]), private)
+        values = {form: kind for kind in _VALUES for form in forms[kind]}
+        return Past(frozenset(forms["PERSON"]), others, frozenset(forms[_CITY]), private, values)
+
+    def keep_values(self, values: Mapping[str, str]) -> None:
+        """Note drawn values, and what each hides."""
+        for value, kind in values.items():
+            self._owners.setdefault(_NO_SURROGATE + value, (kind, value))
 
     def keep_cities(self, cities: Iterable[str]) -> None:
         """Note public cities, in small letters, that passed; no surrogate is a noted city."""
@@ -240,6 +252,16 @@ class KnownNames:
             self._initials[short] = drawn
             self._owners.setdefault(drawn, (_INITIAL, short))
         return self._initials[short][0]
+
+
+def forget_values(
+    owners: dict[str, tuple[str, str]], drawn: Iterable[str], texts: Sequence[str]
+) -> None:
+    """Delete the values among newly noted surrogates that left as typed in earlier texts."""
+    for key in [key for key in drawn if key.startswith(_NO_SURROGATE)]:
+        alone = re.compile(rf"(?<!\w){re.escape(key[1:])}(?!\w)", re.IGNORECASE)
+        if any(map(alone.search, texts)):
+            del owners[key]
 
 
 def _is_name(word: NameWord) -> bool:

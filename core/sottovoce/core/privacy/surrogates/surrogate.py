@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -142,6 +142,11 @@ class Surrogates:
         """Note public cities, in small letters, that passed."""
         if self._names:
             self._names.keep_cities(cities)
+
+    def keep_values(self, values: Mapping[str, str]) -> None:
+        """Note drawn values, and what each hides."""
+        if self._names:
+            self._names.keep_values(values)
 
     def replace(self, words: Sequence[DrawnSurrogate]) -> dict[int, str]:
         """Return the replacement of each word, by place.

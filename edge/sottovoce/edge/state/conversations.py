@@ -108,8 +108,12 @@ class Conversations:
                 self._forget(transaction)
 
     def digest(self, *said: str) -> bytes:
-        """Return the key of an answer, taken alone or with the turn before it."""
-        return self._name(b"answer", *(text.encode("utf-8", "replace") for text in said))
+        """Return the key of an answer, taken alone or with the turn before it.
+
+        Blanks at the ends of a text and of its lines do not count, because some clients strip them.
+        """
+        texts = ("\n".join(map(str.rstrip, text.strip().splitlines())) for text in said)
+        return self._name(b"answer", *(text.encode("utf-8", "replace") for text in texts))
 
     def seed(self, given: int) -> int:
         """Return the seed to send instead of an app's seed: a keyed hash below 2**31.

@@ -109,3 +109,17 @@ def test_a_turn_that_left_does_not_change_when_its_value_is_private_later(
         shown(parts, *turns)
         assert left(cloud)[0] == "I took 5550143 steps."
         assert "5550143" not in left(cloud)[-1]
+
+
+@pytest.mark.parametrize("sent", ["{} steps", "{} steps\nMore", " {} steps \n\nMore "])
+def test_a_stripped_answer_leaves_as_it_came(device: tuple[Parts, EchoingCloud], sent: str) -> None:
+    parts, cloud = device
+    first = (USER, f"My badge is 5550144 for {len(sent)} doors")
+    shown(parts, first)
+    drawn = left(cloud)[0].split()[3]
+    cloud.answer = lambda request: [came]
+    came = sent.format(drawn).replace("\n", " \n") + " \n"
+    answer = shown(parts, first)
+    stripped = "\n".join(map(str.strip, answer.strip().splitlines()))
+    shown(parts, first, (ASSISTANT, stripped), (USER, "Go on"))
+    assert left(cloud)[1] == came

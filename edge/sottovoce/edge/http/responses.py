@@ -218,56 +218,58 @@ def _streamed(
     begun = base | {"status": "in_progress", "output": [], "usage": None}
     yield told("response.created", response=begun)
     yield told("response.in_progress", response=begun)
-    open_item: tuple[str, str] | None = None  # kind and id
-    said = Pieces()
+    open_items: dict[str, tuple[_Item, Pieces]] = {}
+    """By kind: the place of the item that is not ended, and its text."""
 
-    def opened(kind: str) -> Generator[bytes, None, _Item]:
-        """Begin an item of a kind, unless it is open; return its place."""
-        nonlocal open_item, said
-        if open_item is None or open_item[0] != kind:
-            yield from closed()
-            open_item, said = (kind, answers.identity(kind)), Pieces()
-            identity, at = open_item[1], len(items)
-            thinks = kind == _THOUGHT
-            item = _thought("", identity) if thinks else _begun(identity)
-            yield told("response.output_item.added", output_index=at, item=item)
+    def opened(kind: str) -> Generator[bytes, None, tuple[_Item, Pieces]]:
+        """Begin an item of a kind, unless one is open; return its place and text.
+
+        A thought in the middle of a message does not end it. A client sends items back, and only
+        the whole message is known as an answer.
+        """
+        if kind == _MESSAGE:
+            yield from closed(_THOUGHT)
+        if kind not in open_items:
+            thinks, identity, at = kind == _THOUGHT, answers.identity(kind), len(items)
+            items.append(_thought("", identity) if thinks else _begun(identity))
+            place = {"item_id": identity, "output_index": at, "content_index": 0}
+            open_items[kind] = place, Pieces()
+            yield told("response.output_item.added", output_index=at, item=items[at])
             if not thinks:
-                place = {"item_id": identity, "output_index": at, "content_index": 0}
                 yield told("response.content_part.added", **place, part=_part(""))
-        return {"item_id": open_item[1], "output_index": len(items), "content_index": 0}
+        return open_items[kind]
 
-    def closed() -> Generator[bytes, None, None]:
-        """End the item that is open, before another item or the end."""
-        nonlocal open_item
-        if open_item is None:
-            return
-        (kind, identity), text, at = open_item, said.text(), len(items)
-        place = {"item_id": identity, "output_index": at, "content_index": 0}
-        if kind == _THOUGHT:
-            items.append(_thought(text, identity))
-            yield told("response.reasoning_text.done", **place, text=text)
-        else:
-            items.append(_message(text, identity))
-            yield told("response.output_text.done", **place, text=text, logprobs=[])
-            yield told("response.content_part.done", **place, part=_part(text))
-        yield told("response.output_item.done", output_index=at, item=items[at])
-        open_item = None
+    def closed(*kinds: str) -> Generator[bytes, None, None]:
+        """End the items of these kinds that are open."""
+        for kind in kinds:
+            if kind not in open_items:
+                continue
+            place, said = open_items.pop(kind)
+            identity, at, text = place["item_id"], place["output_index"], said.text()
+            if kind == _THOUGHT:
+                items[at] = _thought(text, identity)
+                yield told("response.reasoning_text.done", **place, text=text)
+            else:
+                items[at] = _message(text, identity)
+                yield told("response.output_text.done", **place, text=text, logprobs=[])
+                yield told("response.content_part.done", **place, part=_part(text))
+            yield told("response.output_item.done", output_index=at, item=items[at])
 
     with closing(events):
         for event in events:
             match event.WhichOneof("event"):
                 case "delta_reasoning":
-                    place = yield from opened(_THOUGHT)
+                    place, said = yield from opened(_THOUGHT)
                     said.add(event.delta_reasoning)
                     delta = event.delta_reasoning
                     yield told("response.reasoning_text.delta", **place, delta=delta)
                 case "delta_text":
-                    place = yield from opened(_MESSAGE)
+                    place, said = yield from opened(_MESSAGE)
                     said.add(event.delta_text)
                     delta = event.delta_text
                     yield told("response.output_text.delta", **place, delta=delta, logprobs=[])
                 case "tool_call":
-                    yield from closed()
+                    yield from closed(_THOUGHT, _MESSAGE)
                     call, identity, at = event.tool_call, answers.identity("fc"), len(items)
                     item = _called(call, identity, begun=True)
                     where = {"item_id": identity, "output_index": at}
@@ -278,6 +280,6 @@ def _streamed(
                     items.append(_called(call, identity))
                     yield told("response.output_item.done", output_index=at, item=items[at])
                 case "answered":
-                    yield from closed()
+                    yield from closed(_THOUGHT, _MESSAGE)
                     response = _ended(base, items, event.answered)
                     yield told(f"response.{response['status']}", response=response)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.support.openai_endpoint import Door
 from tests.support.openai_upstream import asked, calling
-from tests.support.upstream_server import Server, echo
+from tests.support.upstream_server import Server, data, echo
 
 PATH = "/v1/responses"
+ITEM_DONE = "response.output_item.done"
 TEXT = "Zelphira Quarnivel saw Jorvane at Little Rock"
 TOOL = {
     "type": "function",
@@ -128,3 +130,35 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     assert answer.status == 400
     assert answer.error["param"].startswith(next(iter(fields)))
     assert server.asked == []
+
+
+def test_a_message_around_a_thought_is_one_item_and_leaves_as_it_came(
+    at_server: tuple[Door, Server],
+) -> None:
+    door, server = at_server
+
+    def piece(**delta: str) -> bytes:
+        return data({"choices": [{"index": 0, "delta": delta}]})
+
+    def answer(body: dict[str, Any]) -> Iterator[bytes]:
+        who = body["messages"][0]["content"].split()[0]
+        yield piece(reasoning_content="so")
+        yield piece(content=f"{who} is here. ")
+        yield piece(reasoning_content=f"{who}?")
+        yield piece(content="Tell me more.")
+        yield data({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        yield b"data: [DONE]\n\n"
+
+    server.answer = answer
+    first = {"role": "user", "content": TEXT}
+    found = events(door.ask(PATH, {"input": [first], "stream": True}).body)
+    output = found[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["reasoning", "message", "reasoning"]
+    done = {event["output_index"]: event["item"] for event in found if event["type"] == ITEM_DONE}
+    assert [done[at] for at in range(3)] == output
+    assert output[1]["content"][0]["text"] == "Zelphira is here. Tell me more."
+    assert output[2]["content"][0]["text"] == "Zelphira?"
+    server.answer = echo
+    door.ask(PATH, {"input": [first, *output, {"role": "user", "content": "Go on"}]})
+    opening, came, _ = (message["content"] for message in server.asked[-1][2]["messages"])
+    assert came == f"{opening.split()[0]} is here. Tell me more."

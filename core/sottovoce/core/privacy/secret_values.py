@@ -165,6 +165,7 @@ _NEAR_LOGIN: Final = 6
 _ASSIGNING: Final = frozenset({"set", "setx", "export"})
 _IN_SENTENCES: Final = listed("in_sentences")
 _NO_PHRASE: Final = _STATES | _IN_SENTENCES | {"i", "must", "should", "you", "we", "me", "us"}
+_IN_TALK: Final = _STATES | _IN_SENTENCES | {"can", "could", "i", "please", "you"}
 _FEWEST_WORDS: Final = 4
 """Words of a phrase that counts although it begins like "the password is correct"."""
 _SHORT_KEYS: Final = frozenset(
@@ -297,8 +298,13 @@ def _names(sight: Sight, place: int) -> bool:
 
 
 def _value(sight: Sight, start: int, *, separated: bool) -> Iterator[int]:
-    """Yield the words of a value that begins at ``start``, up to the end of the line or quote."""
+    """Yield the words of a value that begins at ``start``, up to the end of the line or quote.
+
+    After a word with digits a full stop ends it, and a sentence may go on: "is sunny22 and it was".
+    From there only numbers, codes and words in no list are of the value.
+    """
     quoted = sight.words[start - 1].text[0] in QUOTES
+    coded = loose = False
     for at in range(start, min(start + _MOST, len(sight.words))):
         word = sight.words[at]
         if at > start and sight.breaks(at):
@@ -306,13 +312,28 @@ def _value(sight: Sight, start: int, *, separated: bool) -> Iterator[int]:
         if word.kind is Kind.PUNCTUATION:
             if word.text[0] in (QUOTES if quoted else () if separated else ","):
                 return
-            ends = word.text == "." and sight.words[at - 1].kind is Kind.WORD
+            alone = at + 1 == len(sight.words) or (
+                sight.gaps[at + 1] and sight.words[at + 1].kind is not Kind.IDENTIFIER
+            )
+            ends = word.text == "." and (
+                sight.words[at - 1].kind is Kind.WORD or (alone and not quoted)
+            )
             if word.text[0] in "([{<;" or ends:
                 return
         elif at == start and sight.lower[at] in _PLAIN:
             return
         else:
-            yield at
+            told = coded and not quoted and (not separated or sight.words[at - 1].text == ",")
+            loose = loose or (told and _goes_on(sight, at))
+            coded = coded or word.kind is Kind.IDENTIFIER
+            if not loose or (not sight.marks[at] and len(word.text) >= _SHORTEST):
+                yield at
+
+
+def _goes_on(sight: Sight, place: int) -> bool:
+    """Return whether a sentence goes on at a word: "it was", "please tell"."""
+    near = sight.lower[place : place + 2]
+    return near[0] == "please" or (len(near) > 1 and _IN_TALK.issuperset(near))
 
 
 def _bare(sight: Sight, place: int, *, strict: bool) -> Iterator[int]:

@@ -164,3 +164,47 @@ def test_a_phrase_without_a_separator_is_drawn(
     privatizer: Privatizer, text: str, secret: str
 ) -> None:
     assert not {*secret.split()} & {*re.findall(r"\w+", released(privatizer, text))}
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        (
+            "The password is sunny22. Please explain how I change it.",
+            " Please explain how I change",
+        ),
+        ("password: sunny22. Explain it in two sentences", " Explain it in two sentences"),
+        ("My PIN is 4821. The sea is blue", " The sea is blue"),
+        (
+            "wifi password: sunny22, please tell me how to change it",
+            " please tell me how to change",
+        ),
+        ("The password is sunny22 and it does not work any more", " and it does not work any more"),
+        ("My PIN is 4821 at the machine in town", " at the machine in town"),
+    ],
+)
+def test_a_sentence_after_a_value_with_digits_passes(
+    privatizer: Privatizer, text: str, rest: str
+) -> None:
+    left = released(privatizer, text)
+    assert rest in left
+    assert "sunny22" not in left
+    assert "4821" not in left
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets"),
+    [
+        ("The PIN is 4821 for the front and 5932 for the back", ["4821", "5932"]),
+        ("the password is sunny22 and the other is quarnivelle", ["sunny22", "quarnivelle"]),
+        ("the password is blue garden 7 and gate 9", ["blue", "garden", "gate", "9"]),
+        ("password: sunny22, rose in the garden", ["sunny22", "rose", "garden"]),
+        ('the password is "blue7. gate, and 9 roses"', ["blue7", "gate", "roses"]),
+        ("password: sunny22. winter33", ["sunny22", "winter33"]),
+    ],
+)
+def test_a_value_goes_on_after_a_word_with_digits(
+    privatizer: Privatizer, text: str, secrets: list[str]
+) -> None:
+    left = released(privatizer, text)
+    assert [secret for secret in secrets if secret in left] == []

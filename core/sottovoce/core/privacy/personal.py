@@ -23,7 +23,6 @@ from sottovoce.core.privacy.companies import hide_companies
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
 from sottovoce.core.privacy.identifier_parts import is_name, joined, part_marks, says_nothing
-from sottovoce.core.privacy.origins import origins
 from sottovoce.core.privacy.passing import (
     is_amount,
     is_eponym,
@@ -58,7 +57,7 @@ from sottovoce.core.privacy.products import (
 )
 from sottovoce.core.privacy.program_lines import in_code, is_decorator
 from sottovoce.core.privacy.program_names import is_checked, is_numbered, is_type, may_be_type
-from sottovoce.core.privacy.records import records
+from sottovoce.core.privacy.questions import answered, signed
 from sottovoce.core.privacy.scripts import (
     Language,
     is_capital_abroad,
@@ -69,15 +68,13 @@ from sottovoce.core.privacy.scripts import (
     names_in_scripts,
     passes_abroad,
 )
-from sottovoce.core.privacy.secret_values import secret_values
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import POSSESSIVES, is_field, signs
+from sottovoce.core.privacy.signs import POSSESSIVES, is_field
 from sottovoce.core.privacy.signs import listed as listed_signs
 from sottovoce.core.privacy.surrogates import names
 from sottovoce.core.privacy.surrogates.dates import Dates
 from sottovoce.core.privacy.surrogates.person_surrogates import Past
 from sottovoce.core.privacy.tables import Cell, cells, in_cells, rows
-from sottovoce.core.privacy.talk import talk
 from sottovoce.core.privacy.values import Values
 from sottovoce.core.text.vocabulary import Listed, Mark, Vocabulary, listed_names
 from sottovoce.core.text.word_classes import UNLISTED
@@ -174,13 +171,7 @@ class Personal:
             hides[place] = ""
         phrases = pass_phrases(document, sight, hides)
         hide_dates(self._dates(document), sight, hides)
-        told = [
-            *secret_values(document, sight),
-            *signs(sight),
-            *records(document, sight),
-            *talk(sight),
-            *origins(sight),
-        ]
+        told = [*signed(document, sight), *answered(self._past.asked, document, sight, self._sight)]
         public.difference_update(place for place, _ in told)
         weak = ("", *_FOUND, "unlisted")
         for place, kind in told:
@@ -200,8 +191,8 @@ class Personal:
         hide_companies(sight, hides)
         pass_types(sight, hides)
         pass_ordinary(sight, hides)
-        signed = in_rows | dict(told).keys() | {place for place in celled if celled[place]}
-        for place in {*chain(*phrases)} - signed:
+        told_places = in_rows | dict(told).keys() | {place for place in celled if celled[place]}
+        for place in {*chain(*phrases)} - told_places:
             hides[place] = ""
         hide_again(sight, hides, self._past.persons)
         hide_phrases(hides, phrases)

@@ -175,6 +175,7 @@ class Privatizer:
         session: str = "",
         owners: Owners | None = None,
         hiding: Hiding | None = None,
+        asked: str = "",
     ) -> Release:
         """Privatises one document: always alike with a key, and never alike without one.
 
@@ -191,6 +192,7 @@ class Privatizer:
                 without one, the document.
             owners: of the session's surrogates, see `Surrogates`.
             hiding: what the caller hides in addition to the owner's choices.
+            asked: what the text answers, see `questions.asked_for`.
 
         Raises:
             InvalidInput: no text, too much of it, binary data, or a word over 4,096 characters.
@@ -211,7 +213,8 @@ class Privatizer:
         owners = {} if owners is None else owners
         surrogates = Surrogates(draws.surrogate, owners, names_in=names_in)
         if policy.context:
-            personal = Personal(Vocabulary.shipped(), choices, surrogates.past)
+            past = surrogates.past._replace(asked=asked)
+            personal = Personal(Vocabulary.shipped(), choices, past)
             decided = self._decider.decide_in_context(document, words, personal, session)
         else:
             forced = choices.spans(document, allow=False)
@@ -247,6 +250,7 @@ class Privatizer:
                     session=session,
                     owners=owners,
                     hiding=hiding,
+                    asked=asked,
                 )
         return Release(
             text=draft.text(),

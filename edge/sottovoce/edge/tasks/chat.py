@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.errors import InvalidInput, PermissionDenied, Unavailable
 from sottovoce.core.privacy.policies import Setting, find
+from sottovoce.core.privacy.questions import asked_for
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.restoration import COMMON, Restoration, Stream, ordinary_words
 from sottovoce.core.privacy.surrogate_table import TOKEN, Place, observe
@@ -40,6 +41,7 @@ from sottovoce.v1 import generation_pb2 as generation
 
 _MOST_REPORTED: Final = 1_000
 _ASSISTANT: Final = generation.ROLE_ASSISTANT
+_USER: Final = generation.ROLE_USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class _Leaving:
     """The turns and functions of one request as they leave. Each distinct text is drawn once.
 
     Args:
-        draw: privatises a text.
+        draw: privatises a text, with what the model asked for before it.
         came: returns an answer or a call as it came to this device, if it did.
         in_context: whether the policy reads a value together with its key.
 
@@ -69,40 +71,40 @@ class _Leaving:
 
     def __init__(
         self,
-        draw: Callable[[str], DrawnText],
+        draw: Callable[[str, str], DrawnText],
         came: Callable[..., str | None],
         *,
         in_context: bool,
     ) -> None:
         self._draw, self._came = draw, came
-        self.drawn: dict[str, DrawnText] = {}
+        self.drawn: dict[tuple[str, str], DrawnText] = {}
         self.functions = Functions(self._text, self._read if in_context else None)
 
-    def turn(self, turn: chats.ChatTurn) -> generation.ReleasedTurn:
+    def turn(self, turn: chats.ChatTurn, question: str) -> generation.ReleasedTurn:
         came = self._came(turn.text) if turn.role == _ASSISTANT else None
         return generation.ReleasedTurn(
             role=turn.role,
-            released_text=self._text(turn.text) if came is None else came,
+            released_text=self._text(turn.text, question) if came is None else came,
             tool_calls=map(self._call, turn.tool_calls),
             tool_call_id=self.functions.answered(turn.tool_call_id),
         )
 
-    def release(self, text: str, left: generation.ReleasedTurn) -> Release | None:
+    def release(self, text: str, question: str, left: generation.ReleasedTurn) -> Release | None:
         """Return the release of a turn's text, if the turn left with it."""
-        drawn = self.drawn.get(text)
+        drawn = self.drawn.get((text, question))
         return drawn.release if drawn and drawn.release.text == left.released_text else None
 
     def _call(self, call: chats.ToolCall) -> generation.ReleasedToolCall:
         came = self._came(call.name, canonical(call.arguments))
         return self.functions.call(call) if came is None else self.functions.known(call, came)
 
-    def _text(self, text: str) -> str:
-        return self._read(text).text if text and not text.isspace() else text
+    def _text(self, text: str, question: str = "") -> str:
+        return self._read(text, question).text if text and not text.isspace() else text
 
-    def _read(self, text: str) -> Release:
-        if text not in self.drawn:
-            self.drawn[text] = self._draw(text)
-        return self.drawn[text].release
+    def _read(self, text: str, question: str = "") -> Release:
+        if (text, question) not in self.drawn:
+            self.drawn[text, question] = self._draw(text, question)
+        return self.drawn[text, question].release
 
 
 _Word = TypeVar("_Word", str, tuple[str, str])
@@ -205,11 +207,11 @@ class Chat:
             ),
         )
 
-        def draw(text: str) -> DrawnText:
+        def draw(text: str, question: str) -> DrawnText:
             left = [each.release.text for each in leaving.drawn.values()]
             known = {*conversation.owners}
             drawn = self.releases.drawn(
-                opened, text, setting, conversation.session, conversation.owners
+                opened, text, setting, conversation.session, conversation.owners, question
             )
             # To hide it in texts that left before would tell what its surrogate stands for.
             forget_values(conversation.owners, conversation.owners.keys() - known, left)
@@ -223,7 +225,8 @@ class Chat:
         functions = leaving.functions
         tools = [functions.definition(tool) for tool in asked.tools]
         form = functions.form(asked.format) if asked.HasField("format") else None
-        turns = [leaving.turn(turn) for turn in asked.turns]
+        questions = [*map(_question, [None, *asked.turns], asked.turns)]
+        turns = [*map(leaving.turn, asked.turns, questions)]
         drawn = leaving.drawn.values()
         if not drawn or not asks(asked.turns[-1]):
             raise InvalidInput("there is nothing to answer", fix="send a text", subject="turns")
@@ -249,8 +252,10 @@ class Chat:
             turns,
             chats.Departed(
                 turns=[
-                    _departed(left, leaving.release(turn.text, left) if asked.words else None)
-                    for turn, left in zip(asked.turns, turns, strict=True)
+                    _departed(
+                        left, leaving.release(turn.text, question, left) if asked.words else None
+                    )
+                    for turn, question, left in zip(asked.turns, questions, turns, strict=True)
                 ],
                 charged=charged,
                 turns_charged=number,
@@ -424,6 +429,12 @@ class Chat:
                 digest = self.conversations.digest(before, shown, *made)
                 held.known[digest] = None
             self.conversations.keep(held)
+
+
+def _question(before: chats.ChatTurn | None, turn: chats.ChatTurn) -> str:
+    """Return what the model asked for in the turn before a user's turn; "" for nothing."""
+    answers = before is not None and before.role == _ASSISTANT and turn.role == _USER
+    return asked_for(before.text) if before is not None and answers else ""
 
 
 def _said(call: generation.ReleasedToolCall) -> tuple[str, str]:

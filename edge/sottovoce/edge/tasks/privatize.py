@@ -152,13 +152,19 @@ class Releases:
         setting: Setting,
         session: str = "",
         owners: Owners | None = None,
+        asked: str = "",
     ) -> DrawnText:
         """Return a release from one bundle; the caller must charge it before using it."""
         key = self._keyring.current()
         more = self._ledger.apps.hiding(calling())
         with self._room_for(document):
             release = opened.privatizer.release(
-                document, setting, key=key, session=session, owners=owners, hiding=more
+                *(document, setting),
+                key=key,
+                session=session,
+                owners=owners,
+                hiding=more,
+                asked=asked,
             )
         # The key in the ledger holds the meaning of level and policy, because two names of one
         # strength give the same release. It leaves out the session, because a surrogate reveals

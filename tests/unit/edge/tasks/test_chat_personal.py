@@ -123,3 +123,15 @@ def test_a_stripped_answer_leaves_as_it_came(device: tuple[Parts, EchoingCloud],
     stripped = "\n".join(map(str.strip, answer.strip().splitlines()))
     shown(parts, first, (ASSISTANT, stripped), (USER, "Go on"))
     assert left(cloud)[1] == came
+
+
+def test_an_answer_to_a_question_is_read_with_it(device: tuple[Parts, EchoingCloud]) -> None:
+    parts, cloud = device
+    cloud.answer = lambda request: ["Ok"]
+    opening = (USER, "I cannot log in"), (ASSISTANT, "What is your PIN?")
+    shown(parts, *opening, (USER, "4826"), (ASSISTANT, "Ok"), (USER, "4826 fails"))
+    *_, answer, _, later = left(cloud)
+    assert answer != "4826"
+    assert later == f"{answer} fails"
+    shown(parts, (USER, "How many?"), (ASSISTANT, "How many do you want?"), (USER, "4826"))
+    assert left(cloud)[-1] == "4826"

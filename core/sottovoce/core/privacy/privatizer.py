@@ -30,7 +30,7 @@ from sottovoce.core.privacy.policies import IDENTIFIER, KINDS, PrivacyLimits, Se
 from sottovoce.core.privacy.release import Draft, Release
 from sottovoce.core.privacy.search import Graphs, Search
 from sottovoce.core.privacy.signs import TITLES, listed
-from sottovoce.core.privacy.surrogates.dates import ShiftedDates
+from sottovoce.core.privacy.surrogates.shifted_dates import ShiftedDates
 from sottovoce.core.privacy.surrogates.surrogate import DrawnSurrogate, Owners, Surrogates
 from sottovoce.core.privacy.trust import TrustedWords, open_finder
 from sottovoce.core.text import word_classes

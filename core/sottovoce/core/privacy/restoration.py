@@ -20,15 +20,14 @@ from typing import Final, NamedTuple, TypeVar
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.address_forms import Known, find
 from sottovoce.core.privacy.addresses import Addresses
+from sottovoce.core.privacy.date_table import DateTable, Found
+from sottovoce.core.privacy.number_table import NumberTable
 from sottovoce.core.privacy.policies import IDENTIFIER
 from sottovoce.core.privacy.surrogate_table import (
     NEIGHBOUR,
     TOKEN,
-    DateTable,
     Entry,
-    Found,
     Meaning,
-    NumberTable,
     Place,
     forms,
     table,

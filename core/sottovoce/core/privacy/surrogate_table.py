@@ -4,16 +4,13 @@ An answer may contain a surrogate unchanged, in another case or in the plural. A
 without its commas, or only half. This module derives all forms once from a release, so that
 restoring an answer only looks up words.
 
-`DateTable` looks up the dates of one conversation in every form of an answer. An answer may name
-"12/10/2054" as "12 October 2054", without its year, or by month and year alone. Each form finds the
-same true date, and is written again as the answer wrote it.
+`date_table` and `number_table` look up dates and numbers that an answer writes in another form.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -24,20 +21,17 @@ from sottovoce.core.privacy.address_forms import may_send
 from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.surrogates import dates
-from sottovoce.core.privacy.surrogates.dates import Day
 from sottovoce.core.text import word_classes
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import IDEOGRAPHS
 
 __all__ = [
+    "AMOUNT",
     "DATE",
     "NEIGHBOUR",
     "TOKEN",
-    "DateTable",
     "Entry",
-    "Found",
     "Meaning",
-    "NumberTable",
     "Place",
     "forms",
     "observe",
@@ -62,14 +56,10 @@ _NAMES: Final = frozenset({*NAMES[1:], UNLISTED})
 _JOINTS: Final = frozenset({"", " ", "-", ". ", "'", "’"})
 """What may stand between two words of one name."""
 
-_LONG_NUMBER: Final = 6
-"""Digits of a number that may come in other groups."""
-_GROUPED: Final = frozenset(" -./\xa0\u202f")
-"""What may stand between two groups."""
 _SURE_DIGITS: Final = 3
 """A number with fewer digits comes too often by itself."""
 
-_AMOUNT = re.compile(r"\d{1,3}(?:[.,]\d{3})*(?:[.,]\d+)?|\d{1,3}(?:\.\d{1,3}){3}")
+AMOUNT = re.compile(r"\d{1,3}(?:[.,]\d{3})*(?:[.,]\d+)?|\d{1,3}(?:\.\d{1,3}){3}")
 """Numbers and addresses of machines, whose parts mean nothing by themselves."""
 _WHOLE = re.compile(r"\d{4}|\d+\D.*\d.*", re.DOTALL)
 """A year, or a date of one word."""
@@ -267,10 +257,10 @@ def _dates(release: Release, words: Sequence[WordRelease]) -> dict[int, list[Pla
             continue
         left = release.text[inside[0].released_start : inside[-1].released_end]
         true = document[inside[0].start : inside[-1].end]
-        one, other = date_parts(left), date_parts(true)
+        one, other = dates.parts(left), dates.parts(true)
         begun = dates.match(left, 0)
         if len(one) != len(other) and begun:
-            one = [left[: begun.end], *date_parts(left[begun.end :])]
+            one = [left[: begun.end], *dates.parts(left[begun.end :])]
         if len(one) != len(other):
             one = other = []
         if one or dates.parse(true):
@@ -293,23 +283,6 @@ def _rebuilt(text: str, parts: Sequence[str], instead: Sequence[str]) -> str:
     return out + text[done:]
 
 
-def date_parts(text: str) -> list[str]:
-    """Return the dates in a text; the two days of one month are two.
-
-    >>> date_parts("3 to 5 March 2021"), date_parts("31 March to 2 April")
-    (['3 March', '5 March 2021'], ['31 March', '2 April'])
-    """
-    if written := dates.parse(text):
-        said = {field: (start, end) for field, start, end in written.readings[0].spots}
-        if "e" not in said:
-            return [text]
-        (start, end), month = said["e"], text[slice(*said["m"])]
-        earlier, before = text[start:end], text[: min(start, said["d"][0])]
-        first = f"{before}{earlier}" if before else f"{earlier} {month}"
-        return [first, before + text[said["d"][0] :]]
-    return [text[each.start : each.end] for each in dates.Dates(text).within(0, len(text))]
-
-
 def forms(place: Place) -> list[Place]:
     """Return the place itself, without the signs around it, then other forms of its text.
 
@@ -328,7 +301,7 @@ def forms(place: Place) -> list[Place]:
         if "," in released:
             found.append((released.replace(",", ""), true.replace(",", "")))
         parts = TOKEN.findall(released), TOKEN.findall(true)
-        if not _AMOUNT.fullmatch(released) and len(parts[0]) > 1 and len(parts[0]) == len(parts[1]):
+        if not AMOUNT.fullmatch(released) and len(parts[0]) > 1 and len(parts[0]) == len(parts[1]):
             found += (
                 (one, other)
                 for one, other in zip(*parts, strict=True)
@@ -441,155 +414,3 @@ def _is_weak(form: Place) -> bool:
     digits = sum(map(str.isdigit, characters))
     few = 0 < digits < _SURE_DIGITS and len(characters) <= _FEW_LETTERS
     return form.kind == "NUMBER" or len(characters) == 1 or few
-
-
-class NumberTable:
-    """Looks up numbers that an answer groups in another way: "3192-6819" for "31926819".
-
-    Args:
-        places: of one conversation; only identifiers among them are read.
-    """
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self._true: dict[str, str] = {}
-        unsure = set()
-        left = true = last = ""
-        for place in places:
-            parts = TOKEN.findall(place.released), TOKEN.findall(place.true)
-            groups = "".join(parts[0]), "".join(parts[1])
-            plain = place.kind == IDENTIFIER and all(map(str.isdecimal, groups))
-            goes_on = plain and last and place.before == last
-            left, true = (left + groups[0], true + groups[1]) if goes_on else groups
-            last = groups[0] if plain else ""
-            key = left.lower()
-            if not _is_number(place, left) or len(left) != len(true) or key == true.lower():
-                continue
-            if [*map(len, parts[0])] != [*map(len, parts[1])]:
-                continue  # a date, whose surrogate may have another form
-            if self._true.setdefault(key, true) != true:
-                unsure.add(key)
-        for key in unsure:
-            del self._true[key]
-        self._keys = sorted(self._true)
-
-    def begins(self, word: str) -> bool:
-        """Return whether a number may begin with a run of letters and digits in small letters."""
-        at = bisect_left(self._keys, word)
-        return at < len(self._keys) and self._keys[at].startswith(word)
-
-    def end(self, text: str, start: int, *, final: bool) -> int | None:
-        """Return the end of the number that begins at ``start``; ``start`` if none begins there.
-
-        None if more text is needed to decide.
-        """
-        key, at, found = "", start, start
-        while token := TOKEN.match(text, at):
-            key += token[0].lower()
-            if not self.begins(key):
-                break
-            at = token.end()
-            if len(text) < at + 2 and not final:
-                return None
-            joint, after = text[at : at + 1], text[at + 1 : at + 2]
-            if key in self._true and not (joint in "-./" and joint and after.isdigit()):
-                found = at
-            if joint not in _GROUPED:
-                break
-            at += 1
-        return found
-
-    def rewritten(self, came: str) -> str:
-        """Return the true number in the groups of the answer."""
-        characters = iter(self._true["".join(TOKEN.findall(came)).lower()])
-        return "".join(next(characters) if TOKEN.match(each) else each for each in came)
-
-
-def _is_number(place: Place, characters: str) -> bool:
-    """Return whether letters and digits are a long number that is no amount or address."""
-    digits = sum(map(str.isdecimal, characters))
-    mixed = "@" in place.released or "://" in place.released or not place.released[:1].isalnum()
-    return (
-        place.kind == IDENTIFIER
-        and digits >= _LONG_NUMBER
-        and 2 * digits > len(characters)
-        and not mixed
-        and (place.released.isdecimal() or not _AMOUNT.fullmatch(place.released))
-    )
-
-
-class Found(NamedTuple):
-    """A date in an answer.
-
-    Attributes:
-        end: where it ends.
-        instead: what takes its place; None where the conversation has no such date.
-        full: whether it says a day, so that it may be computed from others.
-        compact: whether it is written without signs: "20541012".
-    """
-
-    end: int
-    instead: str | None
-    full: bool
-    compact: bool
-
-
-class DateTable:
-    """Looks up dates.
-
-    Args:
-        places: of one conversation; only dates among them are read.
-    """
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self._written: dict[str, set[str]] = defaultdict(set)
-        self._exact: dict[Day, set[Day]] = defaultdict(set)
-        self._derived: dict[Day, set[Day]] = defaultdict(set)
-        for place in places:
-            if place.kind == DATE:
-                self._written[place.released].add(place.true)
-                pairs = zip(date_parts(place.released), date_parts(place.true), strict=False)
-                for released, true in pairs:
-                    self._add(released, true)
-
-    def __bool__(self) -> bool:
-        return bool(self._written)
-
-    def at(self, text: str, start: int, end: int, *, second: bool = False) -> Found | None:
-        """Return the date that begins at ``start`` and ends before ``end``; None if there is none.
-
-        ``second`` says that a date and a hyphen may precede it.
-        `dates.goes_on` says whether more text could change this.
-        """
-        written = dates.match(text, start, second=second)
-        if written is None or written.end > end:
-            return None
-        came = text[start : written.end]
-        short = written.doubtful and not written.readings[0].day.year
-        if short and came not in self._written:
-            return None  # rather a fraction
-        meanings = self._written.get(came, ())
-        instead = next(iter(meanings)) if len(meanings) == 1 else None
-        if instead is None:
-            for exact in (True, False):
-                for reading in written.readings:
-                    days = (self._exact if exact else self._derived).get(reading.day, ())
-                    if len(days) == 1 and instead is None:
-                        (day,) = days
-                        instead = written.rewritten(text, day, reading)
-        if instead is None and written.doubtful:
-            return None
-        day = written.readings[0].day
-        return Found(written.end, instead, bool(day.day), written.doubtful and day.full)
-
-    def _add(self, released: str, true: str) -> None:
-        one, other = dates.parse(released), dates.parse(true)
-        if one is None or other is None:
-            return
-        meant = {reading.order: reading.day for reading in other.readings}
-        for reading in one.readings:
-            sure = reading.order in meant
-            came, day = reading.day, meant.get(reading.order, other.readings[0].day)
-            (self._exact if sure else self._derived)[came].add(day)
-            if came.full:
-                self._derived[came._replace(year=0)].add(day._replace(year=0))
-                self._derived[came._replace(day=0)].add(day._replace(day=0))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.core.privacy.noise import Key
+from sottovoce.core.privacy.number_table import NumberTable
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
 from sottovoce.core.privacy.surrogate_table import (
     Meaning,
-    NumberTable,
     Place,
     forms,
     observe,

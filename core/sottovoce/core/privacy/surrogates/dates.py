@@ -1,11 +1,6 @@
-"""Finds written dates, and shifts all dates of a conversation by one secret offset.
+"""Finds written dates, and writes them again with other numbers.
 
-A shift keeps the order of dates and the days between them, so that a model can reason about them.
-The offset is a whole number of weeks, so weekdays stay true as well. Every date is written again in
-the form in which it was typed: "14.3.79", "March 14th, 1979", "1979-03-14T10:15:00Z".
-
-A date without a year moves on a circle of 366 days, and a month of a year by whole months. So
-different dates stay different.
+A date keeps the form in which it was typed: "14.3.79", "March 14th, 1979", "1979-03-14T10:15:00Z".
 
 "4/3", "3.4." and "20260312" may be other numbers, so they count only beside a sign of a date.
 """
@@ -13,33 +8,22 @@ different dates stay different.
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from functools import partial
-from itertools import takewhile
 from typing import Final, NamedTuple
 
-from sottovoce.core.privacy.identifier_parts import is_card_label
-from sottovoce.core.privacy.noise import Random
 from sottovoce.core.privacy.signs import listed
-from sottovoce.core.privacy.surrogates import below, case, fill, layout, ordinal_ending
+from sottovoce.core.privacy.surrogates import case, ordinal_ending
 from sottovoce.core.privacy.surrogates.identifiers import (
-    CODE,
     MONTH_NUMBERS,
     MONTHS,
     OTHER_MONTHS,
     SHORT_MONTHS,
-    shape,
 )
 from sottovoce.core.text import word_classes
-from sottovoce.core.text.words import Word
 
 LONGEST: Final = 64
 """No date, with what must be seen after it, has more characters."""
-
-WEEKS: Final = (5, 521)
-"""The least and the greatest offset, in either direction."""
 
 _DAY_FIRST: Final = "dmy"
 _MONTH_FIRST: Final = "mdy"
@@ -48,9 +32,7 @@ _BACK: Final = 200
 """Characters before a part of a text that are searched as well, as a date may begin in them."""
 _PIVOT: Final = 69
 """Two digits of a year from here on are of the 20th century, as POSIX reads them."""
-_DAYS_OF_MONTH: Final = 365.2425 / 12
-_LEAP: Final = 2000
-_CIRCLE: Final = 366
+LEAP: Final = 2000
 _OLD: Final = range(1500, 1900)
 
 
@@ -204,9 +186,7 @@ _TIME = re.compile(r"[T:]\d\d(?::?\d\d){0,2}(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)
 _VERBS: Final = frozenset({"may", "march", "mar"})
 """Months that are other words in small letters: "you may 3 times"."""
 _IN_CELLS: Final = frozenset(",;|\t")
-_FILLED = re.compile(r"(?<![^,;|])(?!(?:\d{1,2}|-?\d{1,5}\.\d\d?)(?:[,;|]|\Z))[^,;|]+")
-"""A value beside a date, which small numbers and amounts are not."""
-_COMPOUND = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
+COMPOUND = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
 """A word that may hold the end of one date and the beginning of another: "1979-Apr"."""
 
 _FIRST = re.compile(r"(?:\d{1,4}|\d{8})(?!\d)|(?P<name>[^\W\d_]{3,9}+)")
@@ -434,7 +414,7 @@ def _reading(
     if "d" in said and not day:
         return None
     try:
-        date(year or _LEAP, number, day or 1)
+        date(year or LEAP, number, day or 1)
     except ValueError:
         return None
     if "e" in said and not 0 < int(said["e"]) < day:
@@ -454,7 +434,7 @@ def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, st
     written["s"] = ordinal_ending(day.day, said.get("s", ""))
     if "e" in said:
         apart = reading.day.day - int(said["e"])
-        earlier = date(day.year or _LEAP, day.month, day.day) - timedelta(days=apart)
+        earlier = date(day.year or LEAP, day.month, day.day) - timedelta(days=apart)
         written["e"] = str(earlier.day).zfill(width)
         written["f"] = ordinal_ending(earlier.day, said.get("f", ""))
         if earlier.month != day.month:  # the other month is written as well
@@ -494,107 +474,18 @@ def _month(like: str, text: str, reading: Reading, month: int) -> str:
     return word_classes.apply(word_classes.Case(case(like)), name)
 
 
-class Shift:
-    """Moves dates by one offset.
+def parts(text: str) -> list[str]:
+    """Return the dates in a text; the two days of one month are two.
 
-    Args:
-        random: the offset is drawn from it, once.
+    >>> parts("3 to 5 March 2021"), parts("31 March to 2 April")
+    (['3 March', '5 March 2021'], ['31 March', '2 April'])
     """
-
-    def __init__(self, random: Random) -> None:
-        least, most = WEEKS
-        number = below(2 * (most - least + 1), 1, random)[0]
-        weeks = number // 2 + least
-        self._by = timedelta(weeks=weeks if number % 2 else -weeks)
-
-    def moved(self, day: Day) -> Day | None:
-        """Return the date that takes the place of a date; None where the calendar ends."""
-        try:
-            return self._month(day) if not day.day else self._moved(day)
-        except (ValueError, OverflowError):
-            return None
-
-    def _moved(self, day: Day) -> Day:
-        if day.year:
-            later = date(*day) + self._by
-            return Day(later.year, later.month, later.day)
-        begun = date(_LEAP + 1, 1, 1) + self._by
-        turn = _of_year(begun.month, begun.day) + _of_year(day.month, day.day)
-        later = date(_LEAP, 1, 1) + timedelta(days=turn % _CIRCLE)
-        return Day(0, later.month, later.day)
-
-    def _month(self, day: Day) -> Day:
-        months = 12 * day.year + day.month - 1 + round(self._by.days / _DAYS_OF_MONTH)
-        later = date(months // 12, months % 12 + 1, 1)
-        return Day(later.year, later.month, 0)
-
-
-def _of_year(month: int, day: int) -> int:
-    """Return the number of a day in a leap year, from 0."""
-    return (date(_LEAP, month, day) - date(_LEAP, 1, 1)).days
-
-
-class ShiftedDates:
-    """Replaces the dates of one document by shifted ones.
-
-    Args:
-        stream: the source of randomness of the conversation. Equal ones give the same offset.
-    """
-
-    def __init__(self, text: str, stream: Callable[..., Random]) -> None:
-        self._text = text
-        self._stream = stream
-        self._dates: Dates | None = None
-        self._shift: Shift | None = None
-
-    def replace(self, words: Sequence[Word], drawn: Sequence[int]) -> dict[int, str]:
-        """Return the replacements of the words that belong to a date, by place.
-
-        A word may hold dates among other values, as "1,1979-03-14,42" does. The other values are
-        then drawn.
-
-        Args:
-            words: consecutive words of the document.
-            drawn: places of the words that may not pass, ascending.
-        """
-        if not drawn:
-            return {}
-        self._dates = self._dates or Dates(self._text)
-        dates = deque(self._dates.within(words[drawn[0]].start, words[drawn[-1]].end))
-        found: dict[int, str] = {}
-        for place in drawn:
-            text, start, end, _, _ = words[place]
-            while dates and dates[0].end <= start:
-                dates.popleft()
-            met = list(takewhile(lambda date: date.start < end, dates))  # noqa: B023
-            if not met:
-                continue
-            within = len(met) == 1 and met[0].start <= start and end <= met[0].end
-            if not (within or shape(text).sort == CODE or _COMPOUND.fullmatch(text)):
-                continue
-            if shifted := self._values(met, start, end):
-                found[place] = shifted
-        return found
-
-    def _shifted(self, date: Written, start: int, end: int) -> str:
-        """Return a part of a date as it leaves; "" where the calendar ends, as `_values` does."""
-        self._shift = self._shift or Shift(self._stream("dates"))
-        day = self._shift.moved(date.readings[0].day)
-        return date.part(self._text, start, end, day) if day else ""
-
-    def _values(self, dates: Sequence[Written], start: int, end: int) -> str:
-        out = []
-        for each in dates:
-            first, last = max(start, each.start), min(end, each.end)
-            if not (shifted := self._shifted(each, first, last)):
-                return ""
-            out += [self._other(start, first), shifted]
-            start = last
-        return "".join((*out, self._other(start, end)))
-
-    def _other(self, start: int, end: int) -> str:
-        text = self._text[start:end]
-        if is_card_label(text):
-            return text
-        stream = partial(self._stream, "beside dates")
-        return _FILLED.sub(lambda part: fill(layout(part[0]), stream(part[0])), text)
+    if written := parse(text):
+        said = {field: (start, end) for field, start, end in written.readings[0].spots}
+        if "e" not in said:
+            return [text]
+        (start, end), month = said["e"], text[slice(*said["m"])]
+        earlier, before = text[start:end], text[: min(start, said["d"][0])]
+        first = f"{before}{earlier}" if before else f"{earlier} {month}"
+        return [first, before + text[said["d"][0] :]]
+    return [text[each.start : each.end] for each in Dates(text).within(0, len(text))]

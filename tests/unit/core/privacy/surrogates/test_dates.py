@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.surrogates import dates
-from sottovoce.core.privacy.surrogates.dates import LONGEST, Dates, Day, Shift, Written
+from sottovoce.core.privacy.surrogates.dates import LONGEST, Dates, Day, Written
+from sottovoce.core.privacy.surrogates.shifted_dates import Shift
 from tests.support.dates import FORMS, written
 
 days = st.dates(date(1970, 1, 1), date(2068, 12, 31))

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 from sottovoce.core.bundle.folder import Bundle
 from sottovoce.core.privacy.address_forms import Known, find
 from sottovoce.core.privacy.addresses import Addresses
-from sottovoce.core.privacy.date_table import DateTable, Found
+from sottovoce.core.privacy.date_table import AHEAD, DateTable, Found
 from sottovoce.core.privacy.number_table import NumberTable
 from sottovoce.core.privacy.policies import IDENTIFIER
 from sottovoce.core.privacy.surrogate_table import (
@@ -56,6 +56,8 @@ _JOINTS: Final = frozenset(".,:/-_")
 _NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|\d{1,18}(?:[.,]\d{1,9})?)(?!\w)")
 _DIGITS = re.compile(r"[\d.,]+")
 _LONGEST_NUMBER: Final = 40
+_PARTED = re.compile(r"[^\w\s]|\s\W|\s\w+\W")
+"""After a group of digits: signs, or all of the next word."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _FEWEST_DIGITS: Final = 3
 """A number with fewer digits is not reported as computed."""
@@ -402,9 +404,11 @@ class Stream:
                 return None
             joined = _JOINED_BEFORE.search(around.last)
             second = bool(joined) and around.last[-1] == "-" and dates.ends(around.before)
+            if word.isalpha() and around.before.isalpha() and around.last[-1:] == "-":
+                joined = None  # "mid-October 1970"
             date = None
             if second or not joined:
-                date = self._dates.at(text, start, free, second=second)
+                date = self._dates.at(around.last, text, start, free, second=second)
             if second and date and date.instead is None:
                 date = None  # rather a number with a hyphen
             one = not word.isalpha() and not word.isdecimal()  # "18JAN"
@@ -415,10 +419,23 @@ class Stream:
             if last is None:
                 return None
             came = text[start:last]
-            if came and last <= free and not all(map(self._words.__contains__, came.split())):
+            if came and last <= free and came.lower() not in self._words:
                 instead = self._grouped.rewritten(came)
                 _count(self.restored, (came, instead))
                 return last, instead
+        if entry is not None and word in self._dates.years and not inside:
+            if len(text) < end + AHEAD and not final:
+                return None
+            if self._dates.is_part(around, text, end, self._common):
+                _count(self.doubtful, word)
+                return end, None
+        if entry is not None and word in self._grouped.groups and not inside:
+            after = text[end : end + _LONGEST_NUMBER]
+            if len(after) < _LONGEST_NUMBER and not _PARTED.search(after) and not final:
+                return None
+            if self._grouped.is_part(around.last, around.before, word, after):
+                _count(self.doubtful, word)
+                return end, None
         if entry is None:
             return (end, None) if inside else self._computed(text, start, end, around, final)
         if address is None or not inside:

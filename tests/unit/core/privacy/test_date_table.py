@@ -284,12 +284,73 @@ def test_dates_with_two_meanings_stay() -> None:
     assert [*back.doubtful] == ["02.06.1984"]
 
 
+BORN = Restoration([Place("01/09/1971", "14/03/1979", kind) for kind in (DATE, "IDENTIFIER")])
+
+
+@pytest.mark.parametrize(
+    ("came", "there"),
+    [
+        ("datetime(1971, 9, 1)", "datetime(1979, 3, 14)"),
+        ("LocalDate.of(1971, 9, 1)", "LocalDate.of(1979, 3, 14)"),
+        ("SELECT DATE(1971,9,1)", "SELECT DATE(1979,3,14)"),
+        ("生于1971年9月1日。", "生于1979年3月14日。"),
+        ("1971년 9월 1일에", "1979년 3월 14일에"),
+        ("in 09/1971 or 9/1971", "in 03/1979 or 3/1979"),
+        ("in 1971-09.", "in 1979-03."),
+        ("Sept '71, mid-September 1971", "Mar '79, mid-March 1979"),
+        ("en septembre 1971, septiembre de 1971", "en mars 1979, marzo de 1979"),
+        ("1971, September 1; year 1971 (Sept 1)", "1979, March 14; year 1979 (Mar 14)"),
+        ("In 1971, 12 came; **1971**; 1971年", "In 1979, 12 came; **1979**; 1979年"),
+    ],
+)
+def test_a_date_comes_back_in_more_forms(came: str, there: str) -> None:
+    back = restored(BORN, came)
+    assert back.text == there
+    assert not back.doubtful
+
+
+HALF_DATES = (
+    "new Date(1971, 8, 1)",
+    "new Date(1971, 8)",
+    "7 октября 1971",
+    "1971. szeptember 1.",
+    "**1** September 1971",
+    "1 **September 1971**",
+    "<b>1</b> September 1971",
+    "1971 September",
+    "1971 09 01",
+    "1971-W36",
+    "year=1971 month=9",
+    '{"year": 1971, "month": 9, "day": 1}',
+    '{"day": 1, "month": 9, "year": 1971}',
+    "the 1st, 1971",
+)
+
+
+@pytest.mark.parametrize("came", HALF_DATES)
+def test_half_a_date_never_comes_back_unnoticed(came: str) -> None:
+    back = restored(BORN, f"It is {came} here.")
+    assert back.text == f"It is {came} here."
+    assert back.doubtful
+
+
 TEXT = (
     "2/Jun/1984:10:11:12 On 2 June 1984, 2. Juni 1984 :10 June 2nd, 1984-06-02T10:00, 2-4 June"
     " 1984 of 14 to May 1984 1,984 "
 )
+MORE = (
+    "time(1984, 6, 2)",
+    "1984年6月2日",
+    "06/1984",
+    "1984-06",
+    "juin 1984",
+    "June '84",
+    "**2** June 1984",
+)
 pieces = st.one_of(
-    st.sampled_from(TEXT.replace(" ", " | ").split("|")), st.sampled_from([" ", "-", ".", "x"])
+    st.sampled_from(MORE),
+    st.sampled_from(TEXT.replace(" ", " | ").split("|")),
+    st.sampled_from([" ", "-", ".", "x"]),
 )
 
 

@@ -390,6 +390,70 @@ def test_a_number_word_that_is_common_needs_both_neighbours() -> None:
     assert name.restore("in Upper Egypt").text == "in Upper Egypt"  # "in" is not of the name
 
 
+def groups(released: str, true: str) -> list[Place]:
+    """The places of a number in groups."""
+    before = ["call", *released.replace("+", "").lower().split()]
+    return [
+        Place(one, other, "IDENTIFIER", "", last, "")
+        for one, other, last in zip(released.split(), true.split(), before, strict=False)
+    ]
+
+
+NUMBERS = (
+    *groups("AB00 1111 2222 3333 4444 55", "DE89 3704 0044 0532 0130 00"),
+    *groups("+44 12 1496 0611", "+44 20 7946 0123"),
+    *groups("0209 6660848", "0171 7770142"),
+    *groups("6309 0005848", "0171 5550142"),
+    Place("+441214960777", "+442079460999", "IDENTIFIER"),
+)
+
+
+@pytest.mark.parametrize(
+    ("came", "there"),
+    [
+        ("AB00 1111 2222 3333 4444 55", "DE89 3704 0044 0532 0130 00"),
+        ("AB00111122223333444455", "DE89370400440532013000"),
+        ("AB00-1111-2222-3333-4444-55", "DE89-3704-0044-0532-0130-00"),
+        ("012 1496 0611, 01214960611", "020 7946 0123, 02079460123"),
+        ("00441214960611, +441214960611", "00442079460123, +442079460123"),
+        ("+44 (0)12 1496 0611", "+44 (0)20 7946 0123"),
+        ("+49 209 6660848", "+49 171 7770142"),
+        ("0209/6660848", "0171/7770142"),
+        ("0121 496 0777", "0207 946 0999"),
+        ("ends in 0611, so 1496 0611", "ends in 0123, so 7946 0123"),
+    ],
+)
+def test_a_number_comes_back_with_and_without_the_code_of_its_country(
+    came: str, there: str
+) -> None:
+    back = Restoration(NUMBERS).restore(came)
+    assert back.text == there
+    assert not back.doubtful
+    assert in_pieces(Restoration(NUMBERS), came, range(len(came))) == back
+
+
+@pytest.mark.parametrize("came", ["+49 309 0005848", "6309 11", "0611 22", "1111 12 2222"])
+def test_half_a_number_never_comes_back_unnoticed(came: str) -> None:
+    back = Restoration(NUMBERS).restore(came)
+    assert back.text == came
+    assert back.doubtful
+    assert in_pieces(Restoration(NUMBERS), came, range(len(came))) == back
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(
+        st.sampled_from([*" -/+0x.", "44", "AB00", "12", "1496", "0611", "1111", "2222", "6309"])
+    ),
+    st.data(),
+)
+def test_chunking_never_changes_numbers_in_groups(pieces: list[str], data: st.DataObject) -> None:
+    text, restoration = "".join(pieces), Restoration(NUMBERS)
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    assert in_pieces(restoration, text, cuts) == restoration.restore(text)
+    assert in_pieces(restoration, text, range(len(text))) == restoration.restore(text)
+
+
 @settings(max_examples=150)
 @given(
     st.lists(st.sampled_from(["1", "33", "1,221", ",", ".", "-", "_", " ", "x", "94740", "500"])),

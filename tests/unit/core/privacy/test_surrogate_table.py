@@ -166,6 +166,18 @@ def test_a_number_comes_back_in_the_groups_of_the_answer() -> None:
         assert numbers.end(other, 0, final=True) == 0
 
 
+def test_a_beginning_of_a_number_does_not_come_back_before_other_digits() -> None:
+    numbers = NumberTable(
+        [
+            Place("020", "011", "IDENTIFIER", before="call"),
+            Place("7946", "4960", "IDENTIFIER", before="020"),
+            Place("0123", "0987", "IDENTIFIER", before="7946"),
+        ]
+    )
+    assert numbers.end("0207 946 now", 0, final=True) == len("0207 946")
+    assert numbers.end("0207 946 0999", 0, final=True) == 0
+
+
 def test_a_number_with_two_meanings_stays() -> None:
     places = [Place("482133", end, "IDENTIFIER") for end in ("111111", "222222")]
     assert not NumberTable(places).begins("482")

@@ -21,6 +21,7 @@ from sottovoce.core.privacy.surrogates.identifiers import (
     SHORT_MONTHS,
 )
 from sottovoce.core.text import word_classes
+from sottovoce.core.text.words import UNSPACED
 
 LONGEST: Final = 64
 """No date, with what must be seen after it, has more characters."""
@@ -107,15 +108,17 @@ class Written(NamedTuple):
 _ENGLISH: Final = frozenset((*MONTHS, "sept", *SHORT_MONTHS))
 _OTHER_WORDS: Final = listed("doubtful_months")
 """Months that are names or other words. Without a year they count only beside a sign of a date."""
-_BEFORE = re.compile(r"(?<!\w)(?<!\d[-/.:])")
+_LETTER: Final = rf"[^\W{UNSPACED}]"
+"""A letter or digit of a script with spaces; a date may touch others: "生于1979-03-14"."""
+_BEFORE = re.compile(rf"(?<!{_LETTER})(?<!\d[-/.:])")
 _NEXT: Final = (
     r"-(?:\d\d?[-/.]\d\d?[-/.](?:\d{4}|\d\d)(?!\w)"
     rf"|\d\d?(?:st|nd|rd|th)?[. /-]?[ ]?(?:{'|'.join(MONTH_NUMBERS)})(?!\w))"
-    r"|[-/]\d{4}-\d\d-\d\d(?!\w)"
+    r"|-\d\d?/\d{4}(?!\w)|[-/]\d{4}-\d\d(?:-\d\d)?(?!\w)"
 )
 """The second date of "14/03/1979-02/04/1979"."""
-_AFTER: Final = rf"(?:(?![\w:])(?![-/.,]\d)|(?=T\d)|(?=:\d\d:\d)|(?={_NEXT}))"
-_ENDS: Final = rf"(?:(?![\w:])(?![-/.]\d)|(?=T\d)|(?=:\d\d:\d)|(?={_NEXT}))"
+_AFTER: Final = rf"(?:(?!{_LETTER}|:)(?![-/.,]\d)|(?=T\d)|(?=:\d\d:\d)|(?={_NEXT}))"
+_ENDS: Final = rf"(?:(?!{_LETTER}|:)(?![-/.]\d)|(?=T\d)|(?=:\d\d:\d)|(?={_NEXT}))"
 """The end of a date of numbers, which a comma and another value may follow."""
 _EARLIER: Final = (
     r"(?P<{0}e>\d{{1,2}})(?P<{0}f>st|nd|rd|th)?\.?"
@@ -125,6 +128,8 @@ _EARLIER: Final = (
 _ORDINAL: Final = r"(?P<{0}d>\d{{1,2}})(?P<{0}s>st|nd|rd|th)?"
 _NAME: Final = r"[^\W\d_]{3,12}+"
 """A word that may be the name of a month."""
+_CALLED: Final = r"(?:(?<=date\()|(?<=DATE\()|(?<=[Tt]ime\()|(?<=(?:Date|Time)\.of\())"
+"""Before year, month and day; not "new Date(", whose months begin with 0."""
 _PATTERNS: Final = (
     rf"(?P<iy>\d{{4}})(?P<sep>[-/.])(?P<im>\d{{1,2}})(?P=sep)(?P<id>\d{{1,2}}){_ENDS}",
     rf"(?P<na>\d{{1,2}})(?P<sign>[-/.])(?P<nb>\d{{1,2}})(?P=sign)(?P<ny>\d{{4}}|\d\d){_ENDS}",
@@ -136,16 +141,23 @@ _PATTERNS: Final = (
     rf"(?:{_EARLIER.format('m')})?{_ORDINAL.format('m')}"
     rf"(?:(?:,?[ \xa0]|[-/]|,)(?P<my>[12]\d{{3}}){_AFTER}|,?[ ]?['’](?P<mz>\d\d){_AFTER}"
     rf"|(?![\w:])(?![-/.]\d))",
-    rf"(?P<ym>{_NAME})(?:\.?,?[ \xa0]|[-/])(?:of[ ])?(?P<yy>[12]\d{{3}}){_AFTER}",
+    rf"(?P<ym>{_NAME})(?:(?:\.?,?[ \xa0]|[-/])(?:(?:of|de)[ ])?(?P<yy>[12]\d{{3}})"
+    rf"|\.?[ ]?['’](?P<yz>\d\d)){_AFTER}",
+    r"(?:(?P<jy>[12]\d{3})[年년][ ]?|(?=\d\d?[月월][ ]?\d\d?[日号일]))"
+    r"(?P<jm>\d\d?)[月월](?:[ ]?(?P<jd>\d\d?)[日号일])?",
+    rf"(?-i:{_CALLED})(?P<ty>[12]\d{{3}}),[ ]?(?P<tm>\d\d?),[ ]?(?P<td>\d\d?)(?=[,)])",
 )
-"""1979-03-14, 14.3.79, 14 March 1979, March 14th, 1979, and March 1979. The first letter of a
-group's name says which of them, and the second which part of a date."""
+"""1979-03-14, 14.3.79, 14 March 1979, March 14th, 1979, March 1979, 1979年3月14日, and
+date(1979, 3, 14). The first letter of a group's name says which of them, and the second which part
+of a date."""
 _DOUBTFUL: Final = (
     r"(?P<cy>(?:19|20)\d\d)(?P<cm>\d\d)(?P<cd>\d\d)(?:(?=T\d{4})|(?![\w:])(?![-/.]\d))",
     r"(?P<sa>\d{1,2})/(?P<sb>\d{1,2})(?!\w)(?![-/.,:]\d)",
     r"(?P<gd>\d{1,2})\.(?P<gm>\d{1,2})\.(?!\w)",
+    rf"(?P<xm>0?[1-9]|1[0-2])[-/.](?P<xy>(?:19|20)\d\d){_ENDS}",
+    rf"(?P<wy>(?:19|20)\d\d)[-/](?P<wm>0[1-9]|1[0-2]){_ENDS}",
 )
-"""19790314, 14/3, and 14.3. in German."""
+"""19790314, 14/3, 14.3. in German, 03/1979, and 1979-03."""
 _FORMS, _DOUBTFUL_FORMS = (
     re.compile("|".join(patterns), re.IGNORECASE) for patterns in (_PATTERNS, _DOUBTFUL)
 )
@@ -189,7 +201,7 @@ _IN_CELLS: Final = frozenset(",;|\t")
 COMPOUND = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
 """A word that may hold the end of one date and the beginning of another: "1979-Apr"."""
 
-_FIRST = re.compile(r"(?:\d{1,4}|\d{8})(?!\d)|(?P<name>[^\W\d_]{3,9}+)")
+_FIRST = re.compile(r"(?:\d{1,4}|\d{8})(?!\d)|(?P<name>[^\W\d_]{3,12}+)")
 _INSIDE = re.compile(r"(?:[^\W_]|[ \xa0.,:/&'’–—-])*")
 _PIECES = re.compile(r"[^\W\d_]+|\d+")
 _KNOWN: Final = frozenset(
@@ -198,6 +210,7 @@ _KNOWN: Final = frozenset(
         *("of", "de", "the", "st", "nd", "rd", "th", "t"),
         *("to", "and", "until", "till", "through", "or"),
         *("al", "au", "bis", "do", "e", "et", "und", "y"),
+        *"年月日号년월일",
     )
 )
 """Words that may stand in a date."""
@@ -207,7 +220,7 @@ _BEGUN: Final = frozenset(word[:end] for word in _KNOWN for end in range(1, len(
 def begins(word: str) -> bool:
     """Return whether a date may begin with this run of letters and digits."""
     first = _FIRST.match(word)
-    return first is not None and (not first["name"] or first["name"].lower() in _ENGLISH)
+    return first is not None and (not first["name"] or first["name"].lower() in MONTH_NUMBERS)
 
 
 def ends(word: str) -> bool:
@@ -297,7 +310,7 @@ def _find(text: str, start: int, end: int) -> Iterator[Written]:
                 if written.doubtful:
                     if not _is_told(text, written, told):
                         break
-                    told = written.end
+                    told = written.end if written.readings[0].day.day else told
                 time = _TIME.match(text, written.end, end)
                 done = last = time.end() if time else written.end
                 yield written._replace(end=done)
@@ -310,6 +323,8 @@ def _is_told(text: str, written: Written, told: int) -> bool:
     if text[end : end + 1] == "T":
         return True
     day, number = written.readings[0].day, text[start:end]
+    if not day.day:
+        return True  # it counts beside full dates only
     sign = _TOLD.search(text, max(start - _BEFORE_SIGN, 0), start)
     word = sign["sign"].lower() if sign else ""
     name = _month_of(text, written.readings[0])
@@ -342,12 +357,12 @@ _OPERATORS: Final = frozenset("+-*/=<>÷×^")
 
 def _month_before(text: str, start: int, end: int) -> int | None:
     """Return the start of a month's name if it is the last word, ignoring "the" and "of"."""
-    if not text[start:end].rstrip(" ").rstrip(".,-/\xa0")[-1:].isalpha():
+    if not text[start:end].rstrip(" .,-/\xa0'’")[-1:].isalpha():
         return None
     for word in reversed([*_LETTERS.finditer(text, start, end)]):
         name = word[0].lower()
-        if name not in ("the", "of"):
-            return word.start() if name in _ENGLISH else None
+        if name not in ("the", "of", "de"):
+            return word.start() if name in MONTH_NUMBERS else None
     return None
 
 
@@ -361,7 +376,11 @@ def _match(text: str, start: int, end: int, *, second: bool) -> Written | None:
     return _written(found) if found else None
 
 
-_ORDERS: Final = {"i": "ymd", "d": "", "m": "", "y": "", "c": "ymd", "g": _DAY_FIRST}
+_ORDERS: Final = {
+    **dict.fromkeys("ijtcw", "ymd"),
+    **dict.fromkeys("dmyx", ""),
+    "g": _DAY_FIRST,
+}
 """How the forms that have one order are read, by the first letter of their groups."""
 
 
@@ -429,6 +448,8 @@ def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, st
     numbers = [said[field] for field in "dm" if said.get(field, "a").isdecimal()]
     zero = any(number[0] == "0" for number in numbers)
     width = 2 if zero or (len(numbers) > 1 and all(len(n) == 2 for n in numbers)) else 1
+    if reading.spots[0][0] == "y" and text[ends["y"]] == ",":
+        width = 1  # "date(1979, 3, 14)"
     months = {"m": day.month}
     written = {"d": str(day.day).zfill(width), "y": f"{day.year:04}"[-len(said.get("y", "")) :]}
     written["s"] = ordinal_ending(day.day, said.get("s", ""))

@@ -4,7 +4,7 @@ An answer may name "12/10/2054" as "12 October 2054", without its year, or by mo
 Each form finds the same true date, and is written again as the answer wrote it.
 
 An unknown form stays. Its year stays as well, because half a true date would mislead: the 9 in
-"new Date(1971, 8, 1)" is no month of 1979.
+"year=1971 month=9" is no month of 1979.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AFTER_YEAR = re.compile(
     r"|\.[ ](?!(?-i:[A-Z]))[^\W\d_]{3,12}[ ]\d",
     re.IGNORECASE,
 )
-""""1971, 8, 1", "1971年9", "1971 September", "1971, 'month': 9", "1971. szeptember 1"."""
+""""1971, 9, 1", "1971年9", "1971 September", "1971, 'month': 9", "1971. szeptember 1"."""
 _BEFORE_YEAR = re.compile(r"(?<!\d)\d\d?[, ]{1,2}\d\d?[, ]{1,2}\Z|\d(?:st|nd|rd|th)[ ,*_]{1,4}\Z")
 """"1 9 1971", "the 1st, 1971"."""
 _AFTER_MONTH = re.compile(r"[ \xa0.,(*_/-]{1,4}\Z")

@@ -170,7 +170,7 @@ class Personal:
         for place in (public := {*passing(sight, hides), *made}):
             hides[place] = ""
         phrases = pass_phrases(document, sight, hides)
-        hide_dates(self._dates(document), sight, hides)
+        hide_dates(self._dates(document), sight, hides, dated=self._past.dated)
         told = [*signed(document, sight), *answered(self._past.asked, document, sight, self._sight)]
         public.difference_update(place for place, _ in told)
         weak = ("", *_FOUND, "unlisted")

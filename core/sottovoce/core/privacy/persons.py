@@ -1,4 +1,4 @@
-"""Hides the parts of a person that a finder misses: later mentions, initials, and numbers.
+"""Hides the parts of a person that a finder misses: later mentions, initials, numbers, and dates.
 
 A finder weighs each mention by itself. "Rose Kerr" is found, and a later "tell Rose" or "N. Kerr"
 need not be.
@@ -19,7 +19,7 @@ from sottovoce.core.privacy.packages import is_package_link
 from sottovoce.core.privacy.sight import Sight
 from sottovoce.core.privacy.signs import GREETING, POSSESSIVES, TITLES, listed
 from sottovoce.core.privacy.surrogates import identifiers, names
-from sottovoce.core.privacy.surrogates.dates import Dates
+from sottovoce.core.privacy.surrogates.dates import OLD, Dates
 from sottovoce.core.text.vocabulary import Mark, Vocabulary
 from sottovoce.core.text.words import Kind
 
@@ -387,6 +387,26 @@ def _has(text: str, told: Set[str]) -> bool:
     return not told.isdisjoint(_LETTERS.findall(text.lower()))
 
 
+def hide_dates(dates: Dates, sight: Sight, hides: list[str], *, dated: bool) -> None:
+    """Hide dates; a month of a year only where a full date would reveal it.
+
+    Args:
+        dates: of the document.
+        sight, hides: of its words.
+        dated: whether the conversation drew a full date before.
+    """
+    words = sight.words
+    for date in dates.within(words[0].start, words[-1].end):
+        reading = date.readings[0]
+        old = dates.old and (dates.full or reading.day.year in OLD)
+        if reading.day.day or dates.full or dated:
+            for field, start, end in reading.spots:
+                if field not in "sf":
+                    for place in sight.within(start, end):
+                        if not is_package_link(words[place].text):
+                            hides[place] = "" if old else "dates"
+
+
 def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
     """Hide places on a map, and numbers that are one telephone, card or account in groups."""
     words = sight.words
@@ -439,19 +459,6 @@ def hide_numbers(document: str, sight: Sight, hides: list[str]) -> None:
             if last > first and not _is_row(document, words[first].start, words[last].end):
                 hides[first : last + 1] = ["numbers"] * (last + 1 - first)
         start = max(end, start + 1)
-
-
-def hide_dates(dates: Dates, sight: Sight, hides: list[str]) -> None:
-    """Hide dates; a month of a year only if the text has a full date, which would reveal it."""
-    words = sight.words
-    for date in dates.within(words[0].start, words[-1].end):
-        reading = date.readings[0]
-        if reading.day.day or dates.full:
-            for field, start, end in reading.spots:
-                if field not in "sf":
-                    for place in sight.within(start, end):
-                        if not is_package_link(words[place].text):
-                            hides[place] = "" if dates.old else "dates"
 
 
 def _is_plate(document: str, found: re.Match[str]) -> bool:

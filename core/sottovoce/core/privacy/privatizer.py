@@ -242,6 +242,8 @@ class Privatizer:
                 )
         if policy.context:
             surrogates.keep_cities(personal.cities)
+        if shifted and shifted.full:
+            surrogates.keep_dated()
             surrogates.keep_values(personal.values.found)
             if personal.values.late:  # the first windows again, with the values of the others
                 return self.release(

@@ -43,7 +43,7 @@ them are also restored between the same neighbours."""
 
 _GAP: Final = 16
 """Maximum number of characters between a word and its neighbour."""
-_LAST: Final = 8
+_LAST: Final = 9
 """Number of characters of the output that are remembered."""
 _MOST_REPORTED: Final = 1_000
 _IGNORED: Final = "".join(map(chr, range(0x21)))

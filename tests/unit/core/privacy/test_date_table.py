@@ -190,6 +190,39 @@ def test_a_month_of_a_year_is_shifted_where_a_full_date_is(privatizer: Privatize
     assert restored(restoration, release.text).text == text
 
 
+MONTHS = "In 03/1979 it was cold, in 1979-03 too, March '79, en mars 1979, marzo de 1979"
+
+
+def test_months_of_a_known_date_move_by_the_months_between(privatizer: Privatizer) -> None:
+    key = Key(bytes(32))
+    assert released(privatizer, MONTHS, key)[0].text == MONTHS
+    release, restoration = released(privatizer, f"Born on 14 March 1979. {MONTHS}", key)
+    text = release.text
+    _, *months = [each.readings[0].day for each in Dates(text).within(0, len(text))]
+    assert len(months) == 5
+    assert len({day[:2] for day in months}) == 1
+    assert not re.search("1979|'79|03/|-03", text)
+    assert restored(restoration, text).text == release.document
+
+
+def test_months_of_a_date_of_an_earlier_turn_are_shifted(privatizer: Privatizer) -> None:
+    key, owners = Key(bytes(32)), dict[str, tuple[str, str]]()
+    for text in ("Born on 14 March 1979.", MONTHS, "So in March 1979?"):
+        left = privatizer.release(text, PERSONAL, key=key, session="s", owners=owners).text
+        assert not re.search("1979|'79|03/|-03", left)
+    only = privatizer.release("In 1999.", PERSONAL, key=key, session="s", owners=owners).text
+    assert only == "In 1999."
+    old = privatizer.release("In July 1776?", PERSONAL, key=key, session="s", owners=owners).text
+    assert old == "In July 1776?"
+
+
+def test_the_last_month_of_a_card_shows_no_offset(privatizer: Privatizer) -> None:
+    text = "Born on 14 March 1979, card 4000 0000 0000 0002 exp 03/2027"
+    lefts = {released(privatizer, text, Key(bytes((n,)) * 32))[0].text[-7:] for n in range(30)}
+    assert "03/2027" not in lefts
+    assert not all(re.match(r"(0\d|1[0-2])/20[1-3]", left) for left in lefts)
+
+
 RANGES = (
     "The trip was on 3-5 March 2021",
     "away from 4 to 29 May 2021.",
@@ -247,6 +280,7 @@ def test_both_dates_of_a_range_move_by_one_offset(privatizer: Privatizer) -> Non
         '{"born": "1979-03-14", "id": 48213}',
         "| Rose | 14/03/1979 | 5 |",
         "[2024-03-14 10:11:12,345] INFO 14/Mar/2024:10:11:12",
+        "datetime(1979, 3, 14), new Date(1979, 2, 14), 1979年3月14日, 生于1979-03-14出生",
         "am 5. Mai 1990, le 5 mai 1990, el 5 de mayo de 1990",
     ],
 )
@@ -292,6 +326,7 @@ BORN = Restoration([Place("01/09/1971", "14/03/1979", kind) for kind in (DATE, "
     [
         ("datetime(1971, 9, 1)", "datetime(1979, 3, 14)"),
         ("LocalDate.of(1971, 9, 1)", "LocalDate.of(1979, 3, 14)"),
+        ("new Date(1971, 8, 1, 10)", "new Date(1979, 2, 14, 10)"),
         ("SELECT DATE(1971,9,1)", "SELECT DATE(1979,3,14)"),
         ("生于1971年9月1日。", "生于1979年3月14日。"),
         ("1971년 9월 1일에", "1979년 3월 14일에"),
@@ -310,8 +345,8 @@ def test_a_date_comes_back_in_more_forms(came: str, there: str) -> None:
 
 
 HALF_DATES = (
-    "new Date(1971, 8, 1)",
     "new Date(1971, 8)",
+    "f(1971, 8, 1)",
     "7 октября 1971",
     "1971. szeptember 1.",
     "**1** September 1971",
@@ -339,6 +374,7 @@ TEXT = (
     " 1984 of 14 to May 1984 1,984 "
 )
 MORE = (
+    "new Date(1984, 5, 2)",
     "time(1984, 6, 2)",
     "1984年6月2日",
     "06/1984",

@@ -28,13 +28,15 @@ LONGEST: Final = 64
 
 _DAY_FIRST: Final = "dmy"
 _MONTH_FIRST: Final = "mdy"
+_FROM_ZERO: Final = "ym0d"
 _LAST = re.compile(r"\d{1,4}(?:st|nd|rd|th)?")
 _BACK: Final = 200
 """Characters before a part of a text that are searched as well, as a date may begin in them."""
 _PIVOT: Final = 69
 """Two digits of a year from here on are of the 20th century, as POSIX reads them."""
 LEAP: Final = 2000
-_OLD: Final = range(1500, 1900)
+OLD: Final = range(1500, 1900)
+"""Years of nobody alive."""
 
 
 class Day(NamedTuple):
@@ -54,7 +56,7 @@ class Reading(NamedTuple):
     """One way to read a date.
 
     Attributes:
-        order: "dmy", "mdy" or "ymd".
+        order: "dmy", "mdy", "ymd", or "ym0d" where January is 0.
         day: the date.
         spots: what is written where, as a letter of "ymdesf" and two places. "e" is an earlier
             day of the same month, as in "3 to 5 March"; "s" and "f" are the endings of the ordinal
@@ -129,7 +131,9 @@ _ORDINAL: Final = r"(?P<{0}d>\d{{1,2}})(?P<{0}s>st|nd|rd|th)?"
 _NAME: Final = r"[^\W\d_]{3,12}+"
 """A word that may be the name of a month."""
 _CALLED: Final = r"(?:(?<=date\()|(?<=DATE\()|(?<=[Tt]ime\()|(?<=(?:Date|Time)\.of\())"
-"""Before year, month and day; not "new Date(", whose months begin with 0."""
+"""Before year, month and day."""
+_CALLED_FROM_ZERO: Final = r"(?:(?<=new Date\()|(?<=Date\.UTC\())"
+"""The same in JavaScript, whose months begin with 0."""
 _PATTERNS: Final = (
     rf"(?P<iy>\d{{4}})(?P<sep>[-/.])(?P<im>\d{{1,2}})(?P=sep)(?P<id>\d{{1,2}}){_ENDS}",
     rf"(?P<na>\d{{1,2}})(?P<sign>[-/.])(?P<nb>\d{{1,2}})(?P=sign)(?P<ny>\d{{4}}|\d\d){_ENDS}",
@@ -146,6 +150,7 @@ _PATTERNS: Final = (
     r"(?:(?P<jy>[12]\d{3})[年년][ ]?|(?=\d\d?[月월][ ]?\d\d?[日号일]))"
     r"(?P<jm>\d\d?)[月월](?:[ ]?(?P<jd>\d\d?)[日号일])?",
     rf"(?-i:{_CALLED})(?P<ty>[12]\d{{3}}),[ ]?(?P<tm>\d\d?),[ ]?(?P<td>\d\d?)(?=[,)])",
+    rf"(?-i:{_CALLED_FROM_ZERO})(?P<zy>[12]\d{{3}}),[ ]?(?P<zm>\d\d?),[ ]?(?P<zd>\d\d?)(?=[,)])",
 )
 """1979-03-14, 14.3.79, 14 March 1979, March 14th, 1979, March 1979, 1979年3月14日, and
 date(1979, 3, 14). The first letter of a group's name says which of them, and the second which part
@@ -173,6 +178,8 @@ _TOLD = re.compile(
 _SIGNS: Final = listed("date_signs") | listed("foreign_weekdays")
 _MONTH_SIGNS: Final = _SIGNS | {"after", "au", "before", "between", "du", "from"}
 _BEFORE_VERBS: Final = listed("before_verbs")
+_EXPIRY: Final = frozenset({"exp", "expiration", "expires", "expiry", "thru", "valid"})
+"""Signs of a card's last month. Cards are valid for few years, so a shift of it would show much."""
 _IMPROPER: Final = ("by", "from", "to", "and")
 """Signs of a day over 12, as such a fraction is rare."""
 _FRACTION = re.compile(
@@ -280,7 +287,7 @@ class Dates:
         for written in _find(text, 0, len(text)):
             day, named = written.readings[0].day, _month_of(text, written.readings[0]).isalpha()
             self.full |= day.full
-            self.old &= not day.day or (named and day.year in _OLD)
+            self.old &= not day.day or (named and day.year in OLD)
             if len(written.readings) == 1:
                 orders.add(written.readings[0].order)
         self._month_first = _MONTH_FIRST in orders and _DAY_FIRST not in orders
@@ -323,10 +330,10 @@ def _is_told(text: str, written: Written, told: int) -> bool:
     if text[end : end + 1] == "T":
         return True
     day, number = written.readings[0].day, text[start:end]
-    if not day.day:
-        return True  # it counts beside full dates only
     sign = _TOLD.search(text, max(start - _BEFORE_SIGN, 0), start)
     word = sign["sign"].lower() if sign else ""
+    if not day.day:  # it counts beside full dates only
+        return word not in _EXPIRY
     name = _month_of(text, written.readings[0])
     if name.isalpha():
         if word in ("is", "was"):
@@ -380,6 +387,7 @@ _ORDERS: Final = {
     **dict.fromkeys("ijtcw", "ymd"),
     **dict.fromkeys("dmyx", ""),
     "g": _DAY_FIRST,
+    "z": _FROM_ZERO,
 }
 """How the forms that have one order are read, by the first letter of their groups."""
 
@@ -425,6 +433,7 @@ def _reading(
     said = {field: text[start:end] for field, start, end in spots}
     name = said["m"].lower()
     number = MONTH_NUMBERS.get(name) or (int(name) if name.isdecimal() else 0)
+    number += order == _FROM_ZERO
     year, day = int(said.get("y", "0")), int(said.get("d", "0"))
     if len(said.get("y", "")) == 2:
         year += 1900 if year >= _PIVOT else 2000
@@ -450,6 +459,8 @@ def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, st
     width = 2 if zero or (len(numbers) > 1 and all(len(n) == 2 for n in numbers)) else 1
     if reading.spots[0][0] == "y" and text[ends["y"]] == ",":
         width = 1  # "date(1979, 3, 14)"
+    if numbers == [said["m"]]:
+        width = len(said["m"])
     months = {"m": day.month}
     written = {"d": str(day.day).zfill(width), "y": f"{day.year:04}"[-len(said.get("y", "")) :]}
     written["s"] = ordinal_ending(day.day, said.get("s", ""))
@@ -472,7 +483,8 @@ def _edits(text: str, reading: Reading, day: Day) -> Iterator[tuple[int, int, st
                 written["f" if "f" in said else "e"] += f"{dot} {names[earlier.month]}"
     month = months["m"]
     named = not said["m"].isdecimal()
-    written["m"] = _month(said["m"], text, reading, month) if named else str(month).zfill(width)
+    number = month - (reading.order == _FROM_ZERO)
+    written["m"] = _month(said["m"], text, reading, month) if named else str(number).zfill(width)
     for field, start, end in reading.spots:
         yield start, end, written[field]
 

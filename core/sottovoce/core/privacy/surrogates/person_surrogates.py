@@ -26,11 +26,14 @@ from sottovoce.core.text import word_classes
 _KIND: Final = "name"
 _INITIAL: Final = "initial"
 _CITY: Final = "city"
+_DATED: Final = "dated"
 _VALUES: Final = "secrets", "numbers", "contacts"
 """Sorts of values that are hidden again, see `values`."""
 _NO_SURROGATE: Final = "\0"
 """Begins the key of a value, which is no surrogate's; no text contains it."""
-_NOBODYS: Final = frozenset({_CITY, "UNLISTED", "word"})
+_NO_WORD: Final = "\0\0"
+"""The key of the note that a full date was replaced; no text contains it."""
+_NOBODYS: Final = frozenset({_CITY, _DATED, "UNLISTED", "word"})
 """Sorts of surrogates, and of cities that passed, that belong to nobody."""
 _ATTEMPTS: Final = 16
 _KINDS: Final = frozenset({"PERSON", "PLACE", "ORGANISATION", "NAME", "UNLISTED"})
@@ -63,6 +66,7 @@ class Past(NamedTuple):
         private: whether names or numbers were drawn.
         values: what each drawn value hides, see `values`.
         asked: what a question asked for that the text answers, see `questions`.
+        dated: whether a date with day, month and year was drawn.
     """
 
     persons: Set[str] = frozenset()
@@ -71,6 +75,7 @@ class Past(NamedTuple):
     private: bool = False
     values: Mapping[str, str] = MappingProxyType({})
     asked: str = ""
+    dated: bool = False
 
 
 class NameWord(NamedTuple):
@@ -117,12 +122,23 @@ class KnownNames:
         private = not forms.keys() <= _NOBODYS
         others = {form: hides for sort, hides in _LASTING.items() for form in forms[sort]}
         values = {form: kind for kind in _VALUES for form in forms[kind]}
-        return Past(frozenset(forms["PERSON"]), others, frozenset(forms[_CITY]), private, values)
+        return Past(
+            frozenset(forms["PERSON"]),
+            others,
+            frozenset(forms[_CITY]),
+            private,
+            values,
+            dated=_DATED in forms,
+        )
 
     def keep_values(self, values: Mapping[str, str]) -> None:
         """Note drawn values, and what each hides."""
         for value, kind in values.items():
             self._owners.setdefault(_NO_SURROGATE + value, (kind, value))
+
+    def keep_dated(self) -> None:
+        """Note that a full date was replaced."""
+        self._owners.setdefault(_NO_WORD, (_DATED, ""))
 
     def keep_cities(self, cities: Iterable[str]) -> None:
         """Note public cities, in small letters, that passed; no surrogate is a noted city."""

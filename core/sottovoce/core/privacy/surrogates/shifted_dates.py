@@ -83,6 +83,8 @@ class ShiftedDates:
     def __init__(self, text: str, stream: Callable[..., Random]) -> None:
         self._text = text
         self._stream = stream
+        self.full = False
+        """Whether a date with day, month and year was replaced."""
         self._dates: Dates | None = None
         self._shift: Shift | None = None
 
@@ -118,6 +120,7 @@ class ShiftedDates:
     def _shifted(self, date: Written, start: int, end: int) -> str:
         """Return a part of a date as it leaves; "" where the calendar ends, as `_values` does."""
         self._shift = self._shift or Shift(self._stream("dates"))
+        self.full |= date.readings[0].day.full
         day = self._shift.moved(date.readings[0].day)
         return date.part(self._text, start, end, day) if day else ""
 

@@ -148,6 +148,11 @@ class Surrogates:
         if self._names:
             self._names.keep_values(values)
 
+    def keep_dated(self) -> None:
+        """Note that a full date was replaced."""
+        if self._names:
+            self._names.keep_dated()
+
     def replace(self, words: Sequence[DrawnSurrogate]) -> dict[int, str]:
         """Return the replacement of each word, by place.
 

@@ -236,7 +236,7 @@ class Privatizer:
             with self._stage("text"):
                 draft.write(
                     decision.words,
-                    _replaced(decision.words, replaced),
+                    _replaced(document, decision.words, replaced),
                     decision.tags,
                     decision.treatments,
                 )
@@ -417,9 +417,9 @@ _TOLD = (("f", listed("women")), ("m", listed("men")))
 """What is said of women and of men."""
 
 
-def _replaced(words: Sequence[Word], replaced: Mapping[int, str]) -> list[str]:
-    """Return the text of each word, or its replacement."""
-    texts = [word.text for word in words]
+def _replaced(document: str, words: Sequence[Word], replaced: Mapping[int, str]) -> list[str]:
+    """Return each word as it was typed, or its replacement."""
+    texts = [document[start:end] for _, start, end, _, _ in words]
     for place, text in replaced.items():
         texts[place] = text
     return texts

@@ -133,6 +133,15 @@ _LINES: Final = (
         "numbers",
         True,
     ),
+    (
+        re.compile(
+            r"\b(?:account|acct|iban)\b[^\n\d]{0,20}?(?<!\w)"
+            r"([A-Z] [A-Z](?: \d){2}(?: [A-Z\d]){8,30})(?!\w)",
+            re.IGNORECASE,
+        ),
+        "numbers",
+        True,
+    ),
     (re.compile(r"\bWIFI:(?:[A-Z]:[^;\n]*;){0,4}S:([^;<\n]+)"), "secrets", True),
     (re.compile(r"\bWIFI:(?:[A-Z]:[^;\n]*;){0,4}P:([^;<\n]+)"), "secrets", True),
     (

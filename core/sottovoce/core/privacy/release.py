@@ -150,19 +150,20 @@ class Draft:
             texts: the replacement of each.
             tags, treatments: Ints1d (n,), the number of each word's tag and of its `Treatment`.
         """
-        pieces: list[str] = []
+        pieces, typed = list[str](), list[str]()
         document, done = self._document, self._done
         for (_, start, end, _, _), text in zip(words, texts, strict=True):
             if done != start:
                 pieces.append(document[done:start])
             pieces.append(text)
+            typed.append(document[start:end])
             done = end
         self._done = done
         self._pieces.append("".join(pieces))
         self.lengths.extend(map(len, texts))
         # The one comparison of output and input. Nothing depends on it: it is reported to the
         # owner of the text, on the device.
-        replaced = np.fromiter(map(ne, texts, [word.text for word in words]), np.bool_)
+        replaced = np.fromiter(map(ne, texts, typed), np.bool_)
         marks = tags.astype(np.uint16) << _TAG | replaced * np.uint16(_REPLACED) | treatments
         self.marks.frombytes(marks.tobytes())
 

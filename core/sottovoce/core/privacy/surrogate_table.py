@@ -22,6 +22,7 @@ from sottovoce.core.privacy.policies import IDENTIFIER, NAMES
 from sottovoce.core.privacy.release import Release, WordRelease
 from sottovoce.core.privacy.surrogates import dates
 from sottovoce.core.text import word_classes
+from sottovoce.core.text.plain_letters import decoded, without_fillers
 from sottovoce.core.text.word_classes import UNLISTED
 from sottovoce.core.text.words import IDEOGRAPHS
 
@@ -379,7 +380,8 @@ def table(
             if number and (key in common or form.released == form.true):
                 continue
             entry = (derived if number else exact).setdefault(key, Entry())
-            meaning = entry.meanings.setdefault(form.true.lower(), Meaning())
+            read = without_fillers(decoded(form.true)).lower()
+            meaning = entry.meanings.setdefault(read, Meaning())
             meaning.written.setdefault(form.released, form.true)
             if len(meaning.places) < _MOST_PLACES:
                 meaning.places[form] = None

@@ -25,6 +25,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.text.plain_letters import decoded, without_fillers
 
 _URL = re.compile(
     r"(?<![^\W\d_])(?:(?:https?|ftp)://|www\.)(?=[^\W_]|\[)[^\s<>\"“”«»]*+", re.IGNORECASE
@@ -271,7 +272,7 @@ _WORD, _IDENTIFIER, _PUNCTUATION = Kind  # read four times faster than of an enu
 
 
 class Word(NamedTuple):
-    """A word and its place: `document[start:end] == text`, in code points."""
+    """A word and its place, in code points: `document[start:end] == text`, but see `decoded`."""
 
     text: str
     start: int
@@ -330,7 +331,8 @@ def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
 
     White space is defined by `str.isspace`. `clitics` are endings in small letters that are cut off
     as separate words; both ' and ’ match an apostrophe in them. Any `str` is accepted, lone
-    surrogates included. Time grows linearly with the text.
+    surrogates included. Time grows linearly with the text. Letters in circles, references and marks
+    within a word are read as plain letters, see `plain_letters`.
 
     >>> [word.text for word in split("She'll pay £1,200.50 to well-known Bo.", ["'ll"])]
     ['She', "'ll", 'pay', '£1,200.50', 'to', 'well', '-', 'known', 'Bo', '.']
@@ -340,6 +342,14 @@ def split(document: str, clitics: Sequence[str] = ()) -> list[Word]:
 
 def iter_words(document: str, clitics: Sequence[str] = ()) -> Iterator[Word]:
     """Return the same words one by one, for documents with too many words for the memory."""
+    read = decoded(document)
+    words = _iter_words(read, clitics)
+    if read == document:
+        return words
+    return (word._replace(text=without_fillers(word.text)) for word in words)
+
+
+def _iter_words(document: str, clitics: Sequence[str]) -> Iterator[Word]:
     stretches = spelled_names(document)
     if (first := next(stretches, None)) is None:  # most texts
         return _plain_and_others(document, 0, len(document), clitics)

@@ -79,6 +79,9 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         "Why is 0.1+0.2 = 0.30000000000000004? delay(1000L); const m = 2147483647; 299792458 m/s",
         "Is a 1099-MISC or a 1098-T right? proto2 vs proto3, libx264 in ES2020",
         "What does @Override do? Explain @Input and @Output",
+        "gr&uuml;&szlig;en f&uuml;r 5 &micro;m, &#64; &amp; &copy; don&#39;t",
+        "Choose Ⓐ or 🅱️ or **B**old <b>N</b>ote; x = 2**n + **kwargs; ⓗⓔⓛⓛⓞ",
+        "The IBAN is a number. Option A B 1 2 of 3 4",
         "403 Forbidden",
         "pi is 3.14159265, e is 2.71828 and phi 1.618033",
         "Is door 2290 open?",
@@ -233,6 +236,13 @@ def test_nothing_beside_the_private_words_is_drawn(
         ("03MAY FPO G LONG RENT 650.00\nDD S FISH LOAN 112.50", "G LONG S FISH"),
         ('{"user": "admin", "pass": "zzTop!!"}', "zzTop"),
         (r"D:\Clients\Grant Long\tax.pdf", r"D:\Clients\Grant Long\tax.pdf"),
+        ("Ask Ⓟⓡⓘⓨⓐ Ⓝⓐⓘⓡ, 🄿🅁🄸🅈🄰 or 🅿🆁🅸🆈🅰.", "Ⓟⓡⓘⓨⓐ Ⓝⓐⓘⓡ 🄿🅁🄸🅈🄰 🅿🆁🅸🆈🅰"),
+        ("Write to ⓟⓡⓘⓨⓐ@ⓟⓞⓢⓣ.ⓝⓔⓣ", "ⓟⓡⓘⓨⓐ@ⓟⓞⓢⓣ.ⓝⓔⓣ"),
+        ("Frau Sch&auml;fer and Herr Sch&#228;fer", "Sch&auml;fer Sch&#228;fer"),
+        ("mail ida&#64;post.example now", "ida&#64;post.example"),
+        ("Ask Priya <b>N</b>air or Priya **N**air", "<b>N</b>air **N**air"),
+        ("My IBAN is D E 8 9 3 7 0 4 0 0 4 4 0 5", "D E 8 9 3 7 0 4 0 0 4 4 0 5"),
+        ("iban: d e 8 9 3 7 0 4 0 0 4 4 0 5", "d e 8 9 3 7 0 4 0 0 4 4 0 5"),
     ],
 )
 def test_numbers_and_names_in_other_forms_are_drawn(

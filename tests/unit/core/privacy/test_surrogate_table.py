@@ -178,6 +178,12 @@ def test_a_beginning_of_a_number_does_not_come_back_before_other_digits() -> Non
     assert numbers.end("0207 946 0999", 0, final=True) == 0
 
 
+def test_a_name_with_coded_letters_is_one_name() -> None:
+    places = [Place("Kerr", true, "PERSON") for true in ("Nair", "<b>N</b>air", "Ⓝⓐⓘⓡ")]
+    (meaning,) = table(places, frozenset(), str.islower)["kerr"].meanings.values()
+    assert meaning.spelled("Kerr") == "Nair"
+
+
 def test_a_number_with_two_meanings_stays() -> None:
     places = [Place("482133", end, "IDENTIFIER") for end in ("111111", "222222")]
     assert not NumberTable(places).begins("482")

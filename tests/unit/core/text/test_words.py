@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.text import word_classes, words
+from sottovoce.core.text.plain_letters import decoded, without_fillers
 from sottovoce.core.text.word_classes import Case
 from sottovoce.core.text.words import Context, Kind, Word
 from sottovoce.core.text.words import split as cut
@@ -23,7 +24,12 @@ ENGLISH = ("n't", "'s", "'ll", "'re", "'ve", "'d", "'m")
 
 anything = st.text(st.characters(exclude_categories=()))
 awkward = st.text(st.sampled_from("aB1é\u0301我ア٣²'’.,-_@/:?=&#£%😀\u200d\ud800\x00\u2028 \n(«"))
-documents = anything | awkward
+coded = st.lists(
+    st.sampled_from(
+        ["Ⓐ", "🅱", "🅱\ufe0f", "&auml;", "&#64;", "&amp;", "**", "<b>", "</b>", *"aB1 .;\n"]
+    )
+).map("".join)
+documents = anything | awkward | coded
 
 
 def split(document: str, clitics: tuple[str, ...] = ENGLISH) -> list[Word]:
@@ -36,9 +42,13 @@ def texts(document: str) -> list[str]:
 
 @given(documents)
 def test_words_and_white_space_make_up_the_document(document: str) -> None:
-    done = 0
+    done, read = 0, decoded(document)
+    assert len(read) == len(document)
     for word in split(document):
-        assert word.text == document[word.start : word.end]
+        assert word.text in (
+            document[word.start : word.end],
+            without_fillers(read[word.start : word.end]),
+        )
         assert word.text
         gap = document[done : word.start]
         assert not gap or gap.isspace()
@@ -84,6 +94,16 @@ def test_every_letter_and_symbol_is_in_a_word_that_is_not_punctuation(document: 
     [
         ("She'll stay, don't worry.", ["She", "'ll", "stay", ",", "do", "n't", "worry", "."]),
         ("SHE’LL", ["SHE", "’LL"]),
+        (
+            "Sch&auml;fer's Stra&#223;e &amp; <b>S</b>o",
+            ["Schäfer", "'s", "Straße", "&", "amp", ";", "So"],
+        ),
+        ("Ⓝⓐⓘⓡ 🄽🄰🄸🅁 🅽🅰🅸🆁 ⒩⒜⒤⒭ 🅰️", ["Nair", "NAIR", "NAIR", "nair", "🅰️"]),
+        (
+            "**N**air Ne<i>i</i>l **N** a**i**r",
+            ["Nair", "Neil", "**", "N", "**", "a", "**", "i", "**", "r"],
+        ),
+        ("ida&#64;post.example", ["ida@post.example"]),
         ("Bo's dogs' bowl", ["Bo", "'s", "dogs", "'", "bowl"]),
         ("shouldn't've", ["should", "n't", "'ve"]),
         ("I cannot", ["I", "cannot"]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from typing import Final
 
 _FILLER: Final = "\N{WORD JOINER}"
@@ -57,12 +58,14 @@ def _letter(coded: re.Match[str]) -> str:
         return _LETTERS[letter]
     if text[0] == "&":
         said = html.unescape(text)
-        around = (
-            coded.string[max(coded.start() - 1, 0)],
-            coded.string[coded.end() : coded.end() + 1],
-        )
-        sign = said == "@" and all(map(str.isalnum, around))  # of an address
-        known = len(said) == 1 and (said.isalpha() or sign)
+        if len(said) != 1:
+            return text
+        before = coded.string[max(coded.start() - 1, 0) : coded.start()].isalnum()
+        inside = before and coded.string[coded.end() : coded.end() + 1].isalnum()
+        category = unicodedata.category(said)
+        if inside and category == "Cf":
+            return _FILLER * len(text)  # "Ne&shy;il"
+        known = said.isalpha() or (inside and said == "@") or (before and category == "Mn")
         return said + _FILLER * (len(text) - 1) if known else text
     group = next(name for name in ("tagged", "within", "bold") if coded[name])
     start = coded.start(group) - coded.start()

@@ -196,6 +196,8 @@ MONTHS = "In 03/1979 it was cold, in 1979-03 too, March '79, en mars 1979, marzo
 def test_months_of_a_known_date_move_by_the_months_between(privatizer: Privatizer) -> None:
     key = Key(bytes(32))
     assert released(privatizer, MONTHS, key)[0].text == MONTHS
+    other = "RFC-2012-07, $12/2020 and #3/2010"
+    assert released(privatizer, f"Born on 14 March 1979. {other}", key)[0].text.endswith(other)
     release, restoration = released(privatizer, f"Born on 14 March 1979. {MONTHS}", key)
     text = release.text
     _, *months = [each.readings[0].day for each in Dates(text).within(0, len(text))]

@@ -239,6 +239,7 @@ def test_nothing_beside_the_private_words_is_drawn(
         ("Ask Ⓟⓡⓘⓨⓐ Ⓝⓐⓘⓡ, 🄿🅁🄸🅈🄰 or 🅿🆁🅸🆈🅰.", "Ⓟⓡⓘⓨⓐ Ⓝⓐⓘⓡ 🄿🅁🄸🅈🄰 🅿🆁🅸🆈🅰"),
         ("Write to ⓟⓡⓘⓨⓐ@ⓟⓞⓢⓣ.ⓝⓔⓣ", "ⓟⓡⓘⓨⓐ@ⓟⓞⓢⓣ.ⓝⓔⓣ"),
         ("Frau Sch&auml;fer and Herr Sch&#228;fer", "Sch&auml;fer Sch&#228;fer"),
+        ("Ask Pri&shy;ya Na&#8203;ir and Herr Mu&#776;ller", "Pri&shy;ya Na&#8203;ir Mu&#776;ller"),
         ("mail ida&#64;post.example now", "ida&#64;post.example"),
         ("Ask Priya <b>N</b>air or Priya **N**air", "<b>N</b>air **N**air"),
         ("My IBAN is D E 8 9 3 7 0 4 0 0 4 4 0 5", "D E 8 9 3 7 0 4 0 0 4 4 0 5"),

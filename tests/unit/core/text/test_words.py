@@ -26,7 +26,20 @@ anything = st.text(st.characters(exclude_categories=()))
 awkward = st.text(st.sampled_from("aB1é\u0301我ア٣²'’.,-_@/:?=&#£%😀\u200d\ud800\x00\u2028 \n(«"))
 coded = st.lists(
     st.sampled_from(
-        ["Ⓐ", "🅱", "🅱\ufe0f", "&auml;", "&#64;", "&amp;", "**", "<b>", "</b>", *"aB1 .;\n"]
+        [
+            "Ⓐ",
+            "🅱",
+            "🅱\ufe0f",
+            "&auml;",
+            "&#64;",
+            "&amp;",
+            "&shy;",
+            "&#776;",
+            "**",
+            "<b>",
+            "</b>",
+            *"aB1 .;\n",
+        ]
     )
 ).map("".join)
 documents = anything | awkward | coded

@@ -155,12 +155,14 @@ _PATTERNS: Final = (
 """1979-03-14, 14.3.79, 14 March 1979, March 14th, 1979, March 1979, 1979年3月14日, and
 date(1979, 3, 14). The first letter of a group's name says which of them, and the second which part
 of a date."""
+_ALONE: Final = r"(?<![^\W\d_]-)(?<![#$€£])"
+"""Before a month of a year, which "RFC-2012-07" and "$12/2020" are not."""
 _DOUBTFUL: Final = (
     r"(?P<cy>(?:19|20)\d\d)(?P<cm>\d\d)(?P<cd>\d\d)(?:(?=T\d{4})|(?![\w:])(?![-/.]\d))",
     r"(?P<sa>\d{1,2})/(?P<sb>\d{1,2})(?!\w)(?![-/.,:]\d)",
     r"(?P<gd>\d{1,2})\.(?P<gm>\d{1,2})\.(?!\w)",
-    rf"(?P<xm>0?[1-9]|1[0-2])[-/.](?P<xy>(?:19|20)\d\d){_ENDS}",
-    rf"(?P<wy>(?:19|20)\d\d)[-/](?P<wm>0[1-9]|1[0-2]){_ENDS}",
+    rf"{_ALONE}(?P<xm>0?[1-9]|1[0-2])[-/.](?P<xy>(?:19|20)\d\d){_ENDS}",
+    rf"{_ALONE}(?P<wy>(?:19|20)\d\d)[-/](?P<wm>0[1-9]|1[0-2]){_ENDS}",
 )
 """19790314, 14/3, 14.3. in German, 03/1979, and 1979-03."""
 _FORMS, _DOUBTFUL_FORMS = (

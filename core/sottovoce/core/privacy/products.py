@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
+from itertools import pairwise
 from typing import Final
 
 from sottovoce.core.privacy.sight import Sight
-from sottovoce.core.privacy.signs import POSSESSIVES, TITLES, listed
-from sottovoce.core.privacy.surrogates import names
+from sottovoce.core.privacy.signs import TITLES, listed
 from sottovoce.core.text.vocabulary import Listed, Mark, listed_names
 from sottovoce.core.text.words import Kind
 
@@ -21,10 +21,14 @@ _TECHNOLOGIES: Final = listed("technologies")
 _OF_TECHNOLOGIES: Final = listed("of_technologies")
 _TECHNICAL: Final = listed("technical")
 _USING: Final = listed("using")
-_WITHIN: Final = frozenset({"in", "into", "on", "via"})
 _COMPARING: Final = listed("comparing")
-_THAN: Final = frozenset({"than", "versus", "vs", "like", "instead"})
-_FIRST_PERSONS: Final = listed("first_persons") | {"he", "she", "they"}
+_PRONOUNS: Final = frozenset({"he", "she", "his", "her", "him", "hers", "they", "them"})
+_OF_PERSONS: Final = (
+    _PRONOUNS
+    | (listed("relations") | listed("private") | listed("people") - listed("first_persons"))
+    | {"candidate", "candidates", "feedback", "interview", "interviews", "role", "team", "teams"}
+)
+"""Words of a text in which a given name is no technology."""
 _ACTS: Final = listed("person_verbs") | listed("does")
 _BEFORE_PERSONS: Final = (
     TITLES | listed("relations") | listed("addressed") | listed("dealing") | listed("person_keys")
@@ -37,10 +41,11 @@ _LISTING: Final = frozenset({",", "/", "and", "&", "or", "than", "vs", "versus"}
 def technologies(sight: Sight, hides: Sequence[str], known: Set[str]) -> Iterator[int]:
     """Yield the places of technologies that are also names: "Julia or Haskell", "Jenkins pipeline".
 
-    Such a word passes before a noun such as "pipeline", after a verb such as "install", and in a
-    technical text after "in". It passes in rows of technologies, and where a sentence without
-    persons compares it with one. Then it passes in the whole text, except if one mention reads like
-    a person's: "my colleague Julia", "Julia said", "Julia Kerr".
+    Such a word passes before a noun such as "pipeline", after a verb such as "install", in a
+    technical text after "in", in a row with another technology, and after or before "than" and one.
+    A given name passes only in a text that tells of no person, and that is technical or has a
+    technology that is no name. One mention that reads like a person's keeps all hidden: "my
+    colleague Julia", "Julia said", "Julia Kerr".
 
     Args:
         hides: what each word hides.
@@ -49,16 +54,22 @@ def technologies(sight: Sight, hides: Sequence[str], known: Set[str]) -> Iterato
     spots = [place for place, lower in enumerate(sight.lower) if lower in _TECHNOLOGIES]
     if not any(hides[place] for place in spots):
         return
-    technical = not _TECHNICAL.isdisjoint(sight.lower)
+    plain = {
+        sight.lower[place]
+        for place in spots
+        if not sight.marks[place] & Mark.NAME and not is_usual(sight.lower[place])
+    }
+    technical = bool(plain) or not _TECHNICAL.isdisjoint(sight.lower)
     named = known | {sight.lower[place] for place in spots if _is_named(sight, place)}
+    if not _OF_PERSONS.isdisjoint(sight.lower):
+        named |= {sight.lower[place] for place in spots if is_usual(sight.lower[place])}
     spots = [place for place in spots if sight.lower[place] not in named]
     told = {sight.lower[at] for at in spots if _is_technology(sight, at, technical=technical)}
-    told |= {sight.lower[place] for place in spots if _is_compared(sight, hides, place)}
-    sure = technical or not _COMPARING.isdisjoint(sight.lower)
+    compared = technical or not _COMPARING.isdisjoint(sight.lower)
     for row in _rows(sight, spots):
         lower = {sight.lower[place] for place in row}
-        plain = any(not sight.marks[place] & Mark.NAME for place in row)
-        if plain or lower & told or (sure and not all(map(names.gender, lower))):
+        usual = sum(map(is_usual, lower))
+        if lower & told or (compared and 2 * usual <= len(lower)) or (lower & plain and technical):
             told |= lower
     yield from (place for place in spots if sight.lower[place] in told)
 
@@ -81,32 +92,16 @@ def _is_named(sight: Sight, place: int) -> bool:
 
 
 def _is_technology(sight: Sight, place: int, *, technical: bool) -> bool:
-    after = place + 1
-    noun = after < len(sight.words) and sight.gaps[after] == " "
-    if noun and sight.lower[after] in _OF_TECHNOLOGIES:
-        return True
+    after = sight.lower[place + 1] if place + 1 < len(sight.words) else ""
     before = sight.lower[place - 1] if place else ""
-    return before in _USING or (technical and before in _WITHIN)
-
-
-def _is_compared(sight: Sight, hides: Sequence[str], place: int) -> bool:
-    """Return whether a sentence compares a word with a technology: "Is Julia as fast as NumPy?"."""
-    begin, end = place, place + 1
-    while begin > max(place - _NEAR, 0) and not sight.begins(begin):
-        begin -= 1
-    while end < min(place + _NEAR, len(hides)) and not sight.begins(end):
-        end += 1
-    before, after = sight.lower[begin:place], sight.lower[place + 1 : end]
-    compares = not _COMPARING.isdisjoint(before) or not _THAN.isdisjoint(after)
-    if not compares or not _FIRST_PERSONS.isdisjoint(sight.lower[begin:end]):
-        return False
-    others = [at for at in range(begin, end) if sight.lower[at] != sight.lower[place]]
-    if any(hides[at] == "persons" and sight.lower[at] not in _TECHNOLOGIES for at in others):
-        return False
-    return any(
-        sight.lower[at] in _TECHNOLOGIES and not hides[at] and not names.gender(sight.lower[at])
-        for at in others
+    if after in _OF_TECHNOLOGIES or (before == "learn" and not sight.breaks(place)):
+        return True
+    compared = any(
+        than in (*_LISTING, "as", "from", "to") and other in _TECHNOLOGIES
+        for than, other in (pairwise(sight.lower[place + 1 : place + _NEAR]) if technical else ())
+        if not is_usual(other)
     )
+    return technical and (before in _USING or compared)
 
 
 def _rows(sight: Sight, spots: Sequence[int]) -> Iterator[list[int]]:
@@ -134,7 +129,7 @@ def stands_alone(sight: Sight, place: int) -> bool:
 
 
 _MODEL = re.compile(r"(?=.{1,8}\Z)[A-Z]{0,3}-?\d{1,4}[A-Za-z]{0,3}")
-_COUNTING: Final = POSSESSIVES | {"a", "an"}
+_COUNTING: Final = frozenset({"a", "an", "my"})
 
 
 def is_counted(sight: Sight, place: int) -> bool:

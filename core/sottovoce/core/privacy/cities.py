@@ -45,6 +45,8 @@ _LIVING: Final = (
     | (listed("who") | listed("people")) - listed("first_persons")
 )
 """Words that tell of somebody's home, work, family or origin."""
+OF_PERSONS: Final = listed("private") | listed("of_persons") | listed("employed")
+"""Words of a text in which a club, a brand or a work may be a person or an employer."""
 _CHILDREN: Final = frozenset({"child", "children", "kid", "kids", "toddler"})
 _FOR_ANYBODY: Final = frozenset({"a", "any", "for", "small", "three", "to", "two", "with", "young"})
 _FIELD: Final = frozenset(":=|<>@/\\\"'“”‘’`;#")
@@ -149,8 +151,10 @@ def _is_found(sight: Sight, hides: Sequence[str], places: Sequence[float], span:
         return False
     name = plain_city(" ".join(sight.lower[at] for at in span))
     if f"\n{name}\n" in _lines("public_names.txt"):
-        persons = len(span) == 1 and hides[first] == "persons"
-        return not (persons and is_usual(sight.lower[first]))
+        sure = all(hides[at] == _PLACE and places[at] >= _PROBABILITY for at in drawn)
+        if sure or not (OF_PERSONS | _FIRST).isdisjoint(sight.lower):
+            return sure
+        return len(span) > 1 or not (hides[first] == "persons" and is_usual(sight.lower[first]))
     if "unlisted" in hides[first : span.stop] or not is_city(name):
         return False
     if not all(map(sight.capital, set(span) - set(drawn))):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.privacy import identifying
-from sottovoce.core.privacy.cities import pass_cities
+from sottovoce.core.privacy.cities import OF_PERSONS, pass_cities
 from sottovoce.core.privacy.companies import hide_companies
 from sottovoce.core.privacy.hiding import KINDS as HIDDEN
 from sottovoce.core.privacy.hiding import LISTED, Hiding, Spans
@@ -283,6 +283,7 @@ class Personal:
             and _FOUND[best] != "places"
             and not listed_names(sight.lower[place]) & ~Listed.SURNAME
             and not _is_acronym(word.text)
+            and (not listed_names(sight.lower[place]) or OF_PERSONS.isdisjoint(sight.lower))
         ):
             marks &= ~Mark.NAME  # "Lufthansa", a name of nobody in the lists, or of few
         capital = sight.capital(place)

@@ -53,6 +53,7 @@ _OWNED: Final = listed("owned") | listed("relations")
 _WHERE: Final = listed("where")
 """What stands before places."""
 _BEING: Final = frozenset({"is", "was", "'s", "’s"})
+_FINITE: Final = listed("finite") | listed("person_verbs") | listed("does")
 _OTHERS: Final = ~(Mark.WORD | Mark.NAME | Mark.COMMON)
 
 
@@ -71,13 +72,22 @@ def hide_places_again(
         **known,
         **{sight.lower[at]: hidden for at, hidden in enumerate(hides) if hidden in _LASTING},
     }
+    firms = {
+        sight.lower[at]
+        for at, hidden in enumerate(hides)
+        if hidden == "organisations" and (not at or hides[at - 1] != hidden)
+    }
     for place, hidden in enumerate(hides):
         word = sight.words[place]
         if hidden or word.kind is not Kind.WORD or word.clitic or len(word.text) < _SHORTEST_STREET:
             continue
         hides_again = found.get(sight.lower[place], "")
         sure = sight.lower[place] in known or named[place] >= _DOUBT
-        if sure and not sight.marks[place] & ~Mark.NAME:
+        marks = sight.marks[place] & ~Mark.NAME
+        acts = place + 1 < len(hides) and sight.lower[place + 1] in _FINITE
+        firm = sight.lower[place] in firms and sight.capital(place)
+        firm = firm and (acts or not sight.begins(place))  # "Tollgate is", "I like Tollgate"
+        if (sure and not marks) or (firm and not marks & _OTHERS):
             hides[place] = hides_again
 
 
@@ -387,6 +397,15 @@ def _has(text: str, told: Set[str]) -> bool:
     return not told.isdisjoint(_LETTERS.findall(text.lower()))
 
 
+_OF_LIVES: Final = (
+    listed("relations")
+    | (listed("people") - {"he", "her", "his", "she", "their", "they"})
+    | (listed("date_keys") | listed("secret_keys") | listed("private"))
+    | {"appt", "died", "password", "safe", "visit"}
+)
+"""Words of a text in which an old date is somebody's, or misspelt."""
+
+
 def hide_dates(dates: Dates, sight: Sight, hides: list[str], *, dated: bool) -> None:
     """Hide dates; a month of a year only where a full date would reveal it.
 
@@ -395,10 +414,10 @@ def hide_dates(dates: Dates, sight: Sight, hides: list[str], *, dated: bool) -> 
         sight, hides: of its words.
         dated: whether the conversation drew a full date before.
     """
-    words = sight.words
+    words, public = sight.words, dates.old and _OF_LIVES.isdisjoint(sight.lower)
     for date in dates.within(words[0].start, words[-1].end):
         reading = date.readings[0]
-        old = dates.old and (dates.full or reading.day.year in OLD)
+        old = public and (dates.full or reading.day.year in OLD)
         if reading.day.day or dates.full or dated:
             for field, start, end in reading.spots:
                 if field not in "sf":

@@ -121,6 +121,9 @@ _PHRASES: Final = frozenset(
             ("auth", "token"),
             ("memorable", "word"),
             ("pin", "code"),
+            ("wifi", "key"),
+            ("network", "key"),
+            ("wlan", "key"),
         ),
     }
 )
@@ -223,6 +226,8 @@ def _labelled(sight: Sight, place: int) -> Iterator[int]:
     keys = key_parts(sight.words[place].text) if len(sight.lower[place]) <= 40 else set[str]()
     if keys == {"token"} and _before(sight, place) in _PARSED and not _has_digits(sight, place):
         return  # "Unexpected token '<' in JSON"
+    if _before(sight, place) == "/" and sight.words[place - 2].text[-1] == "<":
+        return  # "</password>"
     if _is_key(keys) or (_before(sight, place), sight.lower[place]) in _PHRASES:
         start = value_after(sight, place)
         if start:
@@ -307,7 +312,7 @@ def _value(sight: Sight, start: int, *, separated: bool) -> Iterator[int]:
     coded = loose = False
     for at in range(start, min(start + _MOST, len(sight.words))):
         word = sight.words[at]
-        if at > start and sight.breaks(at):
+        if at > start and (sight.breaks(at) or (word.text[0] == "<" and not quoted)):
             return
         if word.kind is Kind.PUNCTUATION:
             if word.text[0] in (QUOTES if quoted else () if separated else ","):

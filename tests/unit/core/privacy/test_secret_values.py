@@ -208,3 +208,9 @@ def test_a_value_goes_on_after_a_word_with_digits(
 ) -> None:
     left = released(privatizer, text)
     assert [secret for secret in secrets if secret in left] == []
+
+
+def test_the_closing_tag_of_a_secret_passes_and_so_does_the_rest(privatizer: Privatizer) -> None:
+    left = released(privatizer, "<password>hunter2</password> and <port>80</port>")
+    assert "hunter2" not in left
+    assert left.endswith("</password> and <port>80</port>")

@@ -36,6 +36,8 @@ _PIVOT: Final = 69
 """Two digits of a year from here on are of the 20th century, as POSIX reads them."""
 LEAP: Final = 2000
 OLD: Final = range(1500, 1900)
+_MINUTES: Final = 60
+"""Digits of a year that may be minutes: "12 June 1745" may be a quarter to six."""
 """Years of nobody alive."""
 
 
@@ -280,7 +282,7 @@ class Dates:
 
     Attributes:
         full: whether one has day, month and year.
-        old: whether all name the month and are of 1500 to 1899, so not of anybody alive.
+        old: whether all name the month, are of 1500 to 1899, and end in no time of day.
     """
 
     def __init__(self, text: str) -> None:
@@ -289,7 +291,8 @@ class Dates:
         for written in _find(text, 0, len(text)):
             day, named = written.readings[0].day, _month_of(text, written.readings[0]).isalpha()
             self.full |= day.full
-            self.old &= not day.day or (named and day.year in OLD)
+            timed = day.year % 100 < _MINUTES and "," not in text[written.start : written.end]
+            self.old &= not day.day or (named and day.year in OLD and not timed)
             if len(written.readings) == 1:
                 orders.add(written.readings[0].order)
         self._month_first = _MONTH_FIRST in orders and _DAY_FIRST not in orders

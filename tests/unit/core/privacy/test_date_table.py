@@ -284,6 +284,7 @@ def test_both_dates_of_a_range_move_by_one_offset(privatizer: Privatizer) -> Non
         "[2024-03-14 10:11:12,345] INFO 14/Mar/2024:10:11:12",
         "datetime(1979, 3, 14), new Date(1979, 2, 14), 1979年3月14日, 生于1979-03-14出生",
         "am 5. Mai 1990, le 5 mai 1990, el 5 de mayo de 1990",
+        "Date: Mon Mar 4 10:22:11 2024 +0100, Tue Mar  5 10:22:11 2024",
     ],
 )
 def test_dates_in_tables_code_and_other_languages_are_shifted(

@@ -145,7 +145,8 @@ _PATTERNS: Final = (
     rf"|(?:(?(dash)[-/]|(?!))|[ ]?['’])(?P<dz>\d\d){_AFTER}|(?!\w))",
     rf"(?P<mm>{_NAME})(?:\.?[ \xa0]{{1,2}}|[-/]|)(?:the[ ])?"
     rf"(?:{_EARLIER.format('m')})?{_ORDINAL.format('m')}"
-    rf"(?:(?:,?[ \xa0]|[-/]|,)(?P<my>[12]\d{{3}}){_AFTER}|,?[ ]?['’](?P<mz>\d\d){_AFTER}"
+    rf"(?:(?:,?[ \xa0](?:\d\d:\d\d:\d\d[ ])?|[-/]|,)(?P<my>[12]\d{{3}}){_AFTER}"
+    rf"|,?[ ]?['’](?P<mz>\d\d){_AFTER}"
     rf"|(?![\w:])(?![-/.]\d))",
     rf"(?P<ym>{_NAME})(?:(?:\.?,?[ \xa0]|[-/])(?:(?:of|de)[ ])?(?P<yy>[12]\d{{3}})"
     rf"|\.?[ ]?['’](?P<yz>\d\d)){_AFTER}",

@@ -294,6 +294,8 @@ class Personal:
         ordinary = marks and not marks & Mark.NAME
         if (ordinary or sight.lower[place] in _FIELDS) and _is_field(sight, place):
             return ""
+        if sight.lower[place] in _PLAIN_VALUES and sight.words[place - 1].text == ":":
+            return ""  # "Author: unknown"
         if sight.lower[place] in _LABELS:
             unlisted = word.text.isupper() and not marks
             if unlisted or _is_label(sight, place):
@@ -415,9 +417,10 @@ _DECLARE: Final = frozenset({"val", "mod", "fun", "mut", "var"})
 _RELATIONS: Final = listed_signs("relations") - {"ex"}
 _ITSELF: Final = listed_signs("first_persons") - {"i", "mine"}
 _FIELDS: Final = _LABELS.union(
-    *map(listed_signs, ("person_keys", "address_labels", "organisation_types"))
+    *map(listed_signs, ("person_keys", "address_labels", "organisation_types", "prompt_keys"))
 )
 
+_PLAIN_VALUES: Final = listed_signs("plain_values")
 _DOUBT: Final = 0.1
 """The probability from which an unlisted word is drawn as a name of the found kind."""
 _UNSURE: Final = 0.05

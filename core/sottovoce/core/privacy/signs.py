@@ -70,7 +70,7 @@ _WEAK_KEYS: Final = listed("weak_keys")
 _FIELDS: Final = _PERSON_KEYS | listed("organisation_types")
 _NAMED_THINGS: Final = listed("named_things")
 _NAMING: Final = ("is", "called", "named", "'s", "’s")
-_EDITS: Final = listed("edits")  # orders that stand before a colon
+_EDITS: Final = listed("edits") | listed("prompt_keys")  # what else stands before a colon
 _COMPANY_KEYS: Final = listed("company_keys")
 _NUMBER_KEYS: Final = listed("number_keys")
 _ROOM_KEYS: Final = listed("room_keys")  # a number of any length counts after them
@@ -381,7 +381,7 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
         return  # "self.client = client"
     quoted = sight.words[start - 1].text[0] in QUOTES
     found = [*_capitals(sight, start)]
-    if found == [start] and _speaks(sight, start):
+    if found == [start] and (_speaks(sight, start) or _is_good(sight, start, keys)):
         return  # "Patient: My head hurts"
     if quoted and "[" in "".join(word.text for word in sight.words[place + 1 : start]):
         found = [*_in_list(sight, start)]
@@ -400,6 +400,16 @@ def _person(sight: Sight, place: int, keys: set[str]) -> Iterator[Sign]:
         ends = start + 1 >= len(sight.words) or sight.breaks(start + 1) or quoted
         if (ends or not keys & _WEAK_KEYS) and sight.words[start].kind is _WORD:
             yield Sign(start, "persons")
+
+
+def _is_good(sight: Sight, start: int, keys: set[str]) -> bool:
+    """Return whether a word under "name" names goods or a step: beside "price", "image", "run"."""
+    near = sight.lower[max(start - _NEAR_FIELDS, 0) : start + _NEAR_FIELDS]
+    word = sight.marks[start] & (Mark.WORD | Mark.NAME) == Mark.WORD
+    return keys == {"name"} and word and not _BESIDE_GOODS.isdisjoint(near)
+
+
+_BESIDE_GOODS: Final = listed("beside_goods")
 
 
 def _speaks(sight: Sight, start: int) -> bool:

@@ -343,7 +343,7 @@ class Personal:
             return ""  # a public company or its product
         if marks & Mark.DATE and named < 0.9 and _beside_dates(sight, place):
             return ""  # "April and May"
-        least = _least(marks, best, capital, first)
+        least = _least(marks, best, capital, first and not _is_acronym(word.text))
         if marks & (Mark.PUBLIC | Mark.WORD) and is_counted(sight, place):
             least = max(least, 0.9 if marks & Mark.PUBLIC else _LIKELY)
         typed = (

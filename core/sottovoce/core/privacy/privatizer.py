@@ -240,10 +240,10 @@ class Privatizer:
                     decision.tags,
                     decision.treatments,
                 )
-        if policy.context:
-            surrogates.keep_cities(personal.cities)
         if shifted and shifted.full:
             surrogates.keep_dated()
+        if policy.context:
+            surrogates.keep_cities(personal.cities)
             surrogates.keep_values(personal.values.found)
             if personal.values.late:  # the first windows again, with the values of the others
                 return self.release(

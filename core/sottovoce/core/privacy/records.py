@@ -203,15 +203,15 @@ _LINES: Final = (
 )
 """Lines, what their first group hides, and whether it is drawn if it holds ordinary words alone."""
 _USER: Final = r"([A-Za-z_][\w.-]{1,31})"
-_S: Final = r"[ \t]+"
+_S: Final = r"[ \t]++"
 _USERS: Final = tuple(
     re.compile(form, re.MULTILINE)
     for form in (
         rf"\b(?:(?:[ug]id|euid|groups)=\d+|,\d{{3,6}})\({_USER}\)",
         rf"(?<!\S)[bcdlps-](?:[r-][w-][xsStT-]){{3}}[.+@]?{_S}\d+{_S}{_USER}{_S}{_USER}{_S}\d",
-        rf"\bch(?:own|grp)(?:{_S}-\S+)*{_S}(?:{_USER}:{_USER}?"
+        rf"\bch(?:own|grp)(?:{_S}-\S{{1,40}}+){{0,6}}+{_S}(?:{_USER}:{_USER}?"
         rf"|{_USER}(?={_S}[\w~$*-]*[./~*$]))",
-        rf"\b(?:sudo(?:{_S}-\w+)*?|(?:mysql\w{{0,8}}|crontab)\b[^\n|;]{{0,60}}?)"
+        rf"\b(?:sudo(?:{_S}-\w{{1,20}}){{0,6}}?|(?:mysql\w{{0,8}}|crontab)\b[^\n|;]{{0,60}}?)"
         rf"[ \t]-u[ \t]?{_USER}",
         rf"\b(?:ssh\b[^\n|;]{{0,60}}?[ \t]-l|(?:psql|pg_\w+)\b[^\n|;]{{0,60}}?[ \t]-U"
         rf"|su{_S}(?:-l?|--login)){_S}{_USER}",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from sottovoce.core.privacy.noise import Key
 from sottovoce.core.privacy.policies import Setting
 from sottovoce.core.privacy.privatizer import Privatizer
+from sottovoce.core.privacy.records import records
+from sottovoce.core.privacy.sight import Sight
+from sottovoce.core.text.words import split
 
 PERSONAL = Setting(policy="personal")
 KEY = Key(b"records".ljust(32))
@@ -73,6 +78,7 @@ def _drawn(privatizer: Privatizer, text: str) -> list[str]:
         ("dn: cn=Hope Stone,ou=people,dc=example", "cn=Hope Stone"),
         ("-rw-r--r-- 1 hope  staff 4096 x\n-rw-r--r--@ 1 root rose 96 x", "hope rose"),
         ("chown hquill:grace x; chown -R rose /srv/app", "hquill grace rose"),
+        ("chown -R -v --no-dereference rose: x\nsudo -E -H -u hope ls", "rose hope"),
         ("sudo -u hope ls\nsu - hquill\nssh -l bly 192.168.1.4", "hope hquill bly"),
         ("mysql -u hope -p\npsql -h localhost -U hquill shop", "hope hquill"),
         ("usermod -aG docker hquill\npasswd hope\nadduser rose sudo", "hquill hope rose"),
@@ -161,3 +167,13 @@ def test_the_form_of_a_line_tells(privatizer: Privatizer, text: str, private: st
 )
 def test_other_lines_leave_as_typed(privatizer: Privatizer, text: str) -> None:
     assert _drawn(privatizer, text) == []
+
+
+@pytest.mark.parametrize("pump", ["chgrp -", "sudo -", "gid=1"])
+def test_forms_of_lines_are_fast_on_the_worst_text(pump: str) -> None:
+    document = pump * (60_000 // len(pump))
+    words = split(document)
+    sight = Sight(words, [""] * len(words), [0] * len(words), [w.text.lower() for w in words])
+    begun = time.process_time()
+    assert [*records(document, sight)] == []
+    assert time.process_time() - begun < 10

@@ -6,6 +6,7 @@ A name in a program is rarely a person's, and a word with "@" rarely a handle.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from sottovoce.core.privacy.identifier_parts import part_marks
@@ -26,33 +27,53 @@ _DECORATORS: Final = listed("decorators")
 _RULE: Final = frozenset("|:- \t")
 """Signs of the line under the header of a table in Markdown."""
 _LONGEST_LINE: Final = 1_000
+_STEP: Final = 256
+"""Characters whose words are judged by the same part of a long line."""
 _MOST_DECORATORS: Final = 8
 _DOCUMENTED: Final = listed("doc_tags")
+_TIMES: Final = frozenset(
+    {"annually", "daily", "hourly", "midnight", "monthly", "reboot", "weekly", "yearly"}
+)
+"""What crontab writes before a command; elsewhere it may be a handle."""
+_COMMAND = re.compile(
+    r"[ \t]+(?:[\w.~$-]*/|(?:bash|cd|certbot|cp|curl|docker|echo|node|php|python3?|rm|root|rsync|sh"
+    r"|sleep|sudo|systemctl|tar)[ \t])"
+)
 _OF_DECORATORS = re.compile(r"`| (?:annotation|decorator|directive)s?\b")
 
 
 def in_code(document: str, start: int) -> bool:
     """Return whether the line of a word looks like a program's, or is the header of a table."""
-    begin = document.rfind("\n", max(0, start - _LONGEST_LINE), start) + 1
-    begin = max(begin, start - _LONGEST_LINE, 0)
-    end = document.find("\n", start, start + _LONGEST_LINE)
-    line = document[begin : end if end >= 0 else start + _LONGEST_LINE]
+    first = max(start - start % _STEP - _LONGEST_LINE, 0)
+    last = start - start % _STEP + _STEP + _LONGEST_LINE
+    begin = document.rfind("\n", first, start) + 1
+    end = document.find("\n", start, last)
+    line = document[max(begin, first) : end if end >= 0 else last]
     below = document[end + 1 : end + _LONGEST_LINE].partition("\n")[0] if end >= 0 else ""
     header = "|" in below and "-" in below and _RULE.issuperset(below)
-    return header or _CODE_LINE.search(line) is not None
+    return header or _is_code(line)
+
+
+@lru_cache(4)
+def _is_code(line: str) -> bool:
+    """Return whether a line looks like a program's; the words of a line ask one by one."""
+    return _CODE_LINE.search(line) is not None
 
 
 def is_decorator(document: str, word: Word) -> bool:
     """Return whether a word with "@" is of a program: "@dataclass", "`@media`"."""
-    if word.text[1:] in _DECORATORS:
+    if word.text[1:] in _DECORATORS and word.text[1:] not in _TIMES:
         return True
     if not compound(word.text[1:], part_marks):
         return False
     begin = document.rfind("\n", max(word.start - _LONGEST_LINE, 0), word.start) + 1
     line = document[word.end : word.end + _LONGEST_LINE].partition("\n")[0]
+    before = document[begin : word.start].strip()
+    if word.text[1:] in _TIMES:
+        command = not before.strip("*/#") and _COMMAND.match(line)
+        return bool(command) or in_code(document, word.start)
     if _OF_DECORATORS.match(line) or line[:2] in ("='", '="'):
         return True
-    before = document[begin : word.start].strip()
     if before:  # of a comment: " * @param x"
         return not before.strip("*/#") and word.text[1:] in _DOCUMENTED
     if line.strip():

@@ -89,6 +89,7 @@ _HOST = re.compile(
 )
 _HOME = re.compile(r"(?:^|[\\/])(?:home|users|Documents and Settings)[\\/]+(?P<user>[^\\/]+)", re.I)
 _PLACE_KEYS: Final = listed("place_keys") - {"location"}
+_INNER_HOSTS: Final = listed("inner_hosts")
 _NO_WORD: Final = (0, Mark.NAME, Mark.NAME | Mark.WORD)
 """Marks of words that are in no list, or names."""
 _PERSON_KEYS: Final = listed("person_keys")
@@ -99,9 +100,10 @@ _LONG_NUMBER: Final = 5
 """Digits of a plain number that may belong to an account, an order or a place."""
 _ROUND = re.compile(
     r"[1-9]\d{0,2}0{3,}|[1-9]0{4,}|100644|100755|120000|(?:65536|65535|32768|16384|10080|86400|31536000)"
-    r"|(?:115200|19200|38400|57600|74880|921600)"  # baud
     r"|(?:11434|15672|25519|25565|27017|32400|50051|51820)"  # ports of known services, a curve
 )
+BAUD = re.compile(r"115200|19200|38400|57600|74880|921600")
+"""Speeds of a serial line; alone they may be codes."""
 _PLAIN = re.compile(r"\d+")
 _PRECISE = re.compile(r"-?\d{1,3}\.\d{5,}")
 """A number with so many decimals may be a place on a map."""
@@ -121,8 +123,8 @@ _PUBLIC_CODE = re.compile(
     r"|0x(?:0{4}|f{4})?[5-7f][\da-f]{11}|(?:[01]{8}){1,4}|\d{3}/\d{2}Z?R\d{2}"
     r"|[A-G][#b]?(?:maj|min|dim|aug|sus|add)\d{1,2}"
     r"|(?:990|1040|1095|1098|1099|1120)-[A-Z]{1,4}|ES20\d\d|proto[23]|(?:lib)?[xh]26[45]"
-    r"|(?:(?>TLS|ADH|A?ECDHE?|DHE?|EDH|ECDSA|RSA|PSK|AES(?:128|256)?|GCM|CBC3?|CCM|CHACHA20|POLY1305"
-    r"|SHA(?:1|256|384|512)?|3?DES|RC4|MD5|[ae]?NULL|WITH|HIGH|128|256)[-_:!+]?+){3,80}+"
+    r"|(?!\d)(?:(?>TLS|ADH|A?ECDHE?|DHE?|EDH|ECDSA|RSA|PSK|AES(?:128|256)?|GCM|CBC3?|CCM|CHACHA20|POLY1305"
+    r"|SHA(?:1|256|384|512)?|3?DES|RC4|MD5|[ae]?NULL|WITH|HIGH|(?<!\d)(?:128|256)(?!\d))[-_:!+]?+){3,80}+"
     r"|BLAKE[23][bs]?|X25519|Ed25519|Curve25519|Argon2(?:id|[id])?"
     r"|[1-9]\d{3,6}L|214748364[78]|429496729[56]|9223372036854775807|9007199254740991n?|299792458"
     r"|0\.[1-9]0{12,}\d{1,2}|3\.1415\d{1,12}|2\.718\d{2,12}|1\.618\d{2,12}"
@@ -218,7 +220,7 @@ def private(text: str, marks: Marks, *, called: bool = False, hashed: bool = Fal
         return ""
     if _RANGE.search(text) and not any(map(str.isalnum, _RANGE.sub("", text))):
         return ""  # a regular expression
-    if is_public_package(text) or ((pin := pinned(text)) and compound(pin, marks)):
+    if is_public_package(text, marks) or ((pin := pinned(text)) and compound(pin, marks)):
         return ""
     if address := compared(text):
         return private(address, marks)
@@ -251,7 +253,7 @@ def private(text: str, marks: Marks, *, called: bool = False, hashed: bool = Fal
     if _MACHINE.fullmatch(text) or _REPOSITORY.fullmatch(text):
         return CONTACTS
     home = _HOME.search(text)
-    if home and home["user"].lower() not in NOBODY:
+    if home and (home["user"].lower() not in NOBODY or _is_home_of(text[home.end() :])):
         return CONTACTS
     document = _DOCUMENT.fullmatch(text)
     if document and _names_person(document[1]):
@@ -311,11 +313,15 @@ def _names_person(stem: str) -> bool:
     paper = not _PAPERS.isdisjoint(re.split(r"[\W_]+", stem.lower()))
     marks = Vocabulary.shipped().marks
 
+    dated = any(map(str.isdigit, stem))
+
     def has(part: str, lists: int, *, sure: bool = False) -> bool:
         """Return whether lists of names hold a part, unless it is a word and must be none."""
         mark = marks(part.lower())
         ordinary = (
-            mark & Mark.DATE or (mark and not mark & Mark.NAME) or (sure and mark & Mark.WORD)
+            (mark & Mark.DATE and (sure or dated))
+            or (mark and not mark & Mark.NAME)
+            or (sure and mark & Mark.WORD)
         )
         return len(part) > 1 and bool(listed_names(part) & lists) and not ordinary
 
@@ -341,6 +347,15 @@ _PAPERS: Final = listed("papers")
 """What the papers of one person are called."""
 _PAPER_AND_NAME: Final = 2
 _USUAL: Final = Listed.USUAL_SURNAME | Listed.USUAL_GIVEN
+
+
+def _is_home_of(path: str) -> bool:
+    """Return whether a path below the home of a program begins with a usual name: "/marsh"."""
+    first = (words_in(re.split(r"[\\/]+", path.lstrip("\\/"), maxsplit=1)[0]) or [""])[0]
+    return bool(listed_names(first) & _USUAL) and first.lower() not in _DIRECTORIES
+
+
+_DIRECTORIES: Final = listed("directories")
 
 
 def home_of(text: str) -> tuple[int, int] | None:
@@ -402,8 +417,8 @@ def _public_link(text: str, marks: Marks) -> bool:
         plain = _PACKAGE_PATH.fullmatch(path) is not None and not is_owned(path)
         words = Mark.WORD | Mark.UNIT
         return plain and all(found and (found & words or not found & Mark.NAME) for found in known)
-    named = [marks(word) for word in words_in(host)] if "." not in host else [0]
-    inner = link[1] and named and all(mark and not mark & Mark.NAME for mark in named)
+    name, _, port = host.partition(":")
+    inner = link[1] and port and name in _INNER_HOSTS
     if not inner and not _LOCAL.fullmatch(host):  # not of "http://backend:3000"
         site = _PUBLIC_SITE.fullmatch(host)
         if not site or not marks(site[1]) & Mark.PUBLIC:
@@ -463,7 +478,8 @@ def compound(text: str, marks: Marks) -> bool:
         return False
     for part in parts:
         if part.isdigit():
-            if len(part) > _LONGEST_DIGITS and not _ROUND.fullmatch(part):
+            speed = BAUD.fullmatch(part) and "tty" in text  # "ttyS0,115200n8"
+            if len(part) > _LONGEST_DIGITS and not (speed or _ROUND.fullmatch(part)):
                 return False
         elif not marks(part.lower()) and not marks(part.lower().removesuffix("s")):
             return False

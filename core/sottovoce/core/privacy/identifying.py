@@ -18,6 +18,7 @@ from sottovoce.core.privacy.packages import (
     is_package_host,
     is_public_package,
     pinned,
+    serves_packages,
 )
 from sottovoce.core.privacy.signs import LONG_AMOUNT, counts, key_parts, listed
 from sottovoce.core.privacy.surrogates import identifiers
@@ -413,7 +414,7 @@ def _public_link(text: str, marks: Marks) -> bool:
         return False
     host, path = link[2].lower(), link[3] or ""
     known = [marks(word.lower()) for word in words_in(path)]
-    if is_package_host(host):
+    if serves_packages(host):
         plain = _PACKAGE_PATH.fullmatch(path) is not None and not is_owned(path)
         words = Mark.WORD | Mark.UNIT
         return plain and all(found and (found & words or not found & Mark.NAME) for found in known)

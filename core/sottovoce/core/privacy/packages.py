@@ -1,6 +1,6 @@
 """Tells public packages, namespaces and pinned versions from links and addresses of somebody.
 
-"http://www.w3.org/2000/svg" and "github.com/gin-gonic/gin" are the same for everyone. So they pass,
+"app.kubernetes.io/name" and "github.com/gin-gonic/gin" are the same for everyone. So they pass,
 unless a word in them is a name, or a user or a query stands in them.
 """
 
@@ -66,7 +66,7 @@ def is_public_package(text: str, marks: Callable[[str], int] | None = None) -> b
         text: the text.
         marks: returns the marks of a word, by default in the vocabulary; each part needs some.
 
-    >>> is_public_package("http://www.w3.org/2000/svg"), is_public_package("github.com/hvogel/api")
+    >>> is_public_package("app.kubernetes.io/name"), is_public_package("github.com/hvogel/api")
     (True, False)
     """
     if len(text) > _LONGEST:
@@ -77,8 +77,9 @@ def is_public_package(text: str, marks: Callable[[str], int] | None = None) -> b
         return owner in _OWNERS and _is_plain(repository["path"] or "", marks, {*owner.split("-")})
     if link := _LINK.fullmatch(text):
         host, path = link["host"].lower(), link["path"] or ""
-        if is_package_host(host):
-            return not path.strip("/") or (_is_namespace(host) and _is_plain(path, marks))
+        if is_package_host(host):  # links with a path are contacts, and an answer brings them back
+            key = "://" not in text and _is_namespace(host)
+            return not path.strip("/") or (key and _is_plain(path, marks))
     if _COORDINATE.fullmatch(text):
         labels = text.split(":")[0].lower().split(".")
         for stop in range(1, _LONGEST_ROOT + 1):
@@ -128,7 +129,12 @@ def is_package_link(text: str) -> bool:
 
 def is_package_host(host: str) -> bool:
     """Return whether a host serves packages, or names formats, for everyone."""
-    return host in _HOSTS or _is_namespace(host)
+    return serves_packages(host) or _is_namespace(host)
+
+
+def serves_packages(host: str) -> bool:
+    """Return whether everyone loads packages from a host: "pypi.org"."""
+    return host in _HOSTS
 
 
 def _is_namespace(host: str) -> bool:

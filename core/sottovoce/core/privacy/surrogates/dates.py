@@ -215,7 +215,7 @@ COMPOUND = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
 
 _FIRST = re.compile(r"(?:\d{1,4}|\d{8})(?!\d)|(?P<name>[^\W\d_]{3,12}+)")
 _INSIDE = re.compile(r"(?:[^\W_]|[ \xa0.,:/&'’–—-])*")
-_PIECES = re.compile(r"[^\W\d_]+|\d+")
+_PIECES = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?=[^\W\d_])|[^\W\d_]+|\d+", re.IGNORECASE)
 _KNOWN: Final = frozenset(
     (
         *MONTH_NUMBERS,

@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Final
 
 from sottovoce.core.privacy.policies import IDENTIFIER
@@ -33,14 +32,13 @@ class NumberTable:
 
     def __init__(self, places: Iterable[Place]) -> None:
         self.groups: dict[str, set[str]] = defaultdict(set)
-        """The groups that left beside each group of a number."""
+        """What stood beside each group of a number of several groups, as it left."""
         exact, derived = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
         whole = set[str]()
         for run in _runs(places):
             groups = [(_characters(place.released), _characters(place.true)) for place in run]
-            for (one, _), (other, _) in pairwise(groups):
-                self.groups[one.lower()].add(other.lower())
-                self.groups[other.lower()].add(one.lower())
+            for place, (group, _) in zip(run, groups, strict=True) if len(run) > 1 else ():
+                self.groups[group.lower()] |= {place.before, place.after}
             for size, place in enumerate(run, 1):
                 left, true = ("".join(each) for each in zip(*groups[:size], strict=True))
                 if not _is_number(place, left) or left.lower() == true.lower():

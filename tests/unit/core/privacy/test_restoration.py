@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.core.privacy.address_forms import LONGEST_UNIT
@@ -57,6 +57,8 @@ def in_pieces(restoration: Restoration, text: str, cuts: Sequence[int]) -> Resto
 
 @settings(max_examples=60)
 @given(st.lists(documents, min_size=1, max_size=3))
+@example(["7 +44 7700 900123-Anna "])
+@example(["7 7 10.0.0.1 "])
 def test_what_a_faithful_cloud_echoes_comes_back(
     small_privatizer: Privatizer, turns: list[str]
 ) -> None:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Final
 
 from sottovoce.core.privacy.policies import IDENTIFIER
@@ -37,6 +38,9 @@ class NumberTable:
         whole = set[str]()
         for run in _runs(places):
             groups = [(_characters(place.released), _characters(place.true)) for place in run]
+            for (one, _), (other, _) in pairwise(groups):
+                self.groups[one.lower()].add(other.lower())
+                self.groups[other.lower()].add(one.lower())
             for place, (group, _) in zip(run, groups, strict=True) if len(run) > 1 else ():
                 self.groups[group.lower()] |= {place.before, place.after}
             for size, place in enumerate(run, 1):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from sottovoce.core.errors import InvalidInput
+from sottovoce.core.text.plain_letters import as_read
 from sottovoce.core.text.words import Word
 
 KINDS: Final = (
@@ -198,7 +199,7 @@ _PART = re.compile(r"[^\W_]+")
 
 
 def _parts(phrase: str) -> list[str]:
-    return [part.casefold() for part in _PART.findall(phrase)]
+    return [part.casefold() for part in _PART.findall(as_read(phrase)[0])]
 
 
 @dataclass(frozen=True)
@@ -263,15 +264,26 @@ class Hiding:
         return *self.hide.given, *(pattern.expression for pattern in self.patterns)
 
     def spans(self, document: str, *, allow: bool) -> Spans:
-        """Return where the lists and patterns match in a document.
+        """Return where the lists and patterns match in a document, as people read it.
 
         Args:
             document: the whole text.
             allow: whether allowed words pass, as under `personal` alone.
         """
-        hide = [span for pattern in self.patterns for span in pattern.spans(document)]
-        allowed = self.allow.spans(document) if allow else ()
-        return Spans(allowed, hide + self.hide.spans(document))
+        if not (self.patterns or self.hide or (allow and self.allow)):
+            return Spans((), ())
+        text, places = as_read(document)
+        hide = [span for pattern in self.patterns for span in pattern.spans(text)]
+        hide += self.hide.spans(text)
+        allowed = self.allow.spans(text) if allow else []
+        if places is None:
+            return Spans(allowed, hide)
+        typed = [span for pattern in self.patterns for span in pattern.spans(document)]
+        allowed, hide = (
+            [(places[start], places[end - 1] + 1) for start, end in spans]
+            for spans in (allowed, hide)
+        )
+        return Spans(allowed, hide + typed)
 
     def __repr__(self) -> str:
         """Name kinds and numbers; the words themselves may be private."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 _FILLER: Final = "\N{WORD JOINER}"
@@ -50,6 +51,34 @@ def without_fillers(text: str) -> str:
     'Nair, Schäfer, Nair'
     """
     return text.replace(_FILLER, "")
+
+
+def as_read(text: str) -> tuple[str, Sequence[int] | None]:
+    """Return a text as people read it, and where each of its characters stands in the text.
+
+    Letters are plain and composed (NFKC). Signs that nobody sees, and marks that strike a letter
+    through, are left out. The places are None if the text reads as it stands.
+
+    >>> as_read("a Ⓝⓐi&shy;r")
+    ('a Nair', [0, 1, 2, 3, 4, 10])
+    """
+    plain = decoded(text)
+    if plain == text and text.isascii():
+        return text, None
+    read: list[str] = []
+    places: list[int] = []
+    for place, letter in enumerate(plain):
+        category = unicodedata.category(letter)
+        if category == "Cf":
+            continue
+        if category == "Mn" and read:
+            joined = unicodedata.normalize("NFKC", read[-1] + letter)
+            read[-1] = joined if len(joined) == 1 else read[-1]
+            continue
+        forms = unicodedata.normalize("NFKC", letter)
+        read += forms
+        places += [place] * len(forms)
+    return "".join(read), places
 
 
 def _letter(coded: re.Match[str]) -> str:

@@ -12,6 +12,7 @@ from sottovoce.core.privacy.mechanisms import MECHANISMS
 from sottovoce.core.privacy.policies import POLICIES, Setting, Treatment
 from sottovoce.core.privacy.privatizer import Privatizer
 from sottovoce.core.privacy.release import Release
+from sottovoce.core.text.words import split
 from tests.support.small_bundle import LexiconFinder, LexiconTagger
 
 TEXT = "they were in the Garden by the cold pond with Anna, emp123"
@@ -79,6 +80,37 @@ def test_the_report_says_what_a_list_hides(
     release = _released(small_bundle, lexicon_tagger, hiding, Setting("light", policy="names"))
     assert {TEXT[w.start : w.end] for w in release.words if w.hides} == {"Garden"}
     assert {w.hides for w in release.words} == {"", "listed"}
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *("Ⓖⓐⓡⓓⓔⓝ", "gar&shy;den", "<b>G</b>arden", "**g**arden", "g&#97;rden", "gar\u200bden"),
+        *("ｇａｒｄｅｎ", "🄶🄰🅁🄳🄴🄽", "𝐠arden", "gar\u00adden", "g\u0336ard\u0336en", "GARDE\u034fN"),
+    ],
+)
+def test_a_hidden_word_is_drawn_however_its_letters_are_written(
+    small_bundle: Bundle, lexicon_tagger: LexiconTagger, typed: str
+) -> None:
+    text = f"they were in the {typed} by the pond"
+    for hiding in (Hiding.of(hide=["garden"]), Hiding.of(patterns=["own=(?i:garden)"])):
+        privatizer = Privatizer(
+            small_bundle, LexiconFinder(), tagger=lambda: lexicon_tagger, hiding=hiding
+        )
+        for policy in OTHERS:
+            setting = Setting("light", policy=policy)
+            release = privatizer.release(text, setting, np.random.default_rng(0))
+            hidden = [word for word in release.words if word.hides]
+            assert "".join(text[word.start : word.end] for word in hidden) == typed
+            assert {word.treatment for word in hidden} == {Treatment.DRAW}
+            assert typed not in release.text
+
+
+def test_a_listed_word_with_an_accent_is_found_composed_or_not() -> None:
+    for listed, typed in (("Zoë", "zoe\u0308"), ("zoe\u0308", "ZOË")):
+        spans = Hiding.of(hide=[listed]).spans(f"and {typed}", allow=False)
+        (word,) = split(f"and {typed}")[1:]
+        assert spans.hides(word)
 
 
 def test_two_full_lists_are_joined() -> None:
